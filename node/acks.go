@@ -3,7 +3,7 @@ package node
 import (
 	"sync"
 
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 )
 
 // acks holds messages back that may leave because what they speak of is durable, while the
@@ -12,7 +12,7 @@ import (
 type acks struct {
 	mu    sync.Mutex // guards the fields below
 	holds bool
-	sends []core.Send
+	sends []message.Send
 }
 
 // hold begins to hold back; the loop calls it before it gathers.
@@ -23,7 +23,7 @@ func (a *acks) hold() {
 }
 
 // add holds messages back; false: they are to be sent at once.
-func (a *acks) add(sends []core.Send) bool {
+func (a *acks) add(sends []message.Send) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.holds {
@@ -33,7 +33,7 @@ func (a *acks) add(sends []core.Send) bool {
 }
 
 // take ends the holding back and gives what was held.
-func (a *acks) take() []core.Send {
+func (a *acks) take() []message.Send {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	sends := a.sends

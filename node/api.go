@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/transport"
@@ -72,7 +72,7 @@ func (a api) Cancel(c *transport.Conn, request uint64) {
 	}
 	s.cancels.Add(1)
 	a.Batch(c) // what is cancelled may still be in the delivery
-	a.n.inbox.follow(cancelled{core.Cancel{From: core.Origin{Conn: c.ID(), Request: request}}, s})
+	a.n.inbox.follow(cancelled{message.Cancel{From: message.Origin{Conn: c.ID(), Request: request}}, s})
 }
 
 // moving hears of parts of a frame: a client that sends a large one over a slow line lives.
@@ -80,7 +80,7 @@ func (a api) moving(c *transport.Conn) {
 	s := c.Attachment().(*client)
 	if now := time.Now(); s.ready && now.Sub(s.moved) >= pingsTold {
 		s.moved = now
-		a.n.inbox.post(core.Heard{Conn: c.ID(), Part: true})
+		a.n.inbox.post(message.Heard{Conn: c.ID(), Part: true})
 	}
 }
 
@@ -104,7 +104,7 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 		if method == nornv1.Method_METHOD_PING {
 			if now := time.Now(); now.Sub(s.pinged) >= pingsTold {
 				s.pinged = now
-				a.n.inbox.post(core.Heard{Conn: c.ID()})
+				a.n.inbox.post(message.Heard{Conn: c.ID()})
 			}
 			a.answer(c, f, &nornv1.PingReply{Placement: a.n.placement(), Now: clientsTime(a.n)})
 			return
@@ -127,7 +127,7 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 		a.refuse(c, f, proto.Invalid("malformed %s of %d bytes: %v", body.ProtoReflect().Descriptor().Name(), len(f.Body), err))
 		return
 	}
-	r := &core.Request{From: core.Origin{Conn: c.ID(), Request: f.Request, Method: f.Method}, Body: body, Received: a.n.clock.mono()}
+	r := &message.Request{From: message.Origin{Conn: c.ID(), Request: f.Request, Method: f.Method}, Body: body, Received: a.n.clock.mono()}
 	if f.Deadline > 0 {
 		r.Deadline = r.Received + int64(f.Deadline)
 	}
@@ -291,11 +291,11 @@ func crowded(n *Node) *proto.Error {
 }
 
 func (a api) answer(c *transport.Conn, f transport.Frame, m gproto.Message) {
-	c.Reply(f.Request, f.Method, 0, &message{m: m})
+	c.Reply(f.Request, f.Method, 0, &wireBody{m: m})
 }
 
 func (a api) refuse(c *transport.Conn, f transport.Frame, err *proto.Error) {
-	c.Reply(f.Request, f.Method, transport.FlagError, &message{m: err.Proto()})
+	c.Reply(f.Request, f.Method, transport.FlagError, &wireBody{m: err.Proto()})
 }
 
 // replier takes the answer to a request, or says that nobody is left to take it.
@@ -304,7 +304,7 @@ type replier interface {
 }
 
 // send gives a reply of the core to its connection.
-func (n *Node) send(r *core.Reply) {
+func (n *Node) send(r *message.Reply) {
 	if c := (answers{n}).hold(r); c != nil {
 		c.FlushLater()
 	}
@@ -314,7 +314,7 @@ func (n *Node) send(r *core.Reply) {
 type answers struct{ *Node }
 
 // sendAll gives replies to their connections; those to one leave in one write.
-func (n answers) sendAll(all []core.Reply) {
+func (n answers) sendAll(all []message.Reply) {
 	var conns []*transport.Conn
 	for i := range all {
 		if c := n.hold(&all[i]); c != nil && !slices.Contains(conns[max(0, len(conns)-8):], c) {
@@ -327,19 +327,19 @@ func (n answers) sendAll(all []core.Reply) {
 // hold queues a reply of the core at its connection, and gives that to be flushed;
 // nil: there is nothing to flush. Grants that surely never left are told back to the
 // core, which frees them.
-func (n answers) hold(r *core.Reply) *transport.Conn {
+func (n answers) hold(r *message.Reply) *transport.Conn {
 	if r.To.Internal() {
-		n.inbox.post(core.Answered{Reply: *r})
+		n.inbox.post(message.Answered{Reply: *r})
 		return nil
 	}
-	body := &message{m: r.Message}
+	body := &wireBody{m: r.Message}
 	flags := uint16(0)
 	if r.Err != nil {
 		body.m, flags = r.Err.Proto(), transport.FlagError
 	}
 	if len(r.Grants) > 0 {
 		grants := r.Grants
-		body.dropped = func() { n.inbox.post(core.Undelivered{Grants: grants}) }
+		body.dropped = func() { n.inbox.post(message.Undelivered{Grants: grants}) }
 	}
 	conns := &n.conns
 	if r.To.Conn > localConns {
@@ -354,22 +354,22 @@ func (n answers) hold(r *core.Reply) *transport.Conn {
 	return nil
 }
 
-// message is a reply that is encoded when it is written.
-type message struct {
+// wireBody is a reply that is encoded when it is written.
+type wireBody struct {
 	m       gproto.Message
 	dropped func()
 }
 
 // Size gives the length of the encoding in bytes.
-func (b *message) Size() int { return gproto.Size(b.m) }
+func (b *wireBody) Size() int { return gproto.Size(b.m) }
 
 // AppendTo appends the encoding.
-func (b *message) AppendTo(dst []byte) ([]byte, error) {
+func (b *wireBody) AppendTo(dst []byte) ([]byte, error) {
 	return gproto.MarshalOptions{UseCachedSize: true}.MarshalAppend(dst, b.m)
 }
 
 // Dropped hears that the reply surely never left.
-func (b *message) Dropped() {
+func (b *wireBody) Dropped() {
 	if b.dropped != nil {
 		b.dropped()
 	}
@@ -391,5 +391,5 @@ func errorBody(err error) transport.Body {
 	if errors.Is(err, transport.ErrEncode) || errors.Is(err, transport.ErrBacklog) {
 		e.Effect = nornv1.Effect_EFFECT_UNKNOWN // it was carried out, and this is in the place of its answer
 	}
-	return &message{m: e.Proto()}
+	return &wireBody{m: e.Proto()}
 }

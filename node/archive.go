@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/archive"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/store"
 )
@@ -28,7 +28,7 @@ const archiveTime = 10 * time.Minute
 
 // writeArchive writes finished tasks beside the loop and tells it whether they
 // are safe. A failure keeps them where they are.
-func (n *Node) writeArchive(ctx context.Context, view store.Snapshot, a *core.Archive) {
+func (n *Node) writeArchive(ctx context.Context, view store.Snapshot, a *message.Archive) {
 	tasks, err := a.Tasks(view)
 	view.Close()
 	if err != nil {
@@ -48,5 +48,5 @@ func (n *Node) writeArchive(ctx context.Context, view store.Snapshot, a *core.Ar
 	} else {
 		n.log.Info("archive.written", "tasks", m.Tasks, "file", m.File)
 	}
-	n.inbox.post(core.Archived{Tag: a.Tag, Tasks: len(tasks), Failed: err != nil})
+	n.inbox.post(message.Archived{Tag: a.Tag, Tasks: len(tasks), Failed: err != nil})
 }

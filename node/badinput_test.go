@@ -302,7 +302,7 @@ func (p *caller) refusal(t *testing.T, row badRequest) *proto.Error {
 	t.Helper()
 	body := transport.Body(transport.Bytes(row.raw))
 	if row.req != nil {
-		body = &message{m: row.req}
+		body = &wireBody{m: row.req}
 	}
 	var answer *nornv1.Error
 	err := p.c.Call(t.Context(), uint16(row.method), body, func(flags uint16, b []byte) error {

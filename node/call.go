@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/transport"
@@ -70,7 +70,7 @@ func (n *Node) Call(ctx context.Context, method nornv1.Method, request gproto.Me
 	case method == nornv1.Method_METHOD_PING:
 		return Answer{Message: &nornv1.PingReply{Placement: n.placement(), Now: clientsTime(n)}}
 	}
-	return n.calls.do(ctx, core.Origin{Conn: conn, Request: 1, Method: uint16(method)}, request)
+	return n.calls.do(ctx, message.Origin{Conn: conn, Request: 1, Method: uint16(method)}, request)
 }
 
 // enter counts a call, and numbers its connection.
@@ -113,7 +113,7 @@ func (c *calls) shutdown(ctx context.Context) error {
 }
 
 // do hands a request to the loop and waits for its answer.
-func (c *calls) do(ctx context.Context, from core.Origin, body gproto.Message) Answer {
+func (c *calls) do(ctx context.Context, from message.Origin, body gproto.Message) Answer {
 	n, method := c.n, nornv1.Method(from.Method)
 	expected, urgent := newRequest(method)
 	if expected == nil || method == nornv1.Method_METHOD_SESSION || expected.ProtoReflect().Descriptor() != body.ProtoReflect().Descriptor() {
@@ -123,7 +123,7 @@ func (c *calls) do(ctx context.Context, from core.Origin, body gproto.Message) A
 	if err != nil {
 		return Answer{Err: err}
 	}
-	r := &core.Request{From: from, Body: body, Received: n.clock.mono()}
+	r := &message.Request{From: from, Body: body, Received: n.clock.mono()}
 	if until, ok := ctx.Deadline(); ok {
 		left := time.Until(until)
 		r.Deadline = r.Received + max(int64(left-left/16), 1) // a little earlier: the core's answer says more
@@ -132,7 +132,7 @@ func (c *calls) do(ctx context.Context, from core.Origin, body gproto.Message) A
 }
 
 // wait has the loop answer a request for which there is room.
-func (c *calls) wait(ctx context.Context, r *core.Request, weight int, urgent bool) Answer {
+func (c *calls) wait(ctx context.Context, r *message.Request, weight int, urgent bool) Answer {
 	n, from := c.n, r.From
 	l := &local{answer: make(chan Answer, 1)}
 	n.locals.Store(from.Conn, l)
@@ -172,7 +172,7 @@ func (c *calls) admit(method nornv1.Method, body gproto.Message, urgent bool) (w
 }
 
 // abandon gives up waiting for an answer.
-func (c *calls) abandon(ctx context.Context, l *local, from core.Origin) Answer {
+func (c *calls) abandon(ctx context.Context, l *local, from message.Origin) Answer {
 	if a, came := l.leave(); came {
 		return a
 	}
@@ -202,7 +202,7 @@ func (l *local) Reply(_ uint64, _, flags uint16, body transport.Body) bool {
 	if l.gone {
 		return false
 	}
-	b := body.(*message)
+	b := body.(*wireBody)
 	a := Answer{Message: b.m, dropped: b.dropped}
 	if flags&transport.FlagError != 0 {
 		a = Answer{Err: proto.FromProto(b.m.(*nornv1.Error))}

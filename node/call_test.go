@@ -106,13 +106,13 @@ func TestACallerThatGoesIsForgotten(t *testing.T) {
 	// The answer and the caller's leaving may meet at any moment: either it has the
 	// answer, or the node hears that nobody has.
 	l := &local{answer: make(chan Answer, 1)}
-	if !l.Reply(1, 0, 0, &message{m: &nornv1.PingReply{}}) {
+	if !l.Reply(1, 0, 0, &wireBody{m: &nornv1.PingReply{}}) {
 		t.Error("an answer before it left was refused")
 	}
 	if _, came := l.leave(); !came {
 		t.Error("the answer that came before it left is lost")
 	}
-	if l.Reply(1, 0, 0, &message{m: &nornv1.PingReply{}}) {
+	if l.Reply(1, 0, 0, &wireBody{m: &nornv1.PingReply{}}) {
 		t.Error("an answer after it left was taken")
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/gossip"
 	"github.com/norn-dev/norn/node/peer"
 	"github.com/norn-dev/norn/register"
@@ -164,7 +165,7 @@ func outdatedAfter(c *config.Config) time.Duration { return max(10*time.Second, 
 // outdated hears that a peer takes another process for this node.
 func (m *membership) outdated(by register.Member, err error) {
 	if forgot(err) && m.outlived(by) { // it keeps its register, in which an operator says how to go on
-		m.n.inbox.post(core.Forgot{Why: err.Error()})
+		m.n.inbox.post(message.Forgot{Why: err.Error()})
 		return
 	}
 	if forgot(err) { // no process before this one is refused so
@@ -379,7 +380,7 @@ func (m *membership) seen(status group.Status) {
 }
 
 func (m *membership) tell(s register.State, status *group.Status) {
-	m.n.inbox.post(core.Changed{
+	m.n.inbox.post(message.Changed{
 		State: s, Leads: status.Leader == m.n.self, Majority: status.Leader != register.Member{},
 		Voters: status.Voters, Outgoing: status.Outgoing,
 	})
@@ -444,7 +445,7 @@ func Left(n *Node) bool {
 
 // sayRemoved stops what only members do, and says so.
 func (n *Node) sayRemoved() {
-	n.inbox.post(core.Dismissed{})
+	n.inbox.post(message.Dismissed{})
 	if n.members.leaves.Load() {
 		n.log.Info("node.left", "meaning", "this node has left the cluster as it was told to; it ends when nothing is left that it has to hand over")
 		return
@@ -478,7 +479,7 @@ func (m *membership) hear(peers []gossip.Peer) {
 // count tells the core who is connected, and where clients reach whom.
 func (m *membership) count() {
 	m.mu.Lock()
-	e := core.Alive{Members: slices.Collect(maps.Keys(m.up)), Clients: make(map[register.Member]string, len(m.heard))}
+	e := message.Alive{Members: slices.Collect(maps.Keys(m.up)), Clients: make(map[register.Member]string, len(m.heard))}
 	for who, p := range m.heard { // Any order: it is a map.
 		e.Clients[who] = p.Client
 	}

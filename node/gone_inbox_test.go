@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/transport"
 )
@@ -48,8 +49,8 @@ func TestRefusedConnectionsLeaveNothing(t *testing.T) {
 // kept for a worker was kept for one that had gone.
 func TestTheEndOfAConnectionOvertakesNothing(t *testing.T) {
 	in := newInbox(64 << 20)
-	request := func(conn uint64, m nornv1.Method) *core.Request {
-		return &core.Request{From: core.Origin{Conn: conn, Request: 1, Method: uint16(m)}}
+	request := func(conn uint64, m nornv1.Method) *message.Request {
+		return &message.Request{From: message.Origin{Conn: conn, Request: 1, Method: uint16(m)}}
 	}
 	var d delivery
 	for range takeEvents {
@@ -64,13 +65,13 @@ func TestTheEndOfAConnectionOvertakesNothing(t *testing.T) {
 		first, rest := in.take(nil, nil)
 		for _, events := range [][]any{first, rest} { // as the loop steps them
 			for _, e := range events {
-				if r, is := e.(*core.Request); !is || r.From.Conn == 7 {
+				if r, is := e.(*message.Request); !is || r.From.Conn == 7 {
 					last = e
 				}
 			}
 		}
 	}
-	if last != (core.Gone{Conn: 7}) {
+	if last != (message.Gone{Conn: 7}) {
 		t.Errorf("the last that is heard of the connection is %+v", last)
 	}
 }

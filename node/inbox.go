@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/norn-dev/norn/internal/portion"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 )
 
 // What the loop takes at once: enough for one sync to cover much, and little
@@ -44,7 +44,7 @@ type waiting struct {
 // cancelled is a cancel frame. Its connection may have only so many of them
 // here.
 type cancelled struct {
-	cancel core.Cancel
+	cancel message.Cancel
 	owner  *client
 }
 
@@ -138,7 +138,7 @@ func (in *inbox) follow(event any) {
 // gone adds the end of a connection, behind its requests in both lines: the core may
 // hear of it twice, and never before them.
 func (in *inbox) gone(conn uint64) {
-	end := waiting{event: core.Gone{Conn: conn}}
+	end := waiting{event: message.Gone{Conn: conn}}
 	in.mu.Lock()
 	if !in.first.empty() {
 		in.first.events = append(in.first.events, end)
@@ -209,7 +209,7 @@ func (l *line) take(out []any) (_ []any, weight weights) {
 			event = c.cancel
 		}
 		out = append(out, event)
-		if _, ok := event.(*core.FromPeer); ok {
+		if _, ok := event.(*message.FromPeer); ok {
 			weight.messages += w.weight
 		} else {
 			weight.requests += w.weight

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	"pgregory.net/rapid"
@@ -74,7 +74,7 @@ func (k *bookkeeper) deliver() {
 }
 
 func (k *bookkeeper) cancel() {
-	c := core.Cancel{From: core.Origin{Request: uint64(k.number)}}
+	c := message.Cancel{From: message.Origin{Request: uint64(k.number)}}
 	k.number++
 	k.cancels++
 	k.owner.cancels.Add(1)
@@ -111,7 +111,7 @@ func (k *bookkeeper) left(line, taken []any) []any {
 			k.t.Fatalf("event %d was taken after %d bytes", i, before)
 		}
 		before += k.weights[event]
-		if _, ok := event.(core.Cancel); ok {
+		if _, ok := event.(message.Cancel); ok {
 			k.cancels--
 		}
 	}
@@ -214,7 +214,7 @@ func TestBurstLeavesNoMemory(t *testing.T) {
 	in := newInbox(1 << 20)
 	d := &delivery{}
 	for range 10 * keepEvents {
-		d.rest = append(d.rest, waiting{event: core.Tick{}})
+		d.rest = append(d.rest, waiting{event: message.Tick{}})
 	}
 	in.put(d)
 	d.reset()

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/peer"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -165,7 +165,7 @@ var _ peer.Handler = neighbours{}
 
 // Messages hands them to the loop. What does not fit is dropped: whoever sent
 // it sends it again.
-func (h neighbours) Messages(from register.Member, all []core.PeerMessage) {
+func (h neighbours) Messages(from register.Member, all []message.PeerMessage) {
 	n := h.m.n
 	var d delivery
 	for _, m := range all {
@@ -174,7 +174,7 @@ func (h neighbours) Messages(from register.Member, all []core.PeerMessage) {
 			n.metrics.crowded.Inc()
 			continue
 		}
-		w := waiting{event: &core.FromPeer{From: from, Message: m}, weight: weight}
+		w := waiting{event: &message.FromPeer{From: from, Message: m}, weight: weight}
 		if first {
 			d.first = append(d.first, w)
 		} else {
@@ -188,17 +188,17 @@ func (h neighbours) Messages(from register.Member, all []core.PeerMessage) {
 
 // weighPeer is about what a message takes in memory, and whether somebody waits
 // for it here. A message that is about an earlier one must not overtake it.
-func weighPeer(m core.PeerMessage) (weight int, first bool) {
+func weighPeer(m message.PeerMessage) (weight int, first bool) {
 	const each, fact = 128, 128
 	switch m := m.(type) {
-	case *core.Facts:
+	case *message.Facts:
 		for i := range m.Parts {
 			for j := range m.Parts[i].Facts {
 				weight += fact + len(m.Parts[i].Facts[j].Body)
 			}
 		}
 		return each + weight, false
-	case *core.Repair:
+	case *message.Repair:
 		for i := range m.Message.Facts {
 			weight += fact + len(m.Message.Facts[i].Body)
 		}
@@ -206,19 +206,19 @@ func weighPeer(m core.PeerMessage) (weight int, first bool) {
 			weight += fact + len(m.Message.Push[i].Body)
 		}
 		return each + weight, false
-	case *core.Forward:
+	case *message.Forward:
 		return each + gproto.Size(m.Body), false
-	case *core.Forwarded:
+	case *message.Forwarded:
 		if m.Message != nil {
 			weight = gproto.Size(m.Message)
 		}
 		return each + weight, true
-	case *core.Fetched:
+	case *message.Fetched:
 		for i := range m.Facts {
 			weight += fact + len(m.Facts[i].Body)
 		}
 		return each + weight, true
-	case *core.FactsTaken, *core.Heads:
+	case *message.FactsTaken, *message.QueueHeads:
 		return each, true
 	}
 	return each, false

@@ -12,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/internal/portion"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -23,10 +24,10 @@ import (
 type round struct {
 	number   uint64
 	durable  func() // waits until what was applied is; nil: nothing was
-	replies  []core.Reply
-	sends    []core.Send
+	replies  []message.Reply
+	sends    []message.Send
 	commit   []register.Request
-	reads    []core.Read
+	reads    []message.Read
 	snapshot store.Snapshot // for the reads; nil without
 	mark     uint64         // for the superblock; 0: it is not due
 }
@@ -61,7 +62,7 @@ func (n *Node) loop(ctx context.Context) {
 					n.members.end(err)
 					return
 				}
-				if _, is := e.(core.Drain); is {
+				if _, is := e.(message.Drain); is {
 					n.drained.Store(true)
 				}
 			}
@@ -101,9 +102,9 @@ func gather(n *Node, timer *time.Timer) {
 }
 
 // perform applies a Ready and passes on what must wait for the disk.
-func (n *Node) perform(ready *core.Ready) {
+func (n *Node) perform(ready *message.Ready) {
 	r := round{number: ready.Round, commit: ready.Commit, reads: ready.Reads}
-	var due []core.Send
+	var due []message.Send
 	due, r.sends, r.replies = n.letGo(ready.Send, ready.Replies, n.synced.Load())
 	// Before this node writes: others do so meanwhile.
 	sendAll(n, slices.Concat(n.acks.take(), due, ready.Early))
@@ -138,7 +139,7 @@ func (n *Node) perform(ready *core.Ready) {
 }
 
 // sendAll sends messages to other nodes.
-func sendAll(n *Node, messages []core.Send) {
+func sendAll(n *Node, messages []message.Send) {
 	n.metrics.sent.Add(uint64(n.members.network.SendAll(messages)))
 }
 
@@ -147,7 +148,7 @@ func (n *Node) ask(requests []register.Request) {
 	for _, request := range requests {
 		n.running.Go(func() {
 			n.register.Do(request, func(result registerResult) {
-				n.inbox.post(core.Registered{Result: result})
+				n.inbox.post(message.Registered{Result: result})
 			})
 		})
 	}
@@ -189,7 +190,7 @@ func (n *Node) await(ctx context.Context, timer *time.Timer, wall, mono int64) b
 func (n *Node) syncer() {
 	for r := range n.rounds {
 		if r.durable != nil {
-			var due []core.Send
+			var due []message.Send
 			due, r.sends, r.replies = n.letGo(r.sends, r.replies, r.number-1) // all before it are durable
 			sendAll(n, due)
 			if mutant.AckBeforeSync.On() {
@@ -214,7 +215,7 @@ func (n *Node) syncer() {
 // letGo gives what waits for no later round than the last one that is durable, and the
 // rest: what others have acknowledged depends on what was written here when they were asked,
 // not on what is being written now. Replies that are due it sends.
-func (n *Node) letGo(sends []core.Send, replies []core.Reply, synced uint64) (due, kept []core.Send, keptReplies []core.Reply) {
+func (n *Node) letGo(sends []message.Send, replies []message.Reply, synced uint64) (due, kept []message.Send, keptReplies []message.Reply) {
 	isDue := func(after uint64) bool { return after != 0 && after <= synced }
 	for _, s := range sends {
 		if isDue(s.After) {
@@ -223,7 +224,7 @@ func (n *Node) letGo(sends []core.Send, replies []core.Reply, synced uint64) (du
 			kept = append(kept, s)
 		}
 	}
-	var out []core.Reply
+	var out []message.Reply
 	keptReplies = replies[:0]
 	for _, r := range replies {
 		if isDue(r.After) {
@@ -271,7 +272,7 @@ func (n *Node) release(r *round) {
 
 // readsOf counts the reads of a client that wait for their turn. Whoever is none, or is gone,
 // has no others.
-func readsOf(n *Node, from core.Origin) *atomic.Int64 {
+func readsOf(n *Node, from message.Origin) *atomic.Int64 {
 	if at, ok := n.conns.Load(from.Conn); ok {
 		return &at.(*transport.Conn).Attachment().(*client).reads
 	}
@@ -279,17 +280,17 @@ func readsOf(n *Node, from core.Origin) *atomic.Int64 {
 }
 
 // turnAway answers a read that is one too many.
-func (n *Node) turnAway(r *core.Read) {
+func (n *Node) turnAway(r *message.Read) {
 	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d reads wait already, of at most %d on this node, and no connection may have more than its share", n.queued.Load(), maxQueuedReads)
 	e.RetryAfter = 100 * time.Millisecond
-	n.send(&core.Reply{To: r.From, Err: e})
+	n.send(&message.Reply{To: r.From, Err: e})
 	if r.Waits {
-		n.inbox.post(core.ReadDone{From: r.From})
+		n.inbox.post(message.ReadDone{From: r.From})
 	}
 }
 
 // read runs one read beside the loop.
-func (n *Node) read(view store.View, r *core.Read) {
+func (n *Node) read(view store.View, r *message.Read) {
 	n.reading <- struct{}{}
 	defer func() { <-n.reading }()
 	reply, empty, err := r.Run(view, n.clock.now())
@@ -301,6 +302,6 @@ func (n *Node) read(view store.View, r *core.Read) {
 		n.send(&reply)
 	}
 	if r.Waits {
-		n.inbox.post(core.ReadDone{From: r.From, Empty: empty})
+		n.inbox.post(message.ReadDone{From: r.From, Empty: empty})
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -114,7 +114,7 @@ func (c *calls) ledQueues(ctx context.Context, m *nornv1.QueuesRequest) *nornv1.
 	if err != nil {
 		return nil
 	}
-	from := core.Origin{Conn: conn, Request: 1, Method: uint16(nornv1.Method_METHOD_QUEUES)}
-	reply, _ := c.wait(ctx, core.LedQueues(from, m, c.n.clock.mono()), weight, false).Message.(*nornv1.QueuesReply)
+	from := message.Origin{Conn: conn, Request: 1, Method: uint16(nornv1.Method_METHOD_QUEUES)}
+	reply, _ := c.wait(ctx, message.LedQueues(from, m, c.n.clock.mono()), weight, false).Message.(*nornv1.QueuesReply)
 	return reply
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/norn-dev/norn/internal/viaproxy"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/peer"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -340,7 +341,7 @@ func (n *Node) handLeadership(ctx context.Context) {
 // delivered, the stores are closed. When ctx ends first, connections are cut.
 func (n *Node) Stop(ctx context.Context) error {
 	left := Left(n)
-	n.inbox.post(core.Drain{})
+	n.inbox.post(message.Drain{})
 	n.handLeadership(ctx)
 	n.shut()
 	defer n.opts.Logins.Close()

@@ -105,7 +105,7 @@ func (p *caller) within(wait time.Duration, m nornv1.Method, req, reply gproto.M
 }
 
 func call(ctx context.Context, c *transport.Client, m nornv1.Method, req, reply gproto.Message) error {
-	return c.Call(ctx, uint16(m), &message{m: req}, func(flags uint16, body []byte) error {
+	return c.Call(ctx, uint16(m), &wireBody{m: req}, func(flags uint16, body []byte) error {
 		if flags&transport.FlagError != 0 {
 			var e nornv1.Error
 			if err := gproto.Unmarshal(body, &e); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/peer"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/group"
@@ -23,7 +24,7 @@ const (
 )
 
 // spare is what this node says to another one that asks whether it can be spared.
-func (m *membership) spare(who register.Member) core.Spare { return m.witness.Load().For(who) }
+func (m *membership) spare(who register.Member) message.MayRetire { return m.witness.Load().For(who) }
 
 // await keeps a node whose disk has lost what it had acknowledged, until the others can spare
 // it (K4): several may have been set back at once, and if all of them became other
@@ -39,7 +40,7 @@ func (m *membership) await(err error) {
 		return
 	}
 	n := m.n
-	n.inbox.post(core.Forgot{Why: strings.TrimPrefix(err.Error(), group.ErrForgot.Error()+": "), Asked: true})
+	n.inbox.post(message.Forgot{Why: strings.TrimPrefix(err.Error(), group.ErrForgot.Error()+": "), Asked: true})
 	n.running.Go(func() {
 		if g := m.group.Load(); g != nil {
 			_ = g.Close() // with others that were set back its votes would be a majority
@@ -123,7 +124,7 @@ func (m *membership) inquire(ctx context.Context) (spared bool, known []*peer.Kn
 	}
 	var mu sync.Mutex // guards what follows
 	heard := make(map[register.Member]bool)
-	said, generations, more := make(map[register.Member]core.Spare), make(map[register.Member]uint64), m.others()
+	said, generations, more := make(map[register.Member]message.MayRetire), make(map[register.Member]uint64), m.others()
 	for len(more) > 0 {
 		var asking sync.WaitGroup
 		wave := more

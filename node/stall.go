@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/store"
 )
 
@@ -98,7 +98,7 @@ func (s *diskWatch) watch(ctx context.Context, n *Node) {
 		} else {
 			n.log.Warn("disk.answers", "meaning", "the disk answers again")
 		}
-		n.inbox.post(core.DiskStalled{Is: is})
+		n.inbox.post(message.DiskStalled{Is: is})
 		n.members.network.Hush(is)
 	}
 }

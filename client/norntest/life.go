@@ -11,6 +11,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/transport"
 )
@@ -72,7 +73,7 @@ func (l *life) post(event any) {
 // changed has the core know what the register says, and that this node leads it: who does
 // launches schedules.
 func (l *life) changed(s register.State) {
-	l.post(core.Changed{State: s, Leads: true, Majority: true, Voters: []register.Member{self}})
+	l.post(message.Changed{State: s, Leads: true, Majority: true, Voters: []register.Member{self}})
 }
 
 // settle waits until the core has done what there is to do now.
@@ -81,7 +82,7 @@ func (l *life) settle() {
 	l.mu.Lock()
 	l.calm = append(l.calm, done)
 	l.mu.Unlock()
-	l.post(core.Tick{})
+	l.post(message.Tick{})
 	select {
 	case <-done:
 	case <-l.ctx.Done():
@@ -168,14 +169,14 @@ func (l *life) turn() (time.Duration, error) {
 }
 
 // perform does what a Ready asks for, in the order of the core's contract.
-func (l *life) perform(ready *core.Ready) error {
+func (l *life) perform(ready *message.Ready) error {
 	if ready.Persist != nil {
 		l.s.facts.Commit(ready.Persist)()
 		l.core.Recycle(ready.Persist)
 	}
 	for _, requests := range [][]register.Request{ready.Register, ready.Commit} { // what was persisted is durable by now
 		for _, r := range requests {
-			l.register.Do(r, func(result register.Result) { l.post(core.Registered{Result: result}) })
+			l.register.Do(r, func(result register.Result) { l.post(message.Registered{Result: result}) })
 		}
 	}
 	if len(ready.Reads) > 0 {
@@ -191,7 +192,7 @@ func (l *life) perform(ready *core.Ready) error {
 				l.send(&reply)
 			}
 			if r.Waits {
-				l.post(core.ReadDone{From: r.From, Empty: empty})
+				l.post(message.ReadDone{From: r.From, Empty: empty})
 			}
 		}
 	}

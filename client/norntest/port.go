@@ -4,15 +4,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/transport"
+
 	gproto "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/timestamppb"
-
-	"github.com/norn-dev/norn/node/core"
-	"github.com/norn-dev/norn/proto"
-	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
-	"github.com/norn-dev/norn/transport"
 )
 
 // port is the client port.
@@ -30,13 +30,13 @@ func (p port) Closed(c *transport.Conn, _ error) {
 	p.l.mu.Lock()
 	delete(p.l.conns, c.ID())
 	p.l.mu.Unlock()
-	p.l.post(core.Gone{Conn: c.ID()})
+	p.l.post(message.Gone{Conn: c.ID()})
 }
 
 func (p port) Batch(*transport.Conn) {}
 
 func (p port) Cancel(c *transport.Conn, request uint64) {
-	p.l.post(core.Cancel{From: core.Origin{Conn: c.ID(), Request: request}})
+	p.l.post(message.Cancel{From: message.Origin{Conn: c.ID(), Request: request}})
 }
 
 func (p port) Handle(c *transport.Conn, f transport.Frame) {
@@ -59,7 +59,7 @@ func (p port) Handle(c *transport.Conn, f transport.Frame) {
 		return
 	}
 	p.l.s.translate(body)
-	r := &core.Request{From: core.Origin{Conn: c.ID(), Request: f.Request, Method: f.Method}, Body: body, Received: p.l.s.time().Mono}
+	r := &message.Request{From: message.Origin{Conn: c.ID(), Request: f.Request, Method: f.Method}, Body: body, Received: p.l.s.time().Mono}
 	if f.Deadline > 0 {
 		r.Deadline = r.Received + int64(f.Deadline)
 	}
@@ -145,9 +145,9 @@ func (p port) refuse(c *transport.Conn, f transport.Frame, err *proto.Error) {
 
 // send gives a reply of the core to its connection. Grants that surely never left
 // are freed.
-func (l *life) send(r *core.Reply) {
+func (l *life) send(r *message.Reply) {
 	if r.To.Internal() {
-		l.post(core.Answered{Reply: *r})
+		l.post(message.Answered{Reply: *r})
 		return
 	}
 	body, flags := &answer{m: r.Message}, uint16(0)
@@ -155,7 +155,7 @@ func (l *life) send(r *core.Reply) {
 		body.m, flags = r.Err.Proto(), transport.FlagError
 	}
 	if grants := r.Grants; len(grants) > 0 {
-		body.dropped = func() { l.post(core.Undelivered{Grants: grants}) }
+		body.dropped = func() { l.post(message.Undelivered{Grants: grants}) }
 	}
 	l.mu.Lock()
 	c := l.conns[r.To.Conn]

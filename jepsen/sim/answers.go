@@ -1,13 +1,13 @@
 package sim
 
 import (
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/store"
 )
 
 // archive writes finished tasks elsewhere, or fails to.
-func (n *node) archive(view store.View, a *core.Archive) {
+func (n *node) archive(view store.View, a *message.Archive) {
 	if n.disk.bad != "" {
 		defer ends(n)
 	}
@@ -23,7 +23,7 @@ func (n *node) archive(view store.View, a *core.Archive) {
 		}
 	}
 	done := func() {
-		n.later(n.s.about(n.s.plan.disk.sync), func() { n.put(core.Archived{Tag: a.Tag, Tasks: len(tasks), Failed: failed}, true) })
+		n.later(n.s.about(n.s.plan.disk.sync), func() { n.put(message.Archived{Tag: a.Tag, Tasks: len(tasks), Failed: failed}, true) })
 	}
 	if n.s.archives != nil && !failed {
 		n.s.archives(tasks, done)
@@ -33,7 +33,7 @@ func (n *node) archive(view store.View, a *core.Archive) {
 }
 
 // read runs one read on its snapshot.
-func (n *node) read(view store.View, r *core.Read) {
+func (n *node) read(view store.View, r *message.Read) {
 	if n.disk.bad != "" {
 		defer ends(n)
 	}
@@ -45,18 +45,18 @@ func (n *node) read(view store.View, r *core.Read) {
 	switch {
 	case empty:
 	case reply.To.Internal():
-		n.put(core.Answered{Reply: reply}, true)
+		n.put(message.Answered{Reply: reply}, true)
 	default:
 		n.send(reply)
 	}
 	if r.Waits {
-		n.later(n.s.about(n.s.plan.disk.read), func() { n.put(core.ReadDone{From: r.From, Empty: empty}, true) })
+		n.later(n.s.about(n.s.plan.disk.read), func() { n.put(message.ReadDone{From: r.From, Empty: empty}, true) })
 	}
 }
 
 // send answers a request over its connection. What surely never leaves is told
 // back when it carried grants.
-func (n *node) send(reply core.Reply) {
+func (n *node) send(reply message.Reply) {
 	if n.s.mutant.Reply != nil && !n.s.mutant.Reply(n, &reply) {
 		return
 	}
@@ -87,10 +87,10 @@ func (n *node) send(reply core.Reply) {
 	})
 }
 
-func (n *node) undelivered(grants []core.GrantRef) {
+func (n *node) undelivered(grants []message.GrantRef) {
 	if len(grants) > 0 {
 		n.s.stats[Undelivered]++
-		n.put(core.Undelivered{Grants: grants}, true)
+		n.put(message.Undelivered{Grants: grants}, true)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/jepsen/history"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -82,7 +82,7 @@ func (c *caller) send(m gproto.Message, asked *history.Event, patience time.Dura
 		s.invoke(asked)
 	}
 	c.open[number] = k
-	r := &core.Request{From: core.Origin{Conn: c.conn.id, Request: number, Method: uint16(method)}, Body: m}
+	r := &message.Request{From: message.Origin{Conn: c.conn.id, Request: number, Method: uint16(method)}, Body: m}
 	if s.chance(0.3) {
 		r.Deadline = int64(patience)
 	}
@@ -134,7 +134,7 @@ func (c *caller) after(d time.Duration, fn func()) {
 }
 
 // answered takes in a reply.
-func (c *caller) answered(reply core.Reply) {
+func (c *caller) answered(reply message.Reply) {
 	k := c.open[reply.To.Request]
 	if k == nil || c.gone {
 		return // given up long ago

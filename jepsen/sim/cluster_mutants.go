@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
@@ -52,21 +53,21 @@ func eager(r *nornv1.EnqueueRequest) {
 
 // forgetful drops what another node writes, and says that it has it.
 func forgetful(n *node, e any) bool {
-	m, ok := e.(*core.FromPeer)
+	m, ok := e.(*message.FromPeer)
 	if !ok {
 		return true
 	}
-	facts, ok := m.Message.(*core.Facts)
+	facts, ok := m.Message.(*message.Facts)
 	if !ok || !n.s.chance(0.3) {
 		return true
 	}
-	n.s.fleet.send(n, &core.Send{To: m.From, Message: &core.FactsTaken{Write: facts.Write}})
+	n.s.fleet.send(n, &message.Send{To: m.From, Message: &message.FactsTaken{Write: facts.Write}})
 	return false
 }
 
 // absent answers workers with nothing once all is well.
 func absent(n *node, e any) bool {
-	r, ok := e.(*core.Request)
+	r, ok := e.(*message.Request)
 	if !ok || !n.s.healing {
 		return true
 	}
@@ -75,13 +76,13 @@ func absent(n *node, e any) bool {
 		return true
 	}
 	n.later(time.Second, func() {
-		n.send(core.Reply{To: r.From, Message: &nornv1.SessionReply{Association: m.GetAssociation()}})
+		n.send(message.Reply{To: r.From, Message: &nornv1.SessionReply{Association: m.GetAssociation()}})
 	})
 	return false
 }
 
 // boastful counts a copy that nobody has.
-func boastful(_ *node, r *core.Reply) bool {
+func boastful(_ *node, r *message.Reply) bool {
 	if m, is := r.Message.(*nornv1.EnqueueReply); is {
 		for _, e := range m.GetResults() {
 			if e.Receipt != nil {
@@ -93,7 +94,7 @@ func boastful(_ *node, r *core.Reply) bool {
 }
 
 // blind says of one task in twenty that it is not there.
-func blind(n *node, r *core.Reply) bool {
+func blind(n *node, r *message.Reply) bool {
 	if _, is := r.Message.(*nornv1.GetReply); is && !n.s.healing && n.s.chance(0.05) {
 		r.Message, r.Err = nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "there is no such task")
 	}
@@ -101,14 +102,14 @@ func blind(n *node, r *core.Reply) bool {
 }
 
 // mute drops what nodes say to each other to compare replicas.
-func mute(n *node, m *core.Send) bool {
-	_, is := m.Message.(*core.Repair)
+func mute(n *node, m *message.Send) bool {
+	_, is := m.Message.(*message.Repair)
 	return !is || n.s.fleet.forming
 }
 
 // silent tells candidates nothing of the claims that it has.
-func silent(n *node, m *core.Send) bool {
-	if votes, is := m.Message.(*core.Votes); is && !n.s.fleet.forming {
+func silent(n *node, m *message.Send) bool {
+	if votes, is := m.Message.(*message.Votes); is && !n.s.fleet.forming {
 		for i := range votes.Votes {
 			votes.Votes[i].Claims = vnode.AppendHeld(nil, nil)
 		}
@@ -117,8 +118,8 @@ func silent(n *node, m *core.Send) bool {
 }
 
 // selfish asks no other node for work once all is well.
-func selfish(n *node, m *core.Send) bool {
-	f, is := m.Message.(*core.Forward)
+func selfish(n *node, m *message.Send) bool {
+	f, is := m.Message.(*message.Forward)
 	if !is || !n.s.healing {
 		return true
 	}

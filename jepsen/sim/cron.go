@@ -7,8 +7,8 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/jepsen/history"
-	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/core/cron"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	gproto "google.golang.org/protobuf/proto"
@@ -309,8 +309,8 @@ func (k *timekeeper) calm() string {
 // CronMutants are clusters that break one promise about schedules each, now and
 // then.
 func CronMutants() []Mutant {
-	launch := func(m *core.Send) (*core.Forward, *nornv1.LaunchRequest) {
-		f, ok := m.Message.(*core.Forward)
+	launch := func(m *message.Send) (*message.Forward, *nornv1.LaunchRequest) {
+		f, ok := m.Message.(*message.Forward)
 		if !ok {
 			return nil, nil
 		}
@@ -318,7 +318,7 @@ func CronMutants() []Mutant {
 		return f, l
 	}
 	return []Mutant{
-		{Name: "launches under an ID of its own", Breaks: []string{check.CronDoubled}, Send: func(n *node, m *core.Send) bool {
+		{Name: "launches under an ID of its own", Breaks: []string{check.CronDoubled}, Send: func(n *node, m *message.Send) bool {
 			if f, l := launch(m); l != nil && n.s.chance(0.1) {
 				other := *f
 				twin := gproto.CloneOf(l)
@@ -326,16 +326,16 @@ func CronMutants() []Mutant {
 					t.Id[19] ^= 1
 				}
 				other.Number, other.Body = f.Number^1<<62, twin
-				n.s.fleet.send(n, &core.Send{To: m.To, Message: &other})
+				n.s.fleet.send(n, &message.Send{To: m.To, Message: &other})
 			}
 			return true
 		}},
 		{Name: "says it has enqueued launches that it has dropped", Breaks: []string{check.CronMissed}, Event: func(n *node, e any) bool {
-			m, ok := e.(*core.FromPeer)
+			m, ok := e.(*message.FromPeer)
 			if !ok {
 				return true
 			}
-			f, l := launch(&core.Send{Message: m.Message})
+			f, l := launch(&message.Send{Message: m.Message})
 			if l == nil || !n.s.chance(0.1) {
 				return true
 			}
@@ -343,7 +343,7 @@ func CronMutants() []Mutant {
 			for range l.GetTasks() {
 				reply.Results = append(reply.Results, &nornv1.EnqueueResult{Receipt: &nornv1.Receipt{}})
 			}
-			n.s.fleet.send(n, &core.Send{To: m.From, Message: &core.Forwarded{Number: f.Number, Method: f.Method, Message: reply}})
+			n.s.fleet.send(n, &message.Send{To: m.From, Message: &message.Forwarded{Number: f.Number, Method: f.Method, Message: reply}})
 			return false
 		}},
 		{Name: "launches late", Breaks: []string{check.CronLate, check.CronMissed}, Clock: func(n *node, now clock.Time) clock.Time {

@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 )
 
 // drain stops the node cleanly: it sends its clients away, answers what it has
@@ -11,7 +11,7 @@ import (
 func (n *node) drain() {
 	n.draining = true
 	n.s.note("node drains")
-	n.put(core.Drain{}, true)
+	n.put(message.Drain{}, true)
 	n.later(n.s.between(100*time.Millisecond, 2*time.Second), func() {
 		n.stop()
 		n.s.nextCrash()
@@ -25,13 +25,13 @@ func (s *sim) fillDisk() {
 		return
 	}
 	s.note("the disk is nearly full")
-	n.put(core.DiskSpace{Free: diskReserve - 1}, true)
+	n.put(message.DiskSpace{Free: diskReserve - 1}, true)
 	s.after(s.about(3*time.Second), n.freeDisk)
 }
 
 // freeDisk ends that.
 func (n *node) freeDisk() {
 	if n.up {
-		n.put(core.DiskSpace{Free: 1 << 40}, true)
+		n.put(message.DiskSpace{Free: 1 << 40}, true)
 	}
 }

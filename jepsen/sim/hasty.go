@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/norn-dev/norn/jepsen/check"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
@@ -13,10 +13,10 @@ import (
 // hasty sees what leaves before the sync of its round: nothing of it may tell what is on
 // this disk, or have this node lead (K4). Whether it was on the disk in the end only a
 // fall in that moment would show.
-func (n *node) hasty(ready *core.Ready) {
+func (n *node) hasty(ready *message.Ready) {
 	for i := range ready.Early {
 		switch m := ready.Early[i].Message.(type) {
-		case *core.Votes, *core.Pushes, *core.PushesTaken, *core.ClaimsTaken, *core.FactsTaken, *core.Fetched, *core.Compared, *core.Purge, *core.Outcomes, *core.Unheld, *core.Forwarded:
+		case *message.Votes, *message.Pushes, *message.PushesTaken, *message.ClaimsTaken, *message.FactsTaken, *message.Fetched, *message.RepairCompleted, *message.Purge, *message.Outcomes, *message.NotHeld, *message.Forwarded:
 			n.s.violation(check.Lost, "%s%T leaves before what it says is on the disk", n, m)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/norn-dev/norn/jepsen/check"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 )
 
@@ -16,15 +16,15 @@ func TestWhatLeavesBeforeTheSync(t *testing.T) {
 		return []register.Request{{Changes: []register.Change{{New: register.Cell{Leader: leader}}}}}
 	}
 	for name, c := range map[string]struct {
-		ready core.Ready
+		ready message.Ready
 		want  string
 	}{
-		"a vote":                   {core.Ready{Early: []core.Send{{Message: &core.Votes{}}}}, check.Lost},
-		"a claim that is accepted": {core.Ready{Early: []core.Send{{Message: &core.ClaimsTaken{}}}}, check.Lost},
-		"a claim that is asked":    {core.Ready{Early: []core.Send{{Message: &core.Claims{}}}}, ""},
-		"a cell":                   {core.Ready{Register: cells(self)}, check.Leader},
-		"a cell of another node":   {core.Ready{Register: cells(register.Member{Node: "n2"})}, ""},
-		"a cell, after the sync":   {core.Ready{Commit: cells(self)}, ""},
+		"a vote":                   {message.Ready{Early: []message.Send{{Message: &message.Votes{}}}}, check.Lost},
+		"a claim that is accepted": {message.Ready{Early: []message.Send{{Message: &message.ClaimsTaken{}}}}, check.Lost},
+		"a claim that is asked":    {message.Ready{Early: []message.Send{{Message: &message.Claims{}}}}, ""},
+		"a cell":                   {message.Ready{Register: cells(self)}, check.Leader},
+		"a cell of another node":   {message.Ready{Register: cells(register.Member{Node: "n2"})}, ""},
+		"a cell, after the sync":   {message.Ready{Commit: cells(self)}, ""},
 	} {
 		n := &node{s: newSim(1, Mutant{}), self: self}
 		n.hasty(&c.ready)

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/group"
 )
@@ -57,5 +57,5 @@ func (f *fleet) sense(n *node) {
 		}
 	}
 	n.peers.up, n.peers.sensed = up, true
-	n.put(core.Alive{Members: slices.Clone(up)}, true)
+	n.put(message.Alive{Members: slices.Clone(up)}, true)
 }

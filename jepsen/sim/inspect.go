@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -59,7 +60,7 @@ func (n *node) walkPartition(p ring.Partition, fn func(d *vnode.Detail) bool) bo
 // look checks what must hold after every round and no client can see: no claim
 // request waits while there is work for it, and what is due has been moved. It
 // reads everything, so it does not look after each round.
-func (n looking) look(r *round, ready *core.Ready) {
+func (n looking) look(r *round, ready *message.Ready) {
 	s := n.s
 	s.stats[Rounds]++
 	if s.fleet != nil {
@@ -183,14 +184,14 @@ func (n looking) buried() {
 // waitsFor gives the queues that claim requests wait for after a round: those
 // that were stepped and have no answer, neither on its way.
 func (n looking) waitsFor(r *round) map[string]bool {
-	answered := map[core.Origin]bool{}
+	answered := map[message.Origin]bool{}
 	for _, w := range append(slices.Concat(n.waiting, n.flying), r) {
 		for i := range w.replies {
 			answered[w.replies[i].To] = true
 		}
 	}
 	for _, e := range append(slices.Clone(n.first), n.rest...) {
-		if q, ok := e.(*core.Request); ok {
+		if q, ok := e.(*message.Request); ok {
 			answered[q.From] = true // not stepped yet
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/history"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -29,8 +29,8 @@ func (f *fleet) stands(p ring.Partition, nonce uint64) *standing {
 }
 
 // polls sees a node ask for votes. Runs of schedules have no ledger.
-func (f *fleet) polls(m core.PeerMessage) {
-	ballots, is := m.(*core.Ballots)
+func (f *fleet) polls(m message.PeerMessage) {
+	ballots, is := m.(*message.Ballots)
 	if !is || f.standing == nil {
 		return
 	}

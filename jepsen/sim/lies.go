@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/group"
 	"github.com/norn-dev/norn/register/wire"
@@ -54,32 +55,32 @@ func (f slanderer) wild(near uint64) uint64 {
 }
 
 // forged is what a node sends: the liar's own words, some of them changed.
-func (f slanderer) forged(from *node, m core.PeerMessage) core.PeerMessage {
+func (f slanderer) forged(from *node, m message.PeerMessage) message.PeerMessage {
 	if f.liar != from || f.s.healing || !f.s.chance(lieOften) {
 		return m
 	}
 	f.s.stats[Lies]++
 	switch m := m.(type) {
-	case *core.Beaten:
+	case *message.Beaten:
 		lie := *m
 		lie.Seen, lie.Boot = f.wild(m.Seen), f.wild(m.Boot)
 		lie.Whole, lie.Sound = f.s.chance(0.5), f.s.chance(0.5)
 		return &lie
-	case *core.Votes:
+	case *message.Votes:
 		lie := *m
 		lie.Votes = slices.Clone(m.Votes)
 		for i := range lie.Votes {
 			lie.Votes[i].Promise, lie.Votes[i].Granted = f.wild(lie.Votes[i].Promise), false
 		}
 		return &lie
-	case *core.PushesTaken:
+	case *message.PushesTaken:
 		lie := *m
 		lie.Votes = slices.Clone(m.Votes)
 		for i := range lie.Votes {
 			lie.Votes[i].Promise, lie.Votes[i].Granted = f.wild(lie.Votes[i].Promise), false
 		}
 		return &lie
-	case *core.Elect:
+	case *message.Elect:
 		lie := *m
 		lie.Stand = slices.Clone(m.Stand)
 		for i := range lie.Stand {
@@ -110,14 +111,14 @@ func (f slanderer) slander() {
 	}
 	p := ring.Partition(s.rnd.IntN(s.plan.partitions))
 	epoch, alone := f.wild(f.cells[p].Epoch), []register.Member{liar.self}
-	m := pick(&s.world, []core.PeerMessage{
-		&core.Marked{Mark: epoch},
-		&core.Cells{Cells: []core.KnownCell{{Partition: p, Cell: register.Cell{Epoch: epoch, Nonce: 1, Cohort: alone, Leader: liar.self}}}},
-		&core.Ballots{Ballots: []core.Ballot{{Partition: p, Epoch: epoch, Nonce: s.rnd.Uint64() | 1, Old: f.cells[p].Epoch, From: f.cells[p].Cohort, To: f.cells[p].Cohort, Transfer: true}}},
-		&core.Elect{Stand: []core.Stand{{Partition: p, Epoch: f.cells[p].Epoch, Nonce: f.cells[p].Nonce, To: f.cells[p].Cohort, Floor: epoch}}},
+	m := pick(&s.world, []message.PeerMessage{
+		&message.DurabilityEpoch{Mark: epoch},
+		&message.Cells{Cells: []message.KnownCell{{Partition: p, Cell: register.Cell{Epoch: epoch, Nonce: 1, Cohort: alone, Leader: liar.self}}}},
+		&message.Ballots{Ballots: []message.Ballot{{Partition: p, Epoch: epoch, Nonce: s.rnd.Uint64() | 1, Old: f.cells[p].Epoch, From: f.cells[p].Cohort, To: f.cells[p].Cohort, Transfer: true}}},
+		&message.Elect{Stand: []message.Stand{{Partition: p, Epoch: f.cells[p].Epoch, Nonce: f.cells[p].Nonce, To: f.cells[p].Cohort, Floor: epoch}}},
 	})
 	from := liar.self
-	f.post(liar, to.self, false, func(to *node) { to.put(&core.FromPeer{From: from, Message: m}, first(m)) })
+	f.post(liar, to.self, false, func(to *node) { to.put(&message.FromPeer{From: from, Message: m}, first(m)) })
 }
 
 // overheard are the last messages of the register's group between the liar and each other

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/internal/mutant"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 )
 
@@ -74,7 +74,7 @@ func (n *node) halt(err error) {
 }
 
 // perform applies a Ready and hands on what must wait for the disk.
-func (n *node) perform(ready *core.Ready) {
+func (n *node) perform(ready *message.Ready) {
 	n.s.outputs.ready(n.index, ready)
 	r := n.begin(ready)
 	n.hasty(ready)
@@ -123,7 +123,7 @@ func (n *node) perform(ready *core.Ready) {
 }
 
 // begin makes the round of a Ready, of the space of one that is over.
-func (n *node) begin(ready *core.Ready) *round {
+func (n *node) begin(ready *message.Ready) *round {
 	var r *round
 	if k := len(n.over); k > 0 {
 		r, n.over = n.over[k-1], n.over[:k-1]
@@ -147,7 +147,7 @@ func (n *node) end(r *round) {
 
 // letGo sends what waits for no round that is not durable yet, keeps the rest
 // for the round, and tells whether the process died at it.
-func (n *node) letGo(r *round, ready *core.Ready) bool {
+func (n *node) letGo(r *round, ready *message.Ready) bool {
 	due := func(after uint64) bool { return after != 0 && after <= n.synced }
 	for i := range ready.Send {
 		if !due(ready.Send[i].After) {
@@ -171,7 +171,7 @@ const maxSpins = 1000
 
 // spin looks for a loop that goes round and round: on a real machine it burns a
 // processor.
-func (n *node) spin(dirty bool, ready *core.Ready) {
+func (n *node) spin(dirty bool, ready *message.Ready) {
 	now := n.clock.time(n.s.now)
 	idle := !dirty && len(ready.Replies)+len(ready.Reads)+len(ready.Archives)+len(ready.Send)+len(ready.Commit)+len(ready.Early)+len(ready.Register) == 0
 	if !idle || ready.WakeMono > now.Mono && ready.WakeWall > now.Wall {
@@ -210,7 +210,7 @@ func (n *node) ask(q register.Request) {
 		if n.s.fleet.witness != nil {
 			n.s.fleet.witness.asks(&q)
 		}
-		n.peers.do(q, func(r register.Result) { n.put(core.Registered{Result: r}, true) })
+		n.peers.do(q, func(r register.Result) { n.put(message.Registered{Result: r}, true) })
 		return
 	}
 	d := n.s.about(n.s.plan.disk.answer)
@@ -227,7 +227,7 @@ func (n *node) ask(q register.Request) {
 				result = register.Result{Tag: q.Tag, Err: errLost}
 			}
 		}
-		n.later(d/2, func() { n.put(core.Registered{Result: result}, true) })
+		n.later(d/2, func() { n.put(message.Registered{Result: result}, true) })
 	})
 }
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/group"
 )
@@ -54,7 +54,7 @@ func (m *member) state() register.State { return m.machine.State() }
 
 // tell gives the core a state, in the place of one that it has not looked at.
 func (m *member) tell(s register.State) {
-	m.n.put(core.Changed{State: s, Leads: m.leads, Majority: m.leader != register.Member{}, Voters: m.voters, Outgoing: m.outgoing}, true)
+	m.n.put(message.Changed{State: s, Leads: m.leads, Majority: m.leader != register.Member{}, Voters: m.voters, Outgoing: m.outgoing}, true)
 }
 
 // do asks the register.

@@ -3,6 +3,7 @@ package sim
 import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 )
 
 // Mutant is a node that is wrong on purpose: hooks around the core, and the
@@ -22,9 +23,9 @@ type Mutant struct {
 	// Event sees every event before the core and may change it; false drops it.
 	Event func(n *node, event any) bool
 	// Reply sees every answer after the core and may change it; false drops it.
-	Reply func(n *node, r *core.Reply) bool
+	Reply func(n *node, r *message.Reply) bool
 	// Send sees every message of the core to another node; false drops it.
-	Send func(n *node, m *core.Send) bool
+	Send func(n *node, m *message.Send) bool
 	// Crash may damage the disk while the node is down.
 	Crash func(n *node)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/store"
 
@@ -89,7 +90,7 @@ func hurry(n *node, now clock.Time) clock.Time {
 // each changes the requests of one kind.
 func each[M gproto.Message](change func(M)) func(*node, any) bool {
 	return func(_ *node, event any) bool {
-		if r, ok := event.(*core.Request); ok {
+		if r, ok := event.(*message.Request); ok {
 			if m, ok := r.Body.(M); ok {
 				change(m)
 			}
@@ -108,9 +109,9 @@ func failures(change func(*nornv1.Failure)) func(*node, any) bool {
 }
 
 // swallow drops some requests of one kind, and answers them itself.
-func swallow[M gproto.Message](answer func(*node, *core.Request)) func(*node, any) bool {
+func swallow[M gproto.Message](answer func(*node, *message.Request)) func(*node, any) bool {
 	return func(n *node, event any) bool {
-		r, ok := event.(*core.Request)
+		r, ok := event.(*message.Request)
 		if !ok {
 			return true
 		}
@@ -125,12 +126,12 @@ func swallow[M gproto.Message](answer func(*node, *core.Request)) func(*node, an
 }
 
 // acknowledge answers a write as if it had been done.
-func acknowledge(n *node, r *core.Request) {
+func acknowledge(n *node, r *message.Request) {
 	reply := &nornv1.WriteReply{}
 	for _, i := range invocation(r.Body).Items {
 		reply.Results = append(reply.Results, &nornv1.WriteResult{Receipt: &nornv1.Receipt{Id: i.Task.String()}})
 	}
-	n.send(core.Reply{To: r.From, Message: reply})
+	n.send(message.Reply{To: r.From, Message: reply})
 }
 
 // rot deletes a key somewhere on the disk.
@@ -148,8 +149,8 @@ func rot(n *node) {
 }
 
 // grants changes one grant in three.
-func grants(change func(*nornv1.Grant)) func(*node, *core.Reply) bool {
-	return func(n *node, r *core.Reply) bool {
+func grants(change func(*nornv1.Grant)) func(*node, *message.Reply) bool {
+	return func(n *node, r *message.Reply) bool {
 		if m, ok := r.Message.(*nornv1.ClaimReply); ok {
 			for _, g := range m.Grants {
 				if len(g.Task.Payload) > 0 && n.s.rnd.IntN(3) == 0 {
@@ -162,8 +163,8 @@ func grants(change func(*nornv1.Grant)) func(*node, *core.Reply) bool {
 }
 
 // shown changes every task that is shown.
-func shown(change func(*node, *nornv1.Task)) func(*node, *core.Reply) bool {
-	return func(n *node, r *core.Reply) bool {
+func shown(change func(*node, *nornv1.Task)) func(*node, *message.Reply) bool {
+	return func(n *node, r *message.Reply) bool {
 		switch m := r.Message.(type) {
 		case *nornv1.GetReply:
 			change(n, m.Task)
@@ -180,13 +181,13 @@ func shown(change func(*node, *nornv1.Task)) func(*node, *core.Reply) bool {
 	}
 }
 
-func silence(n *node, r *core.Reply) bool {
+func silence(n *node, r *message.Reply) bool {
 	m, ok := r.Message.(*nornv1.ClaimReply)
 	return !ok || len(m.Grants) == 0 || n.s.rnd.IntN(5) > 0
 }
 
 // twice gives the grants of one request to another one too.
-func twice(n *node, r *core.Reply) bool {
+func twice(n *node, r *message.Reply) bool {
 	m, ok := r.Message.(*nornv1.ClaimReply)
 	if !ok {
 		return true
@@ -243,14 +244,14 @@ func gap(_ *node, t *nornv1.Task) {
 	}
 }
 
-func shortList(n *node, r *core.Reply) bool {
+func shortList(n *node, r *message.Reply) bool {
 	if m, ok := r.Message.(*nornv1.ListReply); ok && len(m.Tasks) > 2 {
 		m.Tasks = slices.Delete(m.Tasks, 1, 2)
 	}
 	return true
 }
 
-func miscount(n *node, r *core.Reply) bool {
+func miscount(n *node, r *message.Reply) bool {
 	if m, ok := r.Message.(*nornv1.CountReply); ok {
 		m.Total.Ready++
 		m.Total.Total++
@@ -258,7 +259,7 @@ func miscount(n *node, r *core.Reply) bool {
 	return true
 }
 
-func brandNew(_ *node, r *core.Reply) bool {
+func brandNew(_ *node, r *message.Reply) bool {
 	if m, ok := r.Message.(*nornv1.EnqueueReply); ok {
 		for _, res := range m.Results {
 			if res.Receipt != nil {
@@ -269,7 +270,7 @@ func brandNew(_ *node, r *core.Reply) bool {
 	return true
 }
 
-func answerTwice(n *node, r *core.Reply) bool {
+func answerTwice(n *node, r *message.Reply) bool {
 	if n.s.rnd.IntN(20) == 0 && n.conns[r.To.Conn] != nil && n.asked[r.To] != nil {
 		delete(n.asked, r.To)
 	}
@@ -277,7 +278,7 @@ func answerTwice(n *node, r *core.Reply) bool {
 }
 
 // refuse says of some enqueues that they have failed.
-func refuse(n *node, r *core.Reply) bool {
+func refuse(n *node, r *message.Reply) bool {
 	if m, ok := r.Message.(*nornv1.EnqueueReply); ok && n.s.rnd.IntN(5) == 0 {
 		for _, res := range m.Results {
 			res.Receipt = nil

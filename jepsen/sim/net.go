@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 
 	gproto "google.golang.org/protobuf/proto"
 )
@@ -47,13 +47,15 @@ func (s *sim) delay() time.Duration {
 }
 
 // request sends a request to the node; it arrives or is lost.
-func (c *conn) request(r *core.Request, urgent bool) {
+func (c *conn) request(r *message.Request, urgent bool) {
 	c.reach(func() { c.node.receive(c, r, urgent) })
 }
 
 // cancel sends the withdrawal of a request.
 func (c *conn) cancel(request uint64, method uint16) {
-	c.reach(func() { c.node.put(core.Cancel{From: core.Origin{Conn: c.id, Request: request, Method: method}}, true) })
+	c.reach(func() {
+		c.node.put(message.Cancel{From: message.Origin{Conn: c.id, Request: request, Method: method}}, true)
+	})
 }
 
 func (c *conn) reach(fn func()) {
@@ -67,7 +69,7 @@ func (c *conn) reach(fn func()) {
 }
 
 // answer sends a reply to the client; it arrives or is lost.
-func (c *conn) answer(reply core.Reply) {
+func (c *conn) answer(reply message.Reply) {
 	if c.client == nil {
 		return
 	}
@@ -146,7 +148,7 @@ func (s *sim) ghost(m gproto.Message) {
 			s.invoke(e)
 		}
 		method := methodOf(m)
-		c.node.receive(c, &core.Request{From: core.Origin{Conn: c.id, Request: 1, Method: uint16(method)}, Body: m}, urgent(method))
+		c.node.receive(c, &message.Request{From: message.Origin{Conn: c.id, Request: 1, Method: uint16(method)}, Body: m}, urgent(method))
 		s.after(s.about(50*time.Millisecond), c.goneAtNode)
 	})
 }

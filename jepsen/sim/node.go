@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/store"
@@ -30,7 +31,7 @@ type node struct {
 	core     *core.Core
 	register *register.Local
 	conns    map[uint64]*conn // open, as far as this process knows
-	asked    map[core.Origin]*question
+	asked    map[message.Origin]*question
 
 	first, rest []any    // the inbox
 	before      []any    // the one before this; its space is used again
@@ -57,7 +58,7 @@ type node struct {
 // question is a request that was stepped and has no answer yet.
 type question struct {
 	at    int64 // true time
-	body  *core.Request
+	body  *message.Request
 	limit int64 // true time by which an answer is due
 	news  int64 // a log request: true time since when there is something new
 }
@@ -67,10 +68,10 @@ type round struct {
 	number   uint64
 	dirty    bool
 	mark     uint64 // batches applied up to and with this round
-	replies  []core.Reply
-	reads    []core.Read
-	archives []core.Archive
-	sends    []core.Send
+	replies  []message.Reply
+	reads    []message.Read
+	archives []message.Archive
+	sends    []message.Send
 	commit   []register.Request
 	snapshot store.Snapshot
 }
@@ -93,7 +94,7 @@ func (n *node) start() {
 	if s.fleet != nil {
 		nemesis{s.fleet}.setRight()
 	}
-	n.conns, n.asked = map[uint64]*conn{}, map[core.Origin]*question{}
+	n.conns, n.asked = map[uint64]*conn{}, map[message.Origin]*question{}
 	n.first, n.rest, n.before, n.waiting, n.flying = nil, nil, nil, nil, nil
 	n.loop = n.turn
 	n.turning, n.syncing, n.draining, n.wake, n.synced, n.spins = false, false, false, never, 0, 0
@@ -252,7 +253,7 @@ func (n *node) later(d time.Duration, fn func()) {
 }
 
 // receive takes in a request over a connection.
-func (n *node) receive(c *conn, r *core.Request, urgent bool) {
+func (n *node) receive(c *conn, r *message.Request, urgent bool) {
 	r.Received = n.clock.mono(n.s.now)
 	if r.Deadline != 0 {
 		r.Deadline += r.Received
@@ -295,12 +296,12 @@ func (n *node) gone(c *conn) {
 			delete(n.asked, from)
 		}
 	}
-	n.put(core.Gone{Conn: c.id}, true)
+	n.put(message.Gone{Conn: c.id}, true)
 }
 
 // questions gives the requests without an answer, by connection and number.
-func (n *node) questions() []core.Origin {
-	return slices.SortedFunc(maps.Keys(n.asked), func(a, b core.Origin) int {
+func (n *node) questions() []message.Origin {
+	return slices.SortedFunc(maps.Keys(n.asked), func(a, b message.Origin) int {
 		return cmp.Or(cmp.Compare(a.Conn, b.Conn), cmp.Compare(a.Request, b.Request))
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"math/bits"
 	"reflect"
 
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/store"
 
 	gproto "google.golang.org/protobuf/proto"
@@ -35,7 +35,7 @@ func (o *outputs) bytes(b []byte) {
 
 // ready takes in what a node wants done. The batch is taken in write by write: its
 // buffer is the store's.
-func (o *outputs) ready(index int, r *core.Ready) {
+func (o *outputs) ready(index int, r *message.Ready) {
 	o.add(uint64(index))
 	v := reflect.ValueOf(r).Elem()
 	for i := range v.NumField() {

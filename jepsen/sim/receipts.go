@@ -5,7 +5,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/check"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
@@ -16,7 +16,7 @@ import (
 // the receipt says (P1), so that no crash takes it away. Where disks get lost, and nodes come and go, they may have had
 // it; and while a cluster forms, or has just changed a cohort, partitions move on: who has
 // handed its copy over to a majority drops it.
-func (f *fleet) receipts(asked any, reply *core.Reply) {
+func (f *fleet) receipts(asked any, reply *message.Reply) {
 	if f.lossy || f.forming {
 		return
 	}

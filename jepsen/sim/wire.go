@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/antientropy"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 
 	gproto "google.golang.org/protobuf/proto"
@@ -70,7 +70,7 @@ func knows(n *node, m register.Member, revision uint64) bool {
 }
 
 // send carries a message of the core.
-func (f *fleet) send(from *node, m *core.Send) {
+func (f *fleet) send(from *node, m *message.Send) {
 	msg, self := m.Message, from.self
 	if f.s.mutant.Send != nil && !f.s.mutant.Send(from, m) {
 		return
@@ -82,37 +82,37 @@ func (f *fleet) send(from *node, m *core.Send) {
 		f.witness.said(from, m)
 	}
 	f.post(from, m.To, again(msg), func(to *node) {
-		to.put(&core.FromPeer{From: self, Message: onTheWire(msg)}, first(msg))
+		to.put(&message.FromPeer{From: self, Message: onTheWire(msg)}, first(msg))
 	})
 }
 
 // again tells what may come twice. A connection doubles nothing, but senders ask
 // again; requests of clients are not among what they repeat.
-func again(m core.PeerMessage) bool {
+func again(m message.PeerMessage) bool {
 	switch m.(type) {
-	case *core.Forward, *core.Forwarded:
+	case *message.Forward, *message.Forwarded:
 		return false
 	}
 	return true
 }
 
 // first tells what goes before the rest, as in package node.
-func first(m core.PeerMessage) bool {
+func first(m message.PeerMessage) bool {
 	switch m.(type) {
-	case *core.FactsTaken, *core.Forwarded, *core.Heads:
+	case *message.FactsTaken, *message.Forwarded, *message.QueueHeads:
 		return true
 	}
 	return false
 }
 
 // onTheWire gives the receiver a message of its own, where it may change it.
-func onTheWire(m core.PeerMessage) core.PeerMessage {
+func onTheWire(m message.PeerMessage) message.PeerMessage {
 	switch m := m.(type) {
-	case *core.Forward:
+	case *message.Forward:
 		out := *m
 		out.Body = gproto.Clone(m.Body)
 		return &out
-	case *core.Forwarded:
+	case *message.Forwarded:
 		out := *m
 		if m.Message != nil {
 			out.Message = gproto.Clone(m.Message)
@@ -123,35 +123,35 @@ func onTheWire(m core.PeerMessage) core.PeerMessage {
 }
 
 // messageText is a message as people read it.
-func messageText(m core.PeerMessage) string {
+func messageText(m message.PeerMessage) string {
 	switch m := m.(type) {
-	case *core.Repair:
+	case *message.Repair:
 		x := m.Message
 		return fmt.Sprintf("repair of partition %d, kind %d, session %x/%d, %d facts, %d pushed, reason %d", m.Partition, x.Kind, x.Session>>48, x.Seq, len(x.Facts), len(x.Push), x.Reason)
-	case *core.Forward:
+	case *message.Forward:
 		return fmt.Sprintf("forward %T for partitions %v", m.Body, m.Partitions)
-	case *core.Facts:
+	case *message.Facts:
 		text := "facts"
 		for i := range m.Parts {
 			text += fmt.Sprintf(" %d of partition %d", len(m.Parts[i].Facts), m.Parts[i].Partition)
 		}
 		return text
-	case *core.FactsTaken:
+	case *message.FactsTaken:
 		return fmt.Sprintf("facts taken, refused %v", m.Refused)
 	}
 	return fmt.Sprintf("%T", m) + electionText(m) + claimsText(m)
 }
 
 // claimsText says which partitions a message of claims is about, and what was refused.
-func claimsText(m core.PeerMessage) (text string) {
+func claimsText(m message.PeerMessage) (text string) {
 	switch m := m.(type) {
-	case *core.Claims:
+	case *message.Claims:
 		text = fmt.Sprintf(" %d:", m.Round&0xffff)
 		for i := range m.Parts {
 			c := &m.Parts[i]
 			text += fmt.Sprintf(" %d/%d (%d bytes of claims)", c.Partition, c.Epoch, len(c.Claims))
 		}
-	case *core.ClaimsTaken:
+	case *message.ClaimsTaken:
 		text = fmt.Sprintf(" %d:", m.Round&0xffff)
 		for i := range m.Parts {
 			c := &m.Parts[i]
@@ -165,29 +165,29 @@ func claimsText(m core.PeerMessage) (text string) {
 }
 
 // electionText says which partitions a message of elections is about.
-func electionText(m core.PeerMessage) (text string) {
-	say := func(v *core.Vote, claims []byte) {
+func electionText(m message.PeerMessage) (text string) {
+	say := func(v *message.Vote, claims []byte) {
 		text += fmt.Sprintf(" %d/%d %t (promised %d, %d bytes of claims)", v.Partition, v.Epoch, v.Granted, v.Promise, len(claims))
 	}
 	switch m := m.(type) {
-	case *core.Ballots:
+	case *message.Ballots:
 		for i := range m.Ballots {
 			b := &m.Ballots[i]
 			text += fmt.Sprintf(" %d/%d pre %t from %v to %v", b.Partition, b.Epoch, b.Pre, names(b.From), names(b.To))
 		}
-	case *core.Votes:
+	case *message.Votes:
 		for i := range m.Votes {
 			say(&m.Votes[i].Vote, m.Votes[i].Claims)
 		}
-	case *core.Pushes:
+	case *message.Pushes:
 		for i := range m.Pushes {
 			text += fmt.Sprintf(" %d/%d", m.Pushes[i].Partition, m.Pushes[i].Epoch)
 		}
-	case *core.PushesTaken:
+	case *message.PushesTaken:
 		for i := range m.Votes {
 			say(&m.Votes[i], nil)
 		}
-	case *core.Elect:
+	case *message.Elect:
 		for i := range m.Stand {
 			text += fmt.Sprintf(" %d after %d to %v", m.Stand[i].Partition, m.Stand[i].Epoch, names(m.Stand[i].To))
 		}
@@ -196,14 +196,14 @@ func electionText(m core.PeerMessage) (text string) {
 }
 
 // note counts what shows that replicas heal each other.
-func (f *fleet) note(from *node, m *core.Send) {
+func (f *fleet) note(from *node, m *message.Send) {
 	if f.s.tracing {
 		f.s.note("%s > %s: %s", from.self.Node, m.To.Node, messageText(m.Message))
 	}
-	if a, ok := m.Message.(*core.Aside); ok {
+	if a, ok := m.Message.(*message.QuarantineFacts); ok {
 		f.s.stats[Old] += len(a.Tasks)
 	}
-	r, ok := m.Message.(*core.Repair)
+	r, ok := m.Message.(*message.Repair)
 	if !ok || r.Message == nil {
 		return
 	}

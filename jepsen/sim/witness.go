@@ -8,7 +8,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/jepsen/history"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
@@ -69,26 +69,26 @@ func newWitness(f *fleet) *witness {
 }
 
 // said sees a message leave.
-func (w *witness) said(n *node, m *core.Send) {
+func (w *witness) said(n *node, m *message.Send) {
 	switch m := m.Message.(type) {
-	case *core.Votes:
+	case *message.Votes:
 		for i := range m.Votes {
 			w.spoke(n, m.Votes[i].Partition, m.Votes[i].Promise)
 		}
-	case *core.PushesTaken:
+	case *message.PushesTaken:
 		for i := range m.Votes {
 			w.spoke(n, m.Votes[i].Partition, m.Votes[i].Promise)
 		}
-	case *core.Facts:
+	case *message.Facts:
 		for i := range m.Parts {
 			w.buried(n, &m.Parts[i])
 		}
-	case *core.Claims:
+	case *message.Claims:
 		for i := range m.Parts {
 			w.asked[roundOf{n.self, m.Round, m.Parts[i].Partition}] = m.Parts[i].Epoch
 		}
 	}
-	if t, ok := m.Message.(*core.ClaimsTaken); ok {
+	if t, ok := m.Message.(*message.ClaimsTaken); ok {
 		for i := range t.Parts {
 			w.took(n, m.To, t.Round, &t.Parts[i])
 		}
@@ -106,7 +106,7 @@ func (w *witness) spoke(n *node, p ring.Partition, promised uint64) {
 
 // buried (K8): a task is collected only once every member of the cohort knows how
 // it ended.
-func (w *witness) buried(n *node, part *core.PartFacts) {
+func (w *witness) buried(n *node, part *message.PartFacts) {
 	s, p := w.f.s, part.Partition
 	cells := n.peers.state().Cells
 	if w.f.forming || int(p) >= len(w.f.cells) || int(p) >= len(cells) || cells[p].Leader != n.self || cells[p].Epoch != w.f.cells[p].Epoch {
@@ -129,9 +129,9 @@ func (w *witness) buried(n *node, part *core.PartFacts) {
 
 // formed sees the messages of a round, when what they say has just been applied.
 // What a candidate has pushed to this node it may know beside its vote.
-func (w *witness) formed(n *node, sends []core.Send) {
+func (w *witness) formed(n *node, sends []message.Send) {
 	for i := range sends {
-		if m, ok := sends[i].Message.(*core.PushesTaken); ok {
+		if m, ok := sends[i].Message.(*message.PushesTaken); ok {
 			for _, v := range m.Votes {
 				k := acceptorOf{n.self, v.Partition}
 				w.pushed[k] = max(w.pushed[k], v.Epoch)
@@ -139,7 +139,7 @@ func (w *witness) formed(n *node, sends []core.Send) {
 		}
 	}
 	for i := range sends {
-		if m, ok := sends[i].Message.(*core.Votes); ok {
+		if m, ok := sends[i].Message.(*message.Votes); ok {
 			for i := range m.Votes {
 				w.voted(n, &m.Votes[i])
 			}
@@ -148,7 +148,7 @@ func (w *witness) formed(n *node, sends []core.Send) {
 }
 
 // voted (E4): with a vote leaves every claim that is known by then.
-func (w *witness) voted(n *node, v *core.CastVote) {
+func (w *witness) voted(n *node, v *message.CastVote) {
 	if !v.Granted || v.Pre {
 		return
 	}
@@ -194,7 +194,7 @@ func (w *witness) elected(p ring.Partition, old, now *register.Cell) {
 }
 
 // took (E2): nothing of a lower epoch is accepted after a promise.
-func (w *witness) took(n *node, leader register.Member, round uint64, t *core.PartTaken) {
+func (w *witness) took(n *node, leader register.Member, round uint64, t *message.PartTaken) {
 	epoch, known := w.asked[roundOf{leader, round, t.Partition}]
 	if !t.No && known && w.promised[acceptorOf{n.self, t.Partition}] > epoch {
 		w.f.s.violation(Promise, "%spartition %d: it takes claims of epoch %d, and has promised %d", n, t.Partition, epoch, w.promised[acceptorOf{n.self, t.Partition}])
@@ -375,7 +375,7 @@ func (w *witness) honest(asked *nornv1.EnqueueRequest, answer *nornv1.EnqueueRep
 
 // granted (K1, K3): a claim that leaves was given out in an epoch that the register
 // has, and a majority of the cohort holds it.
-func (w *witness) granted(asked any, reply *core.Reply) {
+func (w *witness) granted(asked any, reply *message.Reply) {
 	if w.f.forming || len(w.f.cells) == 0 {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/wire"
 	"github.com/norn-dev/norn/ring"
@@ -101,7 +102,7 @@ func (a *acceptors) blind(p ring.Partition, epoch uint64) bool {
 // fence gives the cohorts that a write or a read has to reach beside the one that it
 // was sent to, which is that of a cell of some epoch, if there are any. Where the cell
 // here is an earlier one it says nothing about whom that was sent to.
-func (a *acceptors) fence(p ring.Partition, epoch uint64) (f Fence, ok bool) {
+func (a *acceptors) fence(p ring.Partition, epoch uint64) (f message.Fence, ok bool) {
 	f.Partition = p
 	cell := &a.c.cells[p]
 	if cell.Epoch > epoch {

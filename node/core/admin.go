@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -43,7 +44,7 @@ func (d *decision) written(r *register.Result) bool {
 	return (d.request.Plan == nil || r.PlanWon) && (d.request.Replicas == nil || r.ReplicasWon)
 }
 
-func (c admin) handle(now clock.Time, r *Request, m *nornv1.ClusterRequest) {
+func (c admin) handle(now clock.Time, r *message.Request, m *nornv1.ClusterRequest) {
 	switch {
 	case m.GetRepair() != nil:
 		c.repair(now, r, m)
@@ -75,7 +76,7 @@ func unanswered(err error, effect nornv1.Effect) *proto.Error {
 
 // attempt works out what is to be done, and asks the register for it, for the nth time.
 // some: an attempt before has changed something already.
-func (c admin) attempt(from Origin, m *nornv1.ClusterRequest, n int, some bool) {
+func (c admin) attempt(from message.Origin, m *nornv1.ClusterRequest, n int, some bool) {
 	d, bad := c.decide(m)
 	if bad != nil {
 		c.refuse(from, bad)

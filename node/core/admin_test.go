@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -202,7 +203,7 @@ func TestADeadNodeIsRemoved(t *testing.T) {
 // TestAJoiningNodeIsWithdrawn: it owns nothing, so it is out at once.
 func TestAJoiningNodeIsWithdrawn(t *testing.T) {
 	r := newGrowing(t)
-	r.peers = append(r.peers, &peer{self: register.Member{Node: "n2", Incarnation: register.Incarnation{2}}, store: memstore.New(), replies: map[Origin]Reply{}})
+	r.peers = append(r.peers, &peer{self: register.Member{Node: "n2", Incarnation: register.Incarnation{2}}, store: memstore.New(), replies: map[message.Origin]message.Reply{}})
 	r.open(1)
 	r.set(r.peers[1].self, register.Joining)
 	r.tell()
@@ -222,7 +223,7 @@ func TestAJoiningNodeIsWithdrawn(t *testing.T) {
 // TestAJoiningNodeIsRemoved: it owns nothing, so it does not resist.
 func TestAJoiningNodeIsRemoved(t *testing.T) {
 	r := newGrowing(t)
-	r.peers = append(r.peers, &peer{self: register.Member{Node: "n2", Incarnation: register.Incarnation{2}}, store: memstore.New(), replies: map[Origin]Reply{}})
+	r.peers = append(r.peers, &peer{self: register.Member{Node: "n2", Incarnation: register.Incarnation{2}}, store: memstore.New(), replies: map[message.Origin]message.Reply{}})
 	r.open(1)
 	r.set(r.peers[1].self, register.Joining)
 	r.tell()
@@ -347,8 +348,8 @@ func TestSomebodyElseWasFirst(t *testing.T) {
 	for _, times := range []int{1, 3, 100} {
 		r := newAdmins(t, 3)
 		p, n := r.peers[0].core, 0
-		from := Origin{Conn: 1, Request: 1 << 20}
-		r.check(p.Step(r.now, &Request{From: from, Body: leave("n3"), Received: r.now.Mono}))
+		from := message.Origin{Conn: 1, Request: 1 << 20}
+		r.check(p.Step(r.now, &message.Request{From: from, Body: leave("n3"), Received: r.now.Mono}))
 		for p != nil {
 			ready, err := p.Ready(r.now)
 			r.check(err)
@@ -364,7 +365,7 @@ func TestSomebodyElseWasFirst(t *testing.T) {
 					n++
 					r.touch(r.peers[2].self)
 				}
-				r.register.Do(req, func(res register.Result) { r.check(p.Step(r.now, Registered{res})) })
+				r.register.Do(req, func(res register.Result) { r.check(p.Step(r.now, message.Registered{Result: res})) })
 			}
 		}
 		if n != min(times, maxDecides) {
@@ -383,8 +384,8 @@ func TestAPlanOfSomebodyElseWasFirst(t *testing.T) {
 	r.kill(1)
 	r.tell()
 	p, touched := r.peers[0].core, false
-	var reply *Reply
-	r.check(p.Step(r.now, &Request{From: Origin{Conn: 1, Request: 1 << 20}, Body: replace("n2", "n4"), Received: r.now.Mono}))
+	var reply *message.Reply
+	r.check(p.Step(r.now, &message.Request{From: message.Origin{Conn: 1, Request: 1 << 20}, Body: replace("n2", "n4"), Received: r.now.Mono}))
 	for reply == nil {
 		ready, err := p.Ready(r.now)
 		r.check(err)
@@ -397,7 +398,7 @@ func TestAPlanOfSomebodyElseWasFirst(t *testing.T) {
 				now := r.state().Plan
 				r.register.Do(register.Request{Plan: &register.PlanChange{Old: now.Version, Data: now.Data}}, func(register.Result) {})
 			}
-			r.register.Do(req, func(res register.Result) { r.check(p.Step(r.now, Registered{res})) })
+			r.register.Do(req, func(res register.Result) { r.check(p.Step(r.now, message.Registered{Result: res})) })
 		}
 	}
 	if reply.Err != nil || !reply.Message.(*nornv1.ClusterReply).GetChanged() || !touched || r.status1(1) != register.Removed {
@@ -423,18 +424,18 @@ func TestWithoutTheRegister(t *testing.T) {
 	for fails, want := range []nornv1.Effect{nornv1.Effect_EFFECT_NONE, nornv1.Effect_EFFECT_UNKNOWN} {
 		r := newAdmins(t, 3)
 		p := r.peers[0].core
-		from := Origin{Conn: 1, Request: 1 << 20}
-		r.check(p.Step(r.now, &Request{From: from, Body: leave("n3"), Received: r.now.Mono}))
+		from := message.Origin{Conn: 1, Request: 1 << 20}
+		r.check(p.Step(r.now, &message.Request{From: from, Body: leave("n3"), Received: r.now.Mono}))
 		answered := false
 		for n := 0; !answered && n < 10; n++ {
 			ready, err := p.Ready(r.now)
 			r.check(err)
 			for _, req := range ready.Register {
 				if n == fails {
-					r.check(p.Step(r.now, Registered{register.Result{Tag: req.Tag, Err: errors.New("no majority")}}))
+					r.check(p.Step(r.now, message.Registered{Result: register.Result{Tag: req.Tag, Err: errors.New("no majority")}}))
 					continue
 				}
-				r.register.Do(req, func(res register.Result) { r.check(p.Step(r.now, Registered{res})) })
+				r.register.Do(req, func(res register.Result) { r.check(p.Step(r.now, message.Registered{Result: res})) })
 			}
 			for _, reply := range ready.Replies {
 				answered = true

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -45,7 +46,7 @@ func TestAHandOverCountsNoComparisonThatLeftSomething(t *testing.T) {
 	compare := func(res antientropy.Result) register.Member {
 		o.busy, _ = o.next(func(register.Member) bool { return true })
 		m := o.busy
-		e.compared(pair{p, m}, &res)
+		e.compared(message.Pair{Partition: p, Peer: m}, &res)
 		return m
 	}
 	if compare(antientropy.Result{Skipped: 1}); len(o.pull) != 2 || o.failed != 1 {
@@ -69,7 +70,7 @@ func TestWhatAComparisonProves(t *testing.T) {
 	r := newTrio(t)
 	r.now = r.now.Add(time.Minute)
 	c := r.peers[0].core
-	p, k := c.collect.purges, pair{1, r.peers[1].self}
+	p, k := c.collect.purges, message.Pair{Partition: 1, Peer: r.peers[1].self}
 	proves := r.now.Mono - int64(settleTime) - 2*int64(eta)
 	p.begin(r.now, k)
 	p.ended(r.now.Add(time.Second), k, &antientropy.Result{})
@@ -95,7 +96,7 @@ func TestWhatIsKnownOfAllMembers(t *testing.T) {
 	p := c.collect.purges
 	c.links.watches.needs.led[1] = r.now.Mono
 	compared := func(i int, began time.Duration) {
-		k := pair{1, r.peers[i].self}
+		k := message.Pair{Partition: 1, Peer: r.peers[i].self}
 		p.begin(r.now.Add(began), k)
 		p.ended(r.now.Add(began+time.Second), k, &antientropy.Result{})
 	}
@@ -205,12 +206,12 @@ func TestAnOrphanOfAKeyStays(t *testing.T) {
 	p := ring.Of(task, partitions)
 	fact := crdt.Completed{Token: 1<<32 + 1, At: r.now.Wall}.Fact(task)
 	for i := range r.peers {
-		r.say((i+1)%3, i, &Facts{Write: 1, Parts: []PartFacts{{Partition: p, Epoch: r.state().Cells[p].Epoch, Facts: []crdt.Fact{fact}}}})
+		r.say((i+1)%3, i, &message.Facts{Write: 1, Parts: []message.PartFacts{{Partition: p, Epoch: r.state().Cells[p].Epoch, Facts: []crdt.Fact{fact}}}})
 	}
 	r.settle()
 	purged := func() {
 		for _, l := range r.post {
-			if m, is := l.message.(*Purge); is {
+			if m, is := l.message.(*message.Purge); is {
 				t.Errorf("a leader has let it go: %v", m)
 			}
 		}
@@ -273,7 +274,7 @@ func TestWhatIsThereAlreadyCountsAsTaken(t *testing.T) {
 		"another partition": {[]crdt.Fact{crdt.Enqueued{Queue: "q"}.Fact(elsewhere)}, kept{0, 0}},
 		"new":               {[]crdt.Fact{crdt.Enqueued{Queue: "q"}.Fact(r.at(1))}, kept{1, 1}},
 	} {
-		if got, _, _ := (peers{c}).keep(r.now, r.peers[0].self, &PartFacts{Partition: 1, Facts: x.facts}, false); got != x.want {
+		if got, _, _ := (peers{c}).keep(r.now, r.peers[0].self, &message.PartFacts{Partition: 1, Facts: x.facts}, false); got != x.want {
 			t.Errorf("%s: %+v, not %+v", name, got, x.want)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -29,16 +30,16 @@ type ails struct {
 // ail is one such partition.
 type ail struct {
 	fails   uint
-	until   int64           // mono ns of the end of the pause; never: it is being tried
-	last    GrantRef        // that failed, and was taken back
-	asked   bool            // the release was sent once more
-	reached bool            // a majority has taken a release since
-	ready   map[string]bool // queues that have something
-	aside   bool            // nothing of it is handed out
+	until   int64            // mono ns of the end of the pause; never: it is being tried
+	last    message.GrantRef // that failed, and was taken back
+	asked   bool             // the release was sent once more
+	reached bool             // a majority has taken a release since
+	ready   map[string]bool  // queues that have something
+	aside   bool             // nothing of it is handed out
 }
 
 // heard notes what became of a grant.
-func (a *ails) heard(now clock.Time, ref GrantRef, pl *pledge) {
+func (a *ails) heard(now clock.Time, ref message.GrantRef, pl *pledge) {
 	p := ref.Partition
 	switch l := a.all[p]; {
 	case pl != nil && pl.state == failed && pl.ails && a.c.vnodes.see(p).Leading() != 0:
@@ -150,4 +151,4 @@ func (a *ails) next() int64 {
 func (part *pledgedPart) ails(pledge int) bool { return len(part.refused[pledge]) == 0 || !part.own }
 
 // alike tells whether a refusal would be that of any other claim of the partition too.
-func alike(v Verdict) bool { return v == vnode.SkewedClock }
+func alike(v message.Verdict) bool { return v == vnode.SkewedClock }

@@ -3,6 +3,7 @@ package core
 import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
@@ -64,7 +65,7 @@ func (a *archives) look(now clock.Time, v *vnode.Vnode) (more bool) {
 	a.k.c.tag++
 	a.tag, a.dues = a.k.c.tag, dues
 	partitions := len(a.k.c.cells)
-	a.k.c.ready.Archives = append(a.k.c.ready.Archives, Archive{Tag: a.tag, load: func(view store.View) ([]*nornv1.Task, error) {
+	a.k.c.ready.Archives = append(a.k.c.ready.Archives, message.Archive{Tag: a.tag, Load: func(view store.View) ([]*nornv1.Task, error) {
 		var tasks []*nornv1.Task
 		for size := 0; len(tasks) < len(dues) && size < archiveBytes; {
 			task := dues[len(tasks)].Task
@@ -83,7 +84,7 @@ func (a *archives) look(now clock.Time, v *vnode.Vnode) (more bool) {
 
 // done hears that an archive is safe, or has failed: then its tasks stay and
 // are tried again.
-func (a *archives) done(now clock.Time, e Archived) {
+func (a *archives) done(now clock.Time, e message.Archived) {
 	if e.Tag != a.tag {
 		return
 	}

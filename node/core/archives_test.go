@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -113,7 +114,7 @@ func TestRetentionChangedWhileAnArchiveIsWritten(t *testing.T) {
 		}
 		r.core.ready.Archives = nil // it is being written
 		r.set("a", c.to, c.field)
-		r.step(Archived{Tag: tag, Tasks: 1})
+		r.step(message.Archived{Tag: tag, Tasks: 1})
 		r.turn()
 		r.pass(time.Second)
 		if got := r.get(task).Queue == "a"; got != c.stays {

@@ -7,23 +7,12 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
-
-// Aside says that a member of the registered cohort has been offered facts of
-// tasks that are below the horizon and that it does not know: they may be the
-// only copy, or left of what was collected long ago. Whoever offered them and is
-// no member keeps them aside from now on (design 6).
-type Aside struct {
-	Partition ring.Partition
-	Epoch     uint64 // of the cell that the sender is a member by
-	Tasks     []id.ID
-}
-
-func (*Aside) peerMessage() {}
 
 const (
 	// asideEvery is the pause between two looks at what is kept aside, and
@@ -36,7 +25,7 @@ const (
 	// full node takes no more, and who has them goes on as no member of their
 	// cohort.
 	maxAside = 256 << 20
-	// asideNames bounds the tasks that one [Aside] names.
+	// asideNames bounds the tasks that one [message.QuarantineFacts] names.
 	asideNames = 1000
 )
 
@@ -85,14 +74,14 @@ func (a *asides) tell(to register.Member, p ring.Partition, tasks []id.ID) {
 		return
 	}
 	for some := range slices.Chunk(tasks, asideNames) {
-		a.c.ready.Send = append(a.c.ready.Send, Send{To: to, Message: &Aside{p, a.c.cells[p].Epoch, some}})
+		a.c.ready.Send = append(a.c.ready.Send, message.Send{To: to, Message: &message.QuarantineFacts{Partition: p, Epoch: a.c.cells[p].Epoch, Tasks: some}})
 	}
 }
 
 // told sets tasks aside that a member does not know. It does so only as long as
 // nobody counts on what is here: not as a member, not after a vote for a cohort
 // that has this node in it, and not while an older promise may have to be kept.
-func (a *asides) told(now clock.Time, from register.Member, m *Aside) {
+func (a *asides) told(now clock.Time, from register.Member, m *message.QuarantineFacts) {
 	if int(m.Partition) >= len(a.c.cells) || a.c.moves.closed(m.Partition) {
 		return
 	}
@@ -196,10 +185,10 @@ func (a *asides) handed(now clock.Time, p ring.Partition, move *move) bool {
 		return true
 	}
 	o.write, o.upTo, o.acks = a.c.cfg.Rand.Uint64()|1, upTo, nil
-	message := &Facts{Write: o.write, Aside: true, Parts: []PartFacts{{Partition: p, Epoch: a.c.cells[p].Epoch, Facts: facts}}}
+	msg := &message.Facts{Write: o.write, Aside: true, Parts: []message.PartFacts{{Partition: p, Epoch: a.c.cells[p].Epoch, Facts: facts}}}
 	for _, m := range a.c.cells[p].Cohort {
 		if m != a.c.cfg.Self && a.c.routes.up(m) {
-			a.c.ready.Send = append(a.c.ready.Send, Send{To: m, Message: message})
+			a.c.ready.Send = append(a.c.ready.Send, message.Send{To: m, Message: msg})
 		}
 	}
 	a.c.moves.hold(now, move)
@@ -215,7 +204,7 @@ type asideMove struct {
 }
 
 // answered hears what a member says to a page, and tells whether it was one.
-func (a *asides) answered(now clock.Time, from register.Member, answer *FactsTaken) bool {
+func (a *asides) answered(now clock.Time, from register.Member, answer *message.FactsTaken) bool {
 	for p, move := range a.c.moves.out { // Any order: at most one has sent this.
 		o := &move.aside
 		if o.write == 0 || o.write != answer.Write {

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -73,7 +74,7 @@ func TestAZombieHandsOverWhatItMayAloneHave(t *testing.T) {
 	if _, ok := r.until(10*time.Minute, func() bool { return r.peers[gone].idle() }, func() {
 		r.never(all, 0, 1, 2)
 		for _, l := range r.post {
-			if _, ok := l.message.(*Repair); ok && l.from == gone {
+			if _, ok := l.message.(*message.Repair); ok && l.from == gone {
 				sent++
 			}
 		}
@@ -95,7 +96,7 @@ func TestAZombieHandsOverWhatItMayAloneHave(t *testing.T) {
 	r.wantShown(old, 0, 1, 2, gone)
 	r.audit()
 	// What nobody can have collected yet is taken.
-	r.check(r.peers[gone].core.Step(r.now, Alive{}))
+	r.check(r.peers[gone].core.Step(r.now, message.Alive{}))
 	young := r.ids.Next(r.now.Wall)
 	r.enqueue(gone, young, &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE})
 	r.post = nil // only the hand-over brings it
@@ -176,7 +177,7 @@ func (r *trio) wantShown(tasks []id.ID, nodes ...int) {
 func (r *trio) again(gone int) int {
 	i := len(r.peers)
 	m := register.Member{Node: r.peers[gone].self.Node, Incarnation: register.Incarnation{byte(i + 1)}}
-	r.peers = append(r.peers, &peer{self: m, store: r.peers[gone].store, replies: map[Origin]Reply{}})
+	r.peers = append(r.peers, &peer{self: m, store: r.peers[gone].store, replies: map[message.Origin]message.Reply{}})
 	r.peers[gone].store = memstore.New()
 	r.open(i)
 	r.set(m, register.Joining)
@@ -317,7 +318,7 @@ func TestOnlyAMemberSetsAside(t *testing.T) {
 	r.enqueue(gone, young, &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE})
 	r.post = nil
 	say := func(from register.Member, p ring.Partition, epoch uint64, tasks ...id.ID) {
-		r.check(o.core.Step(r.now, &FromPeer{From: from, Message: &Aside{p, epoch, tasks}}))
+		r.check(o.core.Step(r.now, &message.FromPeer{From: from, Message: &message.QuarantineFacts{Partition: p, Epoch: epoch, Tasks: tasks}}))
 		r.turn(gone)
 	}
 	task := old[0]
@@ -350,7 +351,7 @@ func TestOnlyAMemberSetsAside(t *testing.T) {
 	}
 	r.audit()
 	member := r.peers[0]
-	r.check(member.core.Step(r.now, &FromPeer{From: cell.Cohort[1], Message: &Aside{p, cell.Epoch, []id.ID{task}}}))
+	r.check(member.core.Step(r.now, &message.FromPeer{From: cell.Cohort[1], Message: &message.QuarantineFacts{Partition: p, Epoch: cell.Epoch, Tasks: []id.ID{task}}}))
 	r.turn(0)
 	if n := len(r.apart(0)); n != 0 {
 		t.Fatal("a member sets something aside")
@@ -368,7 +369,7 @@ func TestAsidesMayGetLost(t *testing.T) {
 	var late []letter
 	lost := func(l letter) bool {
 		switch m := l.message.(type) {
-		case *Aside:
+		case *message.QuarantineFacts:
 			switch said++; said % 3 {
 			case 0:
 				r.deliver(0)
@@ -379,7 +380,7 @@ func TestAsidesMayGetLost(t *testing.T) {
 				late = append(late, l)
 				return true
 			}
-		case *Facts:
+		case *message.Facts:
 			if pages++; m.Aside && pages%2 == 0 {
 				late = append(late, l)
 				return true

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 )
 
@@ -71,7 +72,7 @@ func TestTheRegisterIsLost(t *testing.T) {
 	r.join()
 	r.tell()
 	was := c.Available(Sight{})
-	e := Changed{State: c.moves.state, Voters: []register.Member{r.peers[0].self, r.peers[1].self}, Majority: true}
+	e := message.Changed{State: c.moves.state, Voters: []register.Member{r.peers[0].self, r.peers[1].self}, Majority: true}
 	for _, there := range []bool{true, false} {
 		e.Majority = there
 		r.check(c.Step(r.now, e))
@@ -94,7 +95,7 @@ func TestANodeThatStopsIsNotReady(t *testing.T) {
 	if !was.Enqueue || !was.Claim {
 		t.Fatalf("before it stops: %+v", was)
 	}
-	r.check(c.Step(r.now, Drain{}))
+	r.check(c.Step(r.now, message.Drain{}))
 	now := c.Available(was.Seen)
 	if now == nil || now.Enqueue || now.Claim || slices.ContainsFunc(now.Enqueueable, func(b byte) bool { return b != 0 }) {
 		t.Fatalf("while it stops: %+v", now)

@@ -4,74 +4,13 @@ import (
 	"slices"
 
 	"github.com/norn-dev/norn/clock"
-	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
-
-type (
-	// Ballot asks a member for its vote.
-	Ballot = election.Ballot[register.Member]
-	// Vote answers a [Ballot], or a push of claims.
-	Vote = election.Vote
-)
-
-// MaxFence bounds the cohorts of a [Fence].
-const MaxFence = election.MaxOpen + 1
-
-// Ballots asks a node for its votes, for all partitions at once.
-type Ballots struct{ Ballots []Ballot }
-
-// Votes answers [Ballots].
-type Votes struct {
-	Votes []CastVote
-	Mark  uint64 // see [Marked]
-}
-
-// CastVote is a vote with what this member knows of the partition's claims,
-// read after its promise (design 7.2, step 3).
-type CastVote struct {
-	Vote
-	Claims []byte // as vnode.AppendHeld writes them; nil unless granted, and not a pre-vote
-}
-
-// Pushes brings the claims of partitions to a member of their new cohorts.
-type Pushes struct{ Pushes []Pushed }
-
-// Pushed is what a candidate knows of a partition's claims: the union of what the
-// voters of the old cohort have told it.
-type Pushed struct {
-	Partition    ring.Partition
-	Epoch, Nonce uint64
-	Claims       []byte
-}
-
-// PushesTaken answers [Pushes]: granted says that the claims are on disk.
-type PushesTaken struct {
-	Votes []Vote
-	Mark  uint64 // see [Marked]
-}
-
-// Elect asks a node to stand for the election of partitions: because a cohort is
-// to change, or to take over from who resigns.
-type Elect struct{ Stand []Stand }
-
-// Stand is one partition of [Elect].
-type Stand struct {
-	Partition    ring.Partition
-	Epoch, Nonce uint64 // of the cell that the change starts from
-	To           []register.Member
-	Floor        uint64 // somebody has promised so much: the epoch is to be above it
-}
-
-func (*Ballots) peerMessage()     {}
-func (*Votes) peerMessage()       {}
-func (*Pushes) peerMessage()      {}
-func (*PushesTaken) peerMessage() {}
-func (*Elect) peerMessage()       {}
 
 // maxClaimBytes is how many bytes of claims travel in one message of an election,
 // unless a single partition has more: what fits through a busy connection while
@@ -82,8 +21,8 @@ const maxClaimBytes = 1 << 20
 type voter struct{ *Core }
 
 // ballots answers all partitions that a candidate asks for.
-func (c voter) ballots(now clock.Time, from register.Member, m *Ballots) {
-	answer, size := &Votes{}, 0
+func (c voter) ballots(now clock.Time, from register.Member, m *message.Ballots) {
+	answer, size := &message.Votes{}, 0
 	for i := range m.Ballots {
 		if int(m.Ballots[i].Partition) >= len(c.cells) {
 			continue
@@ -91,47 +30,47 @@ func (c voter) ballots(now clock.Time, from register.Member, m *Ballots) {
 		v := c.vote(now, from, &m.Ballots[i])
 		answer.Votes = append(answer.Votes, v)
 		if size += len(v.Claims); size >= maxClaimBytes {
-			c.ready.Send = append(c.ready.Send, Send{To: from, Message: answer})
-			answer, size = &Votes{}, 0
+			c.ready.Send = append(c.ready.Send, message.Send{To: from, Message: answer})
+			answer, size = &message.Votes{}, 0
 		}
 	}
 	if len(answer.Votes) > 0 {
-		c.ready.Send = append(c.ready.Send, Send{To: from, Message: answer})
+		c.ready.Send = append(c.ready.Send, message.Send{To: from, Message: answer})
 	}
 }
 
 // vote answers one ballot. A vote that is granted is persisted with the round,
 // and with it leaves what is known of the claims by then: what is accepted later
 // is of this epoch or a later one.
-func (c voter) vote(now clock.Time, from register.Member, b *Ballot) CastVote {
+func (c voter) vote(now clock.Time, from register.Member, b *message.Ballot) message.CastVote {
 	a := &c.acceptors.all[b.Partition]
 	if b.Pre {
 		v := a.Would(b, c.spare(from, b))
 		v.Granted = v.Granted && !c.abstains(b.Partition) && (from == c.cfg.Self || c.acceptors.believes(b.Partition, b.Epoch))
 		if mutant.UnpromisedVotes.On() && v.Granted {
-			return CastVote{v, vnode.AppendHeld(nil, vnode.SnapshotAt(c.vnodes.see(b.Partition), now))}
+			return message.CastVote{Vote: v, Claims: vnode.AppendHeld(nil, vnode.SnapshotAt(c.vnodes.see(b.Partition), now))}
 		}
-		return CastVote{Vote: v}
+		return message.CastVote{Vote: v}
 	}
 	if c.abstains(b.Partition) {
-		return CastVote{Vote: Vote{Partition: b.Partition, Epoch: b.Epoch, Nonce: b.Nonce, Promise: a.Promise}}
+		return message.CastVote{Vote: message.Vote{Partition: b.Partition, Epoch: b.Epoch, Nonce: b.Nonce, Promise: a.Promise}}
 	}
 	if from != c.cfg.Self && !c.acceptors.believes(b.Partition, b.Epoch) {
-		return CastVote{Vote: Vote{Partition: b.Partition, Epoch: b.Epoch, Nonce: b.Nonce, Promise: a.Promise}}
+		return message.CastVote{Vote: message.Vote{Partition: b.Partition, Epoch: b.Epoch, Nonce: b.Nonce, Promise: a.Promise}}
 	}
 	v := a.Vote(b)
 	if !v.Granted {
-		return CastVote{Vote: v}
+		return message.CastVote{Vote: v}
 	}
 	c.acceptors.save(b.Partition)
 	c.elector.deferTo(now, from, b)
 	if mutant.UnpromisedVotes.On() {
-		return CastVote{v, vnode.AppendHeld(nil, nil)}
+		return message.CastVote{Vote: v, Claims: vnode.AppendHeld(nil, nil)}
 	}
 	if self := c.cfg.Self; mutant.EagerZombie.On() && slices.Contains(b.From, self) && !slices.Contains(b.To, self) && !c.moves.closed(b.Partition) {
 		defer c.moves.forget(b.Partition)
 	}
-	return CastVote{v, vnode.AppendHeld(nil, vnode.SnapshotAt(c.vnodes.see(b.Partition), now))}
+	return message.CastVote{Vote: v, Claims: vnode.AppendHeld(nil, vnode.SnapshotAt(c.vnodes.see(b.Partition), now))}
 }
 
 // abstains tells whether this node may not vote: it is no member any more, its
@@ -143,7 +82,7 @@ func (c voter) abstains(p ring.Partition) bool {
 
 // spare tells whether a partition has a leader that is well, as far as is known
 // here, so that nobody is to disturb it.
-func (c voter) spare(from register.Member, b *Ballot) bool {
+func (c voter) spare(from register.Member, b *message.Ballot) bool {
 	m, ok := placement.Leading(&c.cells[b.Partition])
 	if !ok || m == from {
 		return false
@@ -156,20 +95,20 @@ func (c voter) spare(from register.Member, b *Ballot) bool {
 
 // pushes takes in what candidates know of the claims. It is bound to the ballot
 // that this node may have voted for: who has promised more refuses.
-func (c voter) pushes(now clock.Time, from register.Member, m *Pushes) {
-	answer := &PushesTaken{}
+func (c voter) pushes(now clock.Time, from register.Member, m *message.Pushes) {
+	answer := &message.PushesTaken{}
 	for i := range m.Pushes {
 		p := &m.Pushes[i]
 		if int(p.Partition) < len(c.cells) {
 			answer.Votes = append(answer.Votes, c.push(now, from, p))
 		}
 	}
-	c.ready.Send = append(c.ready.Send, Send{To: from, Message: answer})
+	c.ready.Send = append(c.ready.Send, message.Send{To: from, Message: answer})
 }
 
-func (c voter) push(now clock.Time, from register.Member, m *Pushed) Vote {
+func (c voter) push(now clock.Time, from register.Member, m *message.Pushed) message.Vote {
 	a := &c.acceptors.all[m.Partition]
-	v := Vote{Partition: m.Partition, Epoch: m.Epoch, Nonce: m.Nonce}
+	v := message.Vote{Partition: m.Partition, Epoch: m.Epoch, Nonce: m.Nonce}
 	held, err := vnode.DecodeHeld(m.Claims)
 	if err != nil {
 		c.unread(from, m.Partition, err)
@@ -184,7 +123,7 @@ func (c voter) push(now clock.Time, from register.Member, m *Pushed) Vote {
 }
 
 // votes counts what others answer.
-func (c voter) votes(now clock.Time, from register.Member, m *Votes) {
+func (c voter) votes(now clock.Time, from register.Member, m *message.Votes) {
 	for i := range m.Votes {
 		if int(m.Votes[i].Partition) < len(c.cells) {
 			c.counted(now, from, &m.Votes[i])
@@ -194,7 +133,7 @@ func (c voter) votes(now clock.Time, from register.Member, m *Votes) {
 
 // counted joins the claims of a vote with those here, if it is of those that
 // make up what the new leader has to know.
-func (c voter) counted(now clock.Time, from register.Member, v *CastVote) {
+func (c voter) counted(now clock.Time, from register.Member, v *message.CastVote) {
 	var held []vnode.Held
 	if v.Granted && (!v.Pre || mutant.UnpromisedVotes.On()) {
 		var err error
@@ -220,7 +159,7 @@ func (c voter) unread(from register.Member, p ring.Partition, err error) {
 }
 
 // stand begins the candidacies that others have asked for.
-func (c voter) stand(now clock.Time, from register.Member, m *Elect) {
+func (c voter) stand(now clock.Time, from register.Member, m *message.Elect) {
 	for i := range m.Stand {
 		s := &m.Stand[i]
 		if int(s.Partition) >= len(c.cells) || len(s.To) > register.MaxCohort || !slices.Contains(s.To, c.cfg.Self) {

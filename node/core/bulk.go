@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
@@ -16,7 +17,7 @@ import (
 type bulk struct{ *Core }
 
 // cancel cancels tasks one by one: each is judged for itself.
-func (c bulk) cancel(now clock.Time, from Origin, m *nornv1.CancelRequest) {
+func (c bulk) cancel(now clock.Time, from message.Origin, m *nornv1.CancelRequest) {
 	err := checkBatch(len(m.GetIds()))
 	if err == nil {
 		err = c.writes.check(m.GetDurability())
@@ -46,7 +47,7 @@ func (c bulk) cancel(now clock.Time, from Origin, m *nornv1.CancelRequest) {
 }
 
 // retry gives tasks a new run of attempts.
-func (c bulk) retry(now clock.Time, from Origin, m *nornv1.RetryRequest) {
+func (c bulk) retry(now clock.Time, from message.Origin, m *nornv1.RetryRequest) {
 	done := func(d *vnode.Detail) bool {
 		return d.Task.Generation() > 0 && slices.Contains([]crdt.State{crdt.StateReady, crdt.StateClaimed, crdt.StateWaiting}, d.State)
 	}
@@ -69,7 +70,7 @@ type conditions struct {
 }
 
 // each runs an action over the tasks that are in one of the states asked for.
-func (c bulk) each(from Origin, err *proto.Error, ids [][]byte, when conditions, act func(*vnode.Detail, *nornv1.WriteResult) *proto.Error) {
+func (c bulk) each(from message.Origin, err *proto.Error, ids [][]byte, when conditions, act func(*vnode.Detail, *nornv1.WriteResult) *proto.Error) {
 	if err == nil {
 		err = checkStates(when.only)
 	}

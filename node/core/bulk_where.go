@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -23,7 +24,7 @@ const (
 // or retries all of them by one request of its own, which goes wherever it has to.
 type where struct {
 	c     *Core
-	q     *Request
+	q     *message.Request
 	m     *nornv1.BulkRequest
 	began int64  // mono ns
 	end   int64  // wall ns: tasks of then and later are left alone
@@ -34,7 +35,7 @@ type where struct {
 }
 
 // byFilter begins a request that acts by filter.
-func byFilter(c *Core, now clock.Time, r *Request, m *nornv1.BulkRequest) {
+func byFilter(c *Core, now clock.Time, r *message.Request, m *nornv1.BulkRequest) {
 	w := &where{c: c, q: r, m: gproto.CloneOf(m), began: now.Mono, limit: int(m.GetLimit())}
 	if err := w.check(now); err != nil {
 		c.refuse(r.From, err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	gproto "google.golang.org/protobuf/proto"
@@ -50,7 +51,7 @@ type belief struct {
 type askedCall struct {
 	name   string
 	answer struct{ is, fine bool }
-	from   Origin
+	from   message.Origin
 	via    int
 	at     int64
 	by     *belief

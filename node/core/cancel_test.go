@@ -4,15 +4,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
 )
 
-func isClaims(l letter) bool { _, is := l.message.(*Claims); return is }
+func isClaims(l letter) bool { _, is := l.message.(*message.Claims); return is }
 
 // postponed has a claim request be postponed, because what it would have been granted
 // reached no majority.
-func (r *trio) postponed(i int, m *nornv1.ClaimRequest) Origin {
+func (r *trio) postponed(i int, m *nornv1.ClaimRequest) message.Origin {
 	r.t.Helper()
 	from := r.send(i, m)
 	for range 100 {
@@ -36,13 +37,13 @@ func TestCancelOfAPostponedRequest(t *testing.T) {
 	for _, when := range []string{"postponed", "on its way"} {
 		r := newTrio(t)
 		task, i := r.put(0, 1), r.leader(1)
-		var from Origin
+		var from message.Origin
 		if when == "postponed" {
 			from = r.postponed(i, waiting60(7))
 		} else {
 			from = r.send(i, waiting60(7))
 		}
-		r.check(r.peers[i].core.Step(r.now, Cancel{From: from}))
+		r.check(r.peers[i].core.Step(r.now, message.Cancel{From: from}))
 		r.turn(i)
 		if when == "on its way" {
 			r.live(grantTimeout+time.Second, 50*time.Millisecond, isClaims)
@@ -63,7 +64,7 @@ func TestAPostponedRequestIsSentAwayWhenTheNodeStops(t *testing.T) {
 	r.put(0, 1)
 	i := r.leader(1)
 	from := r.postponed(i, waiting60(7))
-	r.check(r.peers[i].core.Step(r.now, Drain{}))
+	r.check(r.peers[i].core.Step(r.now, message.Drain{}))
 	r.turn(i)
 	if reply, answered := r.peers[i].replies[from]; !answered || reply.Err == nil {
 		t.Errorf("it is not answered: %v", reply)
@@ -82,15 +83,15 @@ func TestAPostponedRequestThatComesAgain(t *testing.T) {
 	r.put(0, 1)
 	i := r.leader(1)
 	from := r.postponed(i, waiting60(7))
-	again := Origin{Conn: 2, Request: 1}
-	r.check(r.peers[i].core.Step(r.now, Gone{Conn: from.Conn})) // the client asks over another connection
-	r.check(r.peers[i].core.Step(r.now, &Request{From: again, Body: waiting60(7), Received: r.now.Mono}))
+	again := message.Origin{Conn: 2, Request: 1}
+	r.check(r.peers[i].core.Step(r.now, message.Gone{Conn: from.Conn})) // the client asks over another connection
+	r.check(r.peers[i].core.Step(r.now, &message.Request{From: again, Body: waiting60(7), Received: r.now.Mono}))
 	r.turn(i)
 	r.live(3*time.Second, 50*time.Millisecond, nothing)
 	heard, _ := r.granted(i, again)
 	lost, _ := r.granted(i, from) // to a connection that is gone
 	if len(lost) > 0 {
-		r.check(r.peers[i].core.Step(r.now, Undelivered{Grants: r.peers[i].replies[from].Grants}))
+		r.check(r.peers[i].core.Step(r.now, message.Undelivered{Grants: r.peers[i].replies[from].Grants}))
 		r.turn(i)
 		r.live(time.Second, 50*time.Millisecond, nothing)
 	}
@@ -111,12 +112,12 @@ func TestACancelFrameNamesNoMethod(t *testing.T) {
 	task := r.put(0, 1)
 	i := (r.leader(1) + 1) % 3
 	core := r.peers[i].core
-	cancel := func(what string, from Origin) {
+	cancel := func(what string, from message.Origin) {
 		t.Helper()
 		if reply, answered := r.peers[i].replies[from]; answered {
 			t.Fatalf("%s does not wait: %v", what, reply)
 		}
-		r.check(core.Step(r.now, Cancel{From: Origin{Conn: from.Conn, Request: from.Request}}))
+		r.check(core.Step(r.now, message.Cancel{From: message.Origin{Conn: from.Conn, Request: from.Request}}))
 		r.turn(i)
 		r.settle()
 		r.live(time.Second, 100*time.Millisecond, nothing)
@@ -124,15 +125,15 @@ func TestACancelFrameNamesNoMethod(t *testing.T) {
 			t.Errorf("%s was cancelled, and a second later its answer is %v", what, reply)
 		}
 	}
-	log := Origin{Conn: 5, Request: 1, Method: uint16(nornv1.Method_METHOD_LOG)}
-	r.check(core.Step(r.now, &Request{From: log, Body: &nornv1.LogRequest{Id: task.Bytes(), WaitSeconds: 60}, Received: r.now.Mono}))
+	log := message.Origin{Conn: 5, Request: 1, Method: uint16(nornv1.Method_METHOD_LOG)}
+	r.check(core.Step(r.now, &message.Request{From: log, Body: &nornv1.LogRequest{Id: task.Bytes(), WaitSeconds: 60}, Received: r.now.Mono}))
 	r.turn(i)
 	r.settle()
 	cancel("who follows a task", log)
 
-	beat := Origin{Conn: 6, Request: 1, Method: uint16(nornv1.Method_METHOD_SESSION)}
+	beat := message.Origin{Conn: 6, Request: 1, Method: uint16(nornv1.Method_METHOD_SESSION)}
 	body := session.Bundle(session.Instance{7}, 1, 1, nil, time.Minute)
-	r.check(core.Step(r.now, &Request{From: beat, Body: body, Received: r.now.Mono}))
+	r.check(core.Step(r.now, &message.Request{From: beat, Body: body, Received: r.now.Mono}))
 	r.turn(i)
 	cancel("a request of a worker", beat)
 }
@@ -145,9 +146,9 @@ func TestANumberUsedTwice(t *testing.T) {
 	task := r.put(0, 1)
 	i := (r.leader(1) + 1) % 3
 	core := r.peers[i].core
-	from := Origin{Conn: 1, Request: 1 << 40}
+	from := message.Origin{Conn: 1, Request: 1 << 40}
 	for range 2 {
-		r.check(core.Step(r.now, &Request{From: from, Body: &nornv1.GetRequest{Id: task.Bytes()}, Received: r.now.Mono}))
+		r.check(core.Step(r.now, &message.Request{From: from, Body: &nornv1.GetRequest{Id: task.Bytes()}, Received: r.now.Mono}))
 		r.turn(i)
 		delete(r.peers[i].replies, from) // each of the two may be answered
 	}
@@ -156,7 +157,7 @@ func TestANumberUsedTwice(t *testing.T) {
 		t.Fatalf("%d requests are never forgotten; the node would look at them for ever", n)
 	}
 	r.now = r.now.Add(forwardTimeout + time.Second)
-	r.check(core.Step(r.now, Tick{}))
+	r.check(core.Step(r.now, message.Tick{}))
 	r.turn(i)
 }
 
@@ -169,7 +170,7 @@ func TestWhoWasAskedElsewhereIsSentAwayWhenTheNodeStops(t *testing.T) {
 	if len(r.peers[i].core.seeks.asked) != 1 {
 		t.Fatal("it is not on its way")
 	}
-	r.check(r.peers[i].core.Step(r.now, Drain{}))
+	r.check(r.peers[i].core.Step(r.now, message.Drain{}))
 	r.turn(i)
 	r.settle()
 	r.live(time.Second, 100*time.Millisecond, nothing)

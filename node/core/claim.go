@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -16,7 +17,7 @@ import (
 
 // claim answers a claim request: with what was granted to the same request
 // before, with the best tasks ready now, or by making it wait.
-func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
+func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest) {
 	w, err := newWaiter(r, m, c.queues.lease(m.GetQueues()))
 	if err != nil {
 		c.refuse(r.From, err)
@@ -43,7 +44,7 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 	if twice {
 		c.twice(old)
 	}
-	for _, w := range c.grants.recall(func(o *waiter) bool { return o.key() == w.key() && o.key().named() }) {
+	for _, w := range c.grants.recall(func(o *waiter) bool { return o.key() == w.key() && o.key().Named() }) {
 		c.twice(w.from)
 	}
 	if c.repeat(now, w) {
@@ -65,14 +66,14 @@ func (c *Core) claim(now clock.Time, r *Request, m *nornv1.ClaimRequest) {
 	}
 	c.pursue(now, w)
 	if w.routed {
-		c.seeks.served(c.routes.peers[w.from.Conn&^peerConns], w)
+		c.seeks.served(c.routes.peers[w.from.Conn&^message.PeerConns], w)
 	}
 }
 
 // twice sends a claim request away that came again: the two together must not
 // get more than one may have. Mostly the client has given that connection up, but
 // a frame that was late on its way may be the one that nobody waits for.
-func (c *Core) twice(old Origin) {
+func (c *Core) twice(old message.Origin) {
 	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the same claim request came again over another connection, and is answered there; ask again if this one still matters")
 	e.RetryAfter = time.Millisecond
 	c.refuse(old, e)
@@ -98,7 +99,7 @@ func (c *Core) pursue(now clock.Time, w *waiter) {
 	}
 	if c.seeks.declines(w) {
 		a := answer(w, time.Duration(now.Mono-w.received), nil, nil)
-		a.declined, a.After = true, c.round.after(0) // nothing is written for it
+		a.Declined, a.After = true, c.round.after(0) // nothing is written for it
 		c.ready.Replies = append(c.ready.Replies, a)
 		return
 	}
@@ -190,7 +191,7 @@ const (
 )
 
 // newWaiter checks a claim request.
-func newWaiter(r *Request, m *nornv1.ClaimRequest, lease time.Duration) (*waiter, *proto.Error) {
+func newWaiter(r *message.Request, m *nornv1.ClaimRequest, lease time.Duration) (*waiter, *proto.Error) {
 	if n := len(m.GetQueues()); n == 0 && len(m.GetUnanswered()) == 0 || n > proto.MaxClaimQueues {
 		return nil, proto.Invalid("a claim names %d queues, not 1 to %d", n, proto.MaxClaimQueues)
 	}
@@ -220,7 +221,7 @@ func newWaiter(r *Request, m *nornv1.ClaimRequest, lease time.Duration) (*waiter
 	}
 	wait := proto.Seconds(m.GetWaitSeconds())
 	w := &waiter{from: r.From, received: r.Received, timed: timed{until: r.Received + int64(wait)}, max: max(1, int(m.GetMaxTasks()))}
-	w.body, w.routed, w.choosy, w.parks, w.prompt = m, r.routed, r.choosy, wait > 0, r.prompt
+	w.body, w.routed, w.choosy, w.parks, w.prompt = m, r.Routed, r.Choosy, wait > 0, r.Prompt
 	w.ask = vnode.Ask{Worker: m.GetWorker(), Request: m.GetRequestNo(), Lease: lease, Log: proto.MaxUpdatesInList, Claims: grantClaims}
 	copy(w.ask.Session[:], m.GetSession())
 	w.names = slices.Compact(slices.Sorted(slices.Values(m.GetQueues())))
@@ -239,7 +240,7 @@ func newWaiter(r *Request, m *nornv1.ClaimRequest, lease time.Duration) (*waiter
 // (design 7.3): the answer leaves after the renewals are durable.
 func (c *Core) repeat(now clock.Time, w *waiter) bool {
 	var grants []*nornv1.Grant
-	var refs []GrantRef
+	var refs []message.GrantRef
 	var pledges []*pledge
 	all := c.desk.granted(w)
 	for _, g := range all {
@@ -279,7 +280,7 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 // answers. It tells whether there was one.
 func (c *Core) grant(now clock.Time, w *waiter) bool {
 	var grants []*nornv1.Grant
-	var refs []GrantRef
+	var refs []message.GrantRef
 	var pledges []*pledge
 	size := 0
 	free := c.cfg.MaxClaims - c.vnodes.claimed()
@@ -308,7 +309,7 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 		c.stats.RankErrors.add(passed)
 		c.stats.Waits.add(now, d)
 		r := &d.Claims[len(d.Claims)-1]
-		ref := GrantRef{Partition: ring.Partition(p), Task: d.Task.ID, Token: r.Token, Ask: w.key()}
+		ref := message.GrantRef{Partition: ring.Partition(p), Task: d.Task.ID, Token: r.Token, Ask: w.key()}
 		c.desk.remember(ref)
 		g := wireGrant(d, c.cfg.Eta, proto.MaxUpdatesInList)
 		grants, refs = append(grants, g), append(refs, ref)
@@ -326,8 +327,8 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 
 // answer is the reply to a claim request that was held for so long before it was
 // granted anything.
-func answer(w *waiter, waited time.Duration, grants []*nornv1.Grant, refs []GrantRef) Reply {
-	return Reply{
+func answer(w *waiter, waited time.Duration, grants []*nornv1.Grant, refs []message.GrantRef) message.Reply {
+	return message.Reply{
 		To: w.from, Grants: refs,
 		Message: &nornv1.ClaimReply{Grants: grants, WaitedSeconds: waited.Seconds()},
 	}
@@ -336,7 +337,7 @@ func answer(w *waiter, waited time.Duration, grants []*nornv1.Grant, refs []Gran
 // undelivered frees the tasks of a reply that surely never left, unless the
 // same grants were sent again: the request may have been repeated over another
 // connection while the first one was dying.
-func (c *Core) undelivered(now clock.Time, grants []GrantRef) {
+func (c *Core) undelivered(now clock.Time, grants []message.GrantRef) {
 	grants = c.routes.undelivered(grants)
 	if len(grants) == 0 || !c.desk.unheard(grants[0]) {
 		return

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -66,7 +67,7 @@ func TestUndeliveredGrantIsFreedAtOnce(t *testing.T) {
 	r := newRig(t)
 	r.enqueue(spec("q"))
 	reply := r.ask(&nornv1.ClaimRequest{Queues: []string{"q"}})
-	r.step(Undelivered{reply.Grants})
+	r.step(message.Undelivered{Grants: reply.Grants})
 	r.turn()
 	g := r.claim("q", 1)
 	if len(g) != 1 || g[0].Token <= reply.Grants[0].Token || g[0].Task.Attempts != 0 {
@@ -79,8 +80,8 @@ func TestCancelledAndClosedRequestsAreForgotten(t *testing.T) {
 	r := newRig(t)
 	ask := &nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 10}
 	cancelled, gone, kept := r.send(1, ask), r.send(2, ask), r.send(3, ask)
-	r.step(Cancel{cancelled})
-	r.step(Gone{2})
+	r.step(message.Cancel{From: cancelled})
+	r.step(message.Gone{Conn: 2})
 	r.turn()
 	if kindOf(r.replies[cancelled]) != nornv1.ErrorKind_ERROR_KIND_CANCELLED {
 		t.Fatalf("cancelled request: %v", r.replies[cancelled])
@@ -112,12 +113,12 @@ func TestRepeatedAnswerIsNotUndone(t *testing.T) {
 	ask := &nornv1.ClaimRequest{Queues: []string{"q"}, Session: make([]byte, 16), RequestNo: 1}
 	ask.Session[0] = 1
 	first, second := r.ask(ask), r.ask(ask)
-	r.step(Undelivered{first.Grants})
+	r.step(message.Undelivered{Grants: first.Grants})
 	r.turn()
 	if g := r.claim("q", 1); len(g) != 0 {
 		t.Fatalf("granted to another worker while the first holds it: %v", g)
 	}
-	r.step(Undelivered{second.Grants})
+	r.step(message.Undelivered{Grants: second.Grants})
 	r.turn()
 	if g := r.claim("q", 1); len(g) != 1 {
 		t.Fatal("no answer left, and the task is not free")
@@ -138,8 +139,8 @@ func TestDroppedAnswerOfAnEndedClaimFreesNothing(t *testing.T) {
 	r.enqueue(spec("q"))
 	again := r.ask(ask)
 	r.ask(ask) // heard
-	r.step(Undelivered{ended.Grants})
-	r.step(Undelivered{again.Grants})
+	r.step(message.Undelivered{Grants: ended.Grants})
+	r.step(message.Undelivered{Grants: again.Grants})
 	r.turn()
 	if g := r.claim("q", 1); len(g) != 0 {
 		t.Fatalf("granted to another worker while the first holds it: %v", g)
@@ -156,8 +157,8 @@ func TestAnAnswerIsDroppedOnce(t *testing.T) {
 	ask.Session[0] = 1
 	dropped := r.ask(ask)
 	r.ask(ask) // heard
-	r.step(Undelivered{dropped.Grants})
-	r.step(Undelivered{dropped.Grants})
+	r.step(message.Undelivered{Grants: dropped.Grants})
+	r.step(message.Undelivered{Grants: dropped.Grants})
 	r.turn()
 	if g := r.claim("q", 1); len(g) != 0 {
 		t.Fatalf("granted to another worker while the first holds it: %v", g)
@@ -175,7 +176,7 @@ func TestADroppedAnswerOfTheProcessBefore(t *testing.T) {
 	dropped := r.ask(ask)
 	r.ask(ask) // heard
 	r.crash(0)
-	r.step(Undelivered{dropped.Grants})
+	r.step(message.Undelivered{Grants: dropped.Grants})
 	r.turn()
 	if g := r.claim("q", 1); len(g) != 0 {
 		t.Fatalf("granted to another worker while the first holds it: %v", g)
@@ -191,8 +192,8 @@ func TestCopiesOfARequestGetNoMoreThanItAsksFor(t *testing.T) {
 	ask.Session[0] = 1
 	waiting := r.send(7, ask)
 	r.turn()
-	r.step(&Request{From: Origin{Conn: 9, Request: 1, Method: uint16(nornv1.Method_METHOD_ENQUEUE)}, Body: &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{spec("q"), spec("q")}}})
-	r.step(&Request{From: Origin{Conn: 8, Request: 1, Method: uint16(nornv1.Method_METHOD_CLAIM)}, Body: ask})
+	r.step(&message.Request{From: message.Origin{Conn: 9, Request: 1, Method: uint16(nornv1.Method_METHOD_ENQUEUE)}, Body: &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{spec("q"), spec("q")}}})
+	r.step(&message.Request{From: message.Origin{Conn: 8, Request: 1, Method: uint16(nornv1.Method_METHOD_CLAIM)}, Body: ask})
 	r.turn()
 	if reply := r.replies[waiting]; reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
 		t.Fatalf("the copy that waited got %v", reply)
@@ -210,7 +211,7 @@ func TestAnswerBeforeARestartIsNotUndone(t *testing.T) {
 	ask.Session[0] = 1
 	r.ask(ask)
 	r.crash(0)
-	r.step(Undelivered{r.ask(ask).Grants})
+	r.step(message.Undelivered{Grants: r.ask(ask).Grants})
 	r.turn()
 	if g := r.claim("q", 1); len(g) != 0 {
 		t.Fatalf("granted to another worker while the first may hold it: %v", g)

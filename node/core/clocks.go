@@ -11,26 +11,12 @@ import (
 	"github.com/norn-dev/norn/clock/offset"
 	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
-
-// Beat asks a member what its wall clock says.
-type Beat struct{ Sent clock.Time }
-
-// Beaten answers a [Beat].
-type Beaten struct {
-	Sent               clock.Time // as it came
-	Boot               uint64     // names the process that answers
-	Received, Answered int64      // wall ns of who answers
-	Seen               uint64     // how far the disk of who asked was, as far as who answers has heard
-	Whole, Sound       bool       // what who answers says of its own disk: [said]
-}
-
-func (*Beat) peerMessage()   {}
-func (*Beaten) peerMessage() {}
 
 const (
 	// beatEvery is how often clocks are compared. The bound on an offset grows by
@@ -109,7 +95,7 @@ func (k *clocks) work(now clock.Time) {
 	}
 	for _, m := range k.c.marks.sound.asks(company) {
 		if k.c.routes.up(m) {
-			k.c.ready.Early = append(k.c.ready.Early, Send{To: m, Message: &Beat{Sent: now}})
+			k.c.ready.Early = append(k.c.ready.Early, message.Send{To: m, Message: &message.Beat{Sent: now}})
 		}
 	}
 	k.judge(now)
@@ -127,8 +113,8 @@ func (k *clocks) met() {
 }
 
 // asked answers a beat.
-func (k *clocks) asked(now clock.Time, from register.Member, m *Beat) {
-	k.c.ready.Early = append(k.c.ready.Early, Send{To: from, Message: &Beaten{
+func (k *clocks) asked(now clock.Time, from register.Member, m *message.Beat) {
+	k.c.ready.Early = append(k.c.ready.Early, message.Send{To: from, Message: &message.Beaten{
 		Sent: m.Sent, Boot: k.boot, Received: now.Wall, Answered: now.Wall, Seen: k.c.marks.seen[from],
 		Whole: k.c.marks.lost == 0, Sound: k.c.marks.sound.towards(from),
 	}})
@@ -136,7 +122,7 @@ func (k *clocks) asked(now clock.Time, from register.Member, m *Beat) {
 
 // beaten takes an answer. One to the process before this one says nothing: who gave
 // it may have seen more of this node's disk since, and it would count as having told.
-func (k *clocks) beaten(now clock.Time, from register.Member, m *Beaten) {
+func (k *clocks) beaten(now clock.Time, from register.Member, m *message.Beaten) {
 	if !slices.Contains(k.asks, m.Sent) {
 		return
 	}
@@ -295,15 +281,15 @@ func (e *elector) pass(p ring.Partition) {
 	e.unlead(p)
 	cell := &e.c.cells[p]
 	if heir, ok := e.heir(p, cell, e.turn(p)); ok {
-		s := Stand{Partition: p, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}
-		e.c.ready.Send = append(e.c.ready.Send, Send{To: heir, Message: &Elect{Stand: []Stand{s}}})
+		s := message.Stand{Partition: p, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}
+		e.c.ready.Send = append(e.c.ready.Send, message.Send{To: heir, Message: &message.Elect{Stand: []message.Stand{s}}})
 	}
 }
 
 // refer has another one stand in the stead of this node, which is asked to and cannot. It
 // does only where the present leader is to leave the cohort, which cannot stay as it is then:
 // who asks is not told, and would ask this node again without end.
-func (e *elector) refer(now clock.Time, s *Stand) {
+func (e *elector) refer(now clock.Time, s *message.Stand) {
 	p := s.Partition
 	leader, _ := placement.Leading(&e.c.cells[p])
 	if slices.Contains(s.To, leader) || e.nudged[p] > now.Mono {
@@ -314,7 +300,7 @@ func (e *elector) refer(now clock.Time, s *Stand) {
 		return
 	}
 	e.nudged[p] = now.Mono + int64(nudgeAgain) // that one may not be able to either, and ask this one
-	e.c.ready.Send = append(e.c.ready.Send, Send{To: heir, Message: &Elect{Stand: []Stand{*s}}})
+	e.c.ready.Send = append(e.c.ready.Send, message.Send{To: heir, Message: &message.Elect{Stand: []message.Stand{*s}}})
 }
 
 // heir is the member in reach that is to lead a partition after this node: for

@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -35,7 +36,7 @@ func TestTheClockIsJudgedBeforeTheFirstVote(t *testing.T) {
 		r.tell()
 		r.pass(2 * time.Second) // it asks for the time
 		for len(r.post) > 0 {
-			if m, is := r.post[0].message.(*Beaten); is && r.post[0].to == 2 {
+			if m, is := r.post[0].message.(*message.Beaten); is && r.post[0].to == 2 {
 				m.Received, m.Answered = m.Received-int64(off), m.Answered-int64(off)
 			}
 			r.deliver(0)
@@ -92,7 +93,7 @@ func TestAStepOfTheClockEndsNoRecoveredClaim(t *testing.T) {
 		right := r.now
 		r.now.Wall += int64(off + lease)
 		p := r.peers[heir]
-		r.check(p.core.Step(r.now, Tick{}))
+		r.check(p.core.Step(r.now, message.Tick{}))
 		r.turn(heir)
 		r.now = right
 		r.live(time.Second, 100*time.Millisecond, nothing)
@@ -195,7 +196,7 @@ func TestWhoGaveUpForItsClockStandsAgain(t *testing.T) {
 	r := newTrio(t)
 	r.wrong = map[int]time.Duration{}
 	old := r.leader(1)
-	isElect := func(l letter) bool { _, is := l.message.(*Elect); return is }
+	isElect := func(l letter) bool { _, is := l.message.(*message.Elect); return is }
 	alone := func(d time.Duration) {
 		for end := r.now.Add(d).Mono; r.now.Mono < end; {
 			r.pass(200 * time.Millisecond)

@@ -10,13 +10,13 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 
 	gproto "google.golang.org/protobuf/proto"
-
 	"pgregory.net/rapid"
 )
 
@@ -254,8 +254,8 @@ func TestARefusalIsNoAck(t *testing.T) {
 	r := newTrio(t)
 	task := r.ids.Next(r.now.Wall)
 	from := r.enqueue(0, task, nil)
-	facts := r.post[0].message.(*Facts)
-	no := &FactsTaken{Write: facts.Write, Refused: []ring.Partition{facts.Parts[0].Partition}}
+	facts := r.post[0].message.(*message.Facts)
+	no := &message.FactsTaken{Write: facts.Write, Refused: []ring.Partition{facts.Parts[0].Partition}}
 	r.post = []letter{{1, 0, no}, {2, 0, no}}
 	r.settle()
 	r.pass(time.Millisecond)
@@ -328,7 +328,7 @@ func TestWhatLosesAgainstWhatIsHereWaitsForCopiesToo(t *testing.T) {
 			r := newTrio(t)
 			task := r.put(0, 1)
 			r.cut[[2]int{0, 1}], r.cut[[2]int{0, 2}] = true, true
-			var asks []Origin
+			var asks []message.Origin
 			for _, content := range []string{"b", "a", "b", "c"} { // the smaller one wins
 				asks = append(asks, r.send(0, write(task.Bytes(), content)))
 				r.settle()
@@ -361,14 +361,14 @@ func TestFactsOfAnotherPartitionAreRefused(t *testing.T) {
 	r := newTrio(t)
 	task := r.ids.Next(r.now.Wall)
 	r.enqueue(0, task, nil)
-	facts := *r.post[0].message.(*Facts)
+	facts := *r.post[0].message.(*message.Facts)
 	wrong := (facts.Parts[0].Partition + 1) % partitions
 	bad := facts.Parts[0].Facts[0]
 	bad.Body = append([]byte{}, 0)
-	facts.Parts = []PartFacts{{Partition: wrong, Facts: facts.Parts[0].Facts}, {Partition: partitions}, {Partition: facts.Parts[0].Partition, Facts: []crdt.Fact{bad}}}
+	facts.Parts = []message.PartFacts{{Partition: wrong, Facts: facts.Parts[0].Facts}, {Partition: partitions}, {Partition: facts.Parts[0].Partition, Facts: []crdt.Fact{bad}}}
 	r.post = []letter{{0, 1, &facts}}
 	r.deliver(0)
-	answer := r.post[0].message.(*FactsTaken)
+	answer := r.post[0].message.(*message.FactsTaken)
 	if len(answer.Refused) != 3 || r.copies(task) != 1 {
 		t.Fatalf("%+v, %d copies", answer, r.copies(task))
 	}
@@ -443,7 +443,7 @@ func TestAcknowledgedIsOnAMajority(t *testing.T) {
 		type sent struct {
 			at   int
 			task id.ID
-			from Origin
+			from message.Origin
 			done bool
 		}
 		var all []*sent
@@ -586,11 +586,11 @@ func TestAStrangerIsNotRepaired(t *testing.T) {
 	stranger := register.Member{Node: "n9", Incarnation: register.Incarnation{9}}
 	m := &antientropy.Message{Kind: antientropy.KindHello, Session: 1, Seq: 1, Hash: antientropy.HashVersion}
 	p := r.peers[2].core
-	r.check(p.Step(r.now, &FromPeer{From: stranger, Message: &Repair{0, m}}))
+	r.check(p.Step(r.now, &message.FromPeer{From: stranger, Message: &message.Repair{Partition: 0, Message: m}}))
 	ready, err := p.Ready(r.now)
 	r.check(err)
-	if len(ready.Send) != 1 || ready.Send[0].Message.(*Repair).Message.Kind != antientropy.KindRefusal {
+	if len(ready.Send) != 1 || ready.Send[0].Message.(*message.Repair).Message.Kind != antientropy.KindRefusal {
 		t.Fatalf("%v", ready.Send)
 	}
-	r.check(p.Step(r.now, &FromPeer{From: stranger, Message: &Repair{partitions, m}}))
+	r.check(p.Step(r.now, &message.FromPeer{From: stranger, Message: &message.Repair{Partition: partitions, Message: m}}))
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -125,7 +126,7 @@ func TestWhatIsCollectedDependsOnNothing(t *testing.T) {
 	r.store.Apply(ready.Persist)
 	r.core.Recycle(ready.Persist)
 	r.now = r.now.Add(2 * time.Hour)
-	r.step(Tick{})
+	r.step(message.Tick{})
 	r.turn()
 	r.pass(time.Hour)
 	r.audit()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/antientropy"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 )
 
@@ -72,11 +73,11 @@ func TestWhoIsRemovedIsNotAskedOn(t *testing.T) {
 		i := r.join()
 		r.kill(i)
 		r.tell()
-		k := pair{1, r.peers[i].self}
+		k := message.Pair{Partition: 1, Peer: r.peers[i].self}
 		repairs := r.peers[0].core.repairs
 		repairs.copy(r.now, k)
 		if removed {
-			r.set(k.peer, register.Removed)
+			r.set(k.Peer, register.Removed)
 			r.tell()
 		}
 		r.live(3*time.Second, 250*time.Millisecond, nothing)

@@ -12,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/cron"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -119,7 +120,7 @@ type Core struct {
 	ids       *id.Generator
 	desk      *desk
 	logs      *followers
-	ready     Ready
+	ready     message.Ready
 	stats     Stats
 	joined    bool            // the register has said something
 	behind    *register.State // what it said that is older than what this node was shown before; nil: nothing
@@ -157,10 +158,10 @@ type Core struct {
 	sessions  *sessions
 	marks     *marks
 	vcfg      vnode.Config
-	now       clock.Time // of the call under way
-	dropped   []GrantRef // grants of ours that nobody will hear of
-	disk      uint64     // free bytes, when they were looked at, less what was written since
-	reserve   uint64     // bytes below which enqueues are refused; 0: as configured
+	now       clock.Time         // of the call under way
+	dropped   []message.GrantRef // grants of ours that nobody will hear of
+	disk      uint64             // free bytes, when they were looked at, less what was written since
+	reserve   uint64             // bytes below which enqueues are refused; 0: as configured
 	fatal     error
 	sight     sight
 	backward  backward
@@ -253,8 +254,8 @@ func openVnodes(c *Core, view store.Reader, now clock.Time) error {
 		all = append(all, v)
 		v.Queues(func(name string, _ *vnode.Counts) { c.desk.use(name, now) })
 		v.Held(func(task id.ID, r *claim.Record) {
-			key := AskKey{r.Session, r.Request}
-			c.desk.remember(GrantRef{Partition: ring.Partition(p), Task: task, Token: r.Token, Ask: key})
+			key := message.AskKey{Session: r.Session, Request: r.Request}
+			c.desk.remember(message.GrantRef{Partition: ring.Partition(p), Task: task, Token: r.Token, Ask: key})
 			c.desk.answeredBefore(key)
 		})
 	}
@@ -267,43 +268,43 @@ func (c *Core) Step(now clock.Time, event any) error {
 	c.now = now
 	c.clocks.stepped(now)
 	switch e := event.(type) {
-	case *Request:
+	case *message.Request:
 		hear(c, now, e.From.Conn, false)
 		c.request(now, e)
-	case Tick:
-	case Cancel:
+	case message.Tick:
+	case message.Cancel:
 		c.cancel(e.From)
-	case Heard:
+	case message.Heard:
 		hear(c, now, e.Conn, !e.Part)
-	case Gone:
+	case message.Gone:
 		c.gone(e.Conn)
-	case Undelivered:
+	case message.Undelivered:
 		c.undelivered(now, c.sessions.unsent(now, e.Grants))
-	case ReadDone:
+	case message.ReadDone:
 		c.readDone(e)
-	case Drain:
+	case message.Drain:
 		c.marks.hurry()
 		c.elector.retreat(now)
 		c.drain(stopping())
-	case Forgot:
+	case message.Forgot:
 		c.marks.found(e.Why, e.Asked)
-	case Dismissed:
+	case message.Dismissed:
 		c.dismissed(now)
-	case DiskStalled:
+	case message.DiskStalled:
 		c.elector.stall(e.Is)
-	case DiskSpace:
+	case message.DiskSpace:
 		c.disk, c.reserve = e.Free, e.Reserve
-	case Registered:
+	case message.Registered:
 		c.registered(now, e.Result)
-	case *FromPeer:
+	case *message.FromPeer:
 		peers{c}.take(now, e)
-	case Archived:
+	case message.Archived:
 		c.collect.archives.done(now, e)
-	case Answered:
+	case message.Answered:
 		c.ready.Replies = append(c.ready.Replies, e.Reply)
-	case Changed:
+	case message.Changed:
 		c.changed(now, e)
-	case Alive:
+	case message.Alive:
 		c.routes.hear(e.Members)
 		c.marks.sound.reach()
 		c.moves.alive, c.sight.clients = e.Members, e.Clients
@@ -319,7 +320,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 
 // Ready lets due things happen and hands over what is to be done. The batch in
 // Persist is the caller's until it gives it back with [Core.Recycle].
-func (c *Core) Ready(now clock.Time) (Ready, error) {
+func (c *Core) Ready(now clock.Time) (message.Ready, error) {
 	c.now = now
 	c.clocks.stepped(now)
 	c.tick(now)
@@ -357,14 +358,14 @@ func (c *Core) Ready(now clock.Time) (Ready, error) {
 		c.undelivered(now, dropped)
 	}
 	if c.fatal != nil {
-		return Ready{}, c.fatal
+		return message.Ready{}, c.fatal
 	}
 	c.vnodes.flush(c.tx)
 	c.marks.save(now)
 	c.backward.keep(c)
 	c.marks.stamp(c.ready.Send)
 	r := c.ready
-	c.ready = Ready{}
+	c.ready = message.Ready{}
 	if c.tx.Pending() > 0 {
 		r.Persist = c.tx.Take()
 		c.disk -= min(c.disk, writtenTwice*uint64(r.Persist.Size()))
@@ -440,18 +441,18 @@ func (c *Core) vnode(task id.ID) *vnode.Vnode {
 	return c.vnodes.of(ring.Of(task, len(c.cells)))
 }
 
-func (c *Core) reply(to Origin, m gproto.Message) {
-	c.ready.Replies = append(c.ready.Replies, Reply{To: to, Message: m})
+func (c *Core) reply(to message.Origin, m gproto.Message) {
+	c.ready.Replies = append(c.ready.Replies, message.Reply{To: to, Message: m})
 }
 
-func (c *Core) refuse(to Origin, err *proto.Error) {
+func (c *Core) refuse(to message.Origin, err *proto.Error) {
 	c.stats.Refused++
-	c.ready.Replies = append(c.ready.Replies, Reply{To: to, Err: err})
+	c.ready.Replies = append(c.ready.Replies, message.Reply{To: to, Err: err})
 }
 
 // request handles one request, or sends it on its way to where it can be
 // handled, and holds its answer back while it waits for copies.
-func (c *Core) request(now clock.Time, r *Request) {
+func (c *Core) request(now clock.Time, r *message.Request) {
 	if r.Deadline != 0 && r.Deadline <= now.Mono { // before others are given what is left of it
 		c.taken++
 		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED, "the request's deadline passed before it was looked at"))
@@ -466,7 +467,7 @@ func (c *Core) request(now clock.Time, r *Request) {
 	c.writes.hold(now, r, first)
 }
 
-func (c *Core) handle(now clock.Time, r *Request) {
+func (c *Core) handle(now clock.Time, r *message.Request) {
 	c.taken++
 	if c.closed != nil && !(observer{c}).shows(r) {
 		c.refuse(r.From, c.closed)
@@ -484,7 +485,7 @@ func (c *Core) handle(now clock.Time, r *Request) {
 	if c.grants.soles.hear(now, r) {
 		return
 	}
-	c.fetches.unsure = r.unsure
+	c.fetches.unsure = r.Unsure
 	switch m := r.Body.(type) {
 	case *nornv1.EnqueueRequest:
 		enqueuing{c}.enqueue(now, r.From, m)
@@ -516,7 +517,7 @@ func (c *Core) handle(now clock.Time, r *Request) {
 }
 
 // other routes what neither adds nor finishes work.
-func (c *Core) other(now clock.Time, r *Request) {
+func (c *Core) other(now clock.Time, r *message.Request) {
 	if e := (observer{c}).moved(r); e != nil {
 		c.refuse(r.From, e)
 		return
@@ -565,13 +566,13 @@ func (c *Core) other(now clock.Time, r *Request) {
 }
 
 // about are the partitions that an answer is to be about.
-func (c *Core) about(r *Request) []ring.Partition {
-	if r.partitions != nil {
-		return r.partitions
+func (c *Core) about(r *message.Request) []ring.Partition {
+	if r.Partitions != nil {
+		return r.Partitions
 	}
 	all := make([]ring.Partition, 0, len(c.cells))
 	for p := range c.cells {
-		if p := ring.Partition(p); !r.led || c.vnodes.see(p).Leading() != 0 {
+		if p := ring.Partition(p); !r.Led || c.vnodes.see(p).Leading() != 0 {
 			all = append(all, p)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
@@ -24,7 +25,7 @@ func parse(t testing.TB, s string) id.ID {
 	return task
 }
 
-func kindOf(reply Reply) nornv1.ErrorKind {
+func kindOf(reply message.Reply) nornv1.ErrorKind {
 	if reply.Err == nil {
 		return 0
 	}
@@ -441,14 +442,14 @@ func TestFullDiskRefusesEnqueuesAndTakesCompletions(t *testing.T) {
 	r.core.cfg.DiskReserve = 1000
 	task := r.enqueue(spec("q"))[0]
 	g := r.claim("q", 1)[0]
-	r.step(DiskSpace{Free: 999})
+	r.step(message.DiskSpace{Free: 999})
 	if k := kindOf(r.ask(&nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{spec("q")}})); k != nornv1.ErrorKind_ERROR_KIND_DISK_FULL {
 		t.Fatalf("enqueue on a full disk: %v", k)
 	}
 	if res := r.complete(task, g.Token); res.Error != nil {
 		t.Fatalf("completion on a full disk: %v", res.Error)
 	}
-	r.step(DiskSpace{Free: 999, Reserve: 999}) // of a small volume less is kept
+	r.step(message.DiskSpace{Free: 999, Reserve: 999}) // of a small volume less is kept
 	r.enqueue(spec("q"))
 }
 
@@ -456,7 +457,7 @@ func TestFullDiskRefusesEnqueuesAndTakesCompletions(t *testing.T) {
 // burst does not fill it before the next one.
 func TestWhatIsWrittenCounts(t *testing.T) {
 	r := newRig(t)
-	r.step(DiskSpace{Free: 1 << 20, Reserve: 512 << 10})
+	r.step(message.DiskSpace{Free: 1 << 20, Reserve: 512 << 10})
 	big := func() *nornv1.EnqueueRequest {
 		s := spec("q")
 		s.Payload = make([]byte, 100<<10)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/election"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
@@ -26,29 +27,29 @@ func leaving(t *testing.T) (r *trio, m *moves, out *move) {
 func TestWhoSaysThatNoCohortIsProposed(t *testing.T) {
 	r, m, out := leaving(t)
 	cohort := m.c.cells[0].Cohort
-	clear := func(from register.Member, a FactsTaken) int {
+	clear := func(from register.Member, a message.FactsTaken) int {
 		t.Helper()
 		a.Write = 7
 		m.answered(r.now, from, &a)
 		return len(out.clear)
 	}
-	if n := clear(cohort[0], FactsTaken{Refused: []ring.Partition{0}}); n != 0 {
+	if n := clear(cohort[0], message.FactsTaken{Refused: []ring.Partition{0}}); n != 0 {
 		t.Error("a refusal counts")
 	}
-	if n := clear(r.peers[3].self, FactsTaken{}); n != 0 {
+	if n := clear(r.peers[3].self, message.FactsTaken{}); n != 0 {
 		t.Error("the word of who is no member counts")
 	}
-	if n := clear(cohort[0], FactsTaken{Refused: []ring.Partition{1}, Fences: []Fence{{Partition: 1}}}); n != 1 {
+	if n := clear(cohort[0], message.FactsTaken{Refused: []ring.Partition{1}, Fences: []message.Fence{{Partition: 1}}}); n != 1 {
 		t.Error("an answer about another partition is no answer")
 	}
-	if n := clear(cohort[0], FactsTaken{}); n != 1 {
+	if n := clear(cohort[0], message.FactsTaken{}); n != 1 {
 		t.Error("one member counts twice")
 	}
-	clear(cohort[1], FactsTaken{Fences: []Fence{{Partition: 0, Cohorts: [][]register.Member{cohort[:2]}}}})
+	clear(cohort[1], message.FactsTaken{Fences: []message.Fence{{Partition: 0, Cohorts: [][]register.Member{cohort[:2]}}}})
 	if len(out.clear) != 0 || out.probe != 0 {
 		t.Errorf("a cohort is proposed, and %d have said that none is", len(out.clear))
 	}
-	if n := clear(cohort[0], FactsTaken{}); n != 0 {
+	if n := clear(cohort[0], message.FactsTaken{}); n != 0 {
 		t.Error("an answer to the question of before counts")
 	}
 	out.probe, out.clear = 7, cohort[:1]
@@ -64,12 +65,12 @@ func TestWhatCameLateIsComparedToo(t *testing.T) {
 	r, m, out := leaving(t)
 	cohort := m.c.cells[0].Cohort
 	compare := func(late bool) int {
-		m.busy[pair{0, cohort[0]}] = true
+		m.busy[message.Pair{Partition: 0, Peer: cohort[0]}] = true
 		out.busy, out.since, out.lacks = cohort[0], r.now.Mono, false
 		if late {
 			m.hinted(r.now, 0)
 		}
-		m.compared(r.now, pair{0, cohort[0]}, &antientropy.Result{Equal: true})
+		m.compared(r.now, message.Pair{Partition: 0, Peer: cohort[0]}, &antientropy.Result{Equal: true})
 		return len(out.met)
 	}
 	if n := compare(true); n != 0 {
@@ -128,7 +129,7 @@ func TestAHandOverComparesWithEveryVoter(t *testing.T) {
 			t.Errorf("after %d voters %d have everything", len(met)-1, o.tally.Count())
 		}
 		o.busy = m
-		e.compared(pair{p, m}, good)
+		e.compared(message.Pair{Partition: p, Peer: m}, good)
 	}
 	for _, i := range []int{1, 2, 3} {
 		if n := slices.Index(met, member(i)); n < 0 || n > 2 {

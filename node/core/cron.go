@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/cron"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -16,7 +17,7 @@ import (
 )
 
 // cronConn is the connection of what the cron master asks for.
-const cronConn = partConn + 1
+const cronConn = message.PartConn + 1
 
 // crons connects the cron master of this node with the register, which keeps
 // what it decides, and with the tasks that it launches.
@@ -74,9 +75,9 @@ func (k *crons) work(real clock.Time) {
 }
 
 // origin names a request of the master.
-func (k *crons) origin(m nornv1.Method) Origin {
+func (k *crons) origin(m nornv1.Method) message.Origin {
 	k.number++
-	return Origin{Conn: cronConn, Request: k.number, Method: uint16(m)}
+	return message.Origin{Conn: cronConn, Request: k.number, Method: uint16(m)}
 }
 
 // launch has tasks enqueued where they belong.
@@ -242,12 +243,12 @@ func (k *crons) ended(task id.ID) {
 }
 
 // do has a list handled wherever its items belong, and hears the answer.
-func (r *routes) do(now clock.Time, from Origin, list items, body gproto.Message, then func(clock.Time, gproto.Message, *proto.Error)) {
+func (r *routes) do(now clock.Time, from message.Origin, list items, body gproto.Message, then func(clock.Time, gproto.Message, *proto.Error)) {
 	if crowds(r, from) {
 		then(now, nil, crowded())
 		return
 	}
-	g := r.gather(now, &Request{From: from, Body: body}, list.join, 0)
+	g := r.gather(now, &message.Request{From: from, Body: body}, list.join, 0)
 	g.then = func(g *gather) {
 		m, err := g.join.answer()
 		then(r.c.now, m, err)

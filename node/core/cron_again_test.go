@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -120,7 +121,7 @@ func TestALaunchThatIsDoneIsRecognised(t *testing.T) {
 		asked := r.waiting
 		r.waiting = nil
 		for _, req := range asked {
-			r.register.Do(req, func(res register.Result) { r.step(Registered{res}) })
+			r.register.Do(req, func(res register.Result) { r.step(message.Registered{Result: res}) })
 		}
 		r.turn()
 	}

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/norn-dev/norn/register"
-
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
 )
 
 // TestARegisterWithoutRoomSaysSo at once: nobody else has changed the schedule, so to ask
@@ -34,7 +34,7 @@ func TestARegisterWithoutRoomSaysSo(t *testing.T) {
 				if n > 0 {
 					res.SchedulesWon = make([]bool, n)
 				}
-				r.step(Registered{res})
+				r.step(message.Registered{Result: res})
 			})
 		}
 	}

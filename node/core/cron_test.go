@@ -9,6 +9,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/cron"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 
@@ -27,7 +28,7 @@ func put(name string, s *nornv1.ScheduleSpec) *nornv1.ScheduleChange {
 // lead tells the core that it leads the register's group.
 func (r *rig) lead(leads bool) {
 	r.t.Helper()
-	r.register.Do(register.Request{}, func(res register.Result) { r.step(Changed{State: res.State, Leads: leads, Majority: true}) })
+	r.register.Do(register.Request{}, func(res register.Result) { r.step(message.Changed{State: res.State, Leads: leads, Majority: true}) })
 	r.turn()
 }
 
@@ -126,7 +127,7 @@ func TestACrashLosesNoLaunch(t *testing.T) {
 				asked := r.waiting
 				r.waiting = nil
 				for _, req := range asked {
-					r.register.Do(req, func(res register.Result) { r.step(Registered{res}) })
+					r.register.Do(req, func(res register.Result) { r.step(message.Registered{Result: res}) })
 				}
 				r.turn()
 			}

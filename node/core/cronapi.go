@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/cron"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -43,7 +44,7 @@ const (
 type scheduling struct{ *Core }
 
 // list answers with schedules, by a linearizable read.
-func (c scheduling) list(r *Request, m *nornv1.SchedulesRequest) {
+func (c scheduling) list(r *message.Request, m *nornv1.SchedulesRequest) {
 	for _, name := range m.GetNames() {
 		if err := proto.CheckSchedule(name); err != nil {
 			c.refuse(r.From, err)
@@ -71,7 +72,7 @@ func (c scheduling) list(r *Request, m *nornv1.SchedulesRequest) {
 	}}, register.Request{})
 }
 
-func (c scheduling) answer(now clock.Time, r *Request, m *nornv1.SchedulesRequest, s *register.State) {
+func (c scheduling) answer(now clock.Time, r *message.Request, m *nornv1.SchedulesRequest, s *register.State) {
 	limit := int(m.GetLimit())
 	if limit == 0 {
 		limit = max(pageSchedules, len(m.GetNames()))
@@ -147,7 +148,7 @@ func noSchedules(err error, effect nornv1.Effect) *proto.Error {
 
 // editing is a request for changes that is being worked on.
 type editing struct {
-	from    Origin
+	from    message.Origin
 	m       *nornv1.ChangeSchedulesRequest
 	results []*nornv1.ScheduleResult
 	left    []int // changes that are not decided
@@ -156,7 +157,7 @@ type editing struct {
 }
 
 // change takes a request for changes.
-func (c scheduling) change(r *Request, m *nornv1.ChangeSchedulesRequest) {
+func (c scheduling) change(r *message.Request, m *nornv1.ChangeSchedulesRequest) {
 	n := len(m.GetChanges())
 	byHand := slices.ContainsFunc(m.GetChanges(), func(x *nornv1.ScheduleChange) bool {
 		return x.GetTrigger() != nil || x.GetBackfill() != nil

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -12,16 +13,16 @@ import (
 
 // refuse has a node refuse all claims that are on their way to it, and gives how many
 // messages these were. Those to others stay in the post.
-func (r *trio) refuse(i int, with PartTaken) (n int) {
+func (r *trio) refuse(i int, with message.PartTaken) (n int) {
 	for {
-		at := slices.IndexFunc(r.post, func(l letter) bool { _, is := l.message.(*Claims); return is && l.to == i })
+		at := slices.IndexFunc(r.post, func(l letter) bool { _, is := l.message.(*message.Claims); return is && l.to == i })
 		if at < 0 {
 			return n
 		}
 		l := r.post[at]
 		r.post = slices.Delete(r.post, at, at+1)
-		answer := &ClaimsTaken{Round: l.message.(*Claims).Round}
-		for _, p := range l.message.(*Claims).Parts {
+		answer := &message.ClaimsTaken{Round: l.message.(*message.Claims).Round}
+		for _, p := range l.message.(*message.Claims).Parts {
 			with.Partition = p.Partition
 			answer.Parts = append(answer.Parts, with)
 		}
@@ -41,12 +42,12 @@ func (r *trio) dies(i int) {
 // was tried is taken back at once, nothing is handed out, and the task is free when the
 // other one takes it. While nobody has refused, or the third is in reach, it is waited for.
 func TestADeadMemberIsNotWaitedForOnceAnotherRefuses(t *testing.T) {
-	no, skewed := PartTaken{No: true}, PartTaken{Refused: []Refusal{{Verdict: vnode.SkewedClock}}}
+	no, skewed := message.PartTaken{No: true}, message.PartTaken{Refused: []message.Refusal{{Verdict: vnode.SkewedClock}}}
 	for _, c := range []struct {
 		name  string
-		with  PartTaken
-		third PartTaken // what the third says before it dies
-		first bool      // it dies before the other one refuses
+		with  message.PartTaken
+		third message.PartTaken // what the third says before it dies
+		first bool              // it dies before the other one refuses
 	}{
 		{name: "refuses all, dead before", with: no, first: true},
 		{name: "refuses all, dies later", with: no},
@@ -109,10 +110,10 @@ func TestWhatIsRefusedForLongIsTriedRarely(t *testing.T) {
 	tries := 0
 	for range 500 {
 		r.pass(20 * time.Millisecond)
-		if r.refuse((i+1)%3, PartTaken{No: true}) > 0 {
+		if r.refuse((i+1)%3, message.PartTaken{No: true}) > 0 {
 			tries++
 		}
-		r.settleBut(func(l letter) bool { _, is := l.message.(*Claims); return is })
+		r.settleBut(func(l letter) bool { _, is := l.message.(*message.Claims); return is })
 	}
 	if tries < 15 || tries > 60 {
 		t.Fatalf("%d tries in ten seconds", tries)
@@ -149,19 +150,19 @@ func TestMembersThatFindEachOtherElectAtOnce(t *testing.T) {
 func (r *trio) keepsOut(p ring.Partition, silent bool) (n int) {
 	for len(r.post) > 0 {
 		l := r.post[0]
-		m, is := l.message.(*Claims)
-		if !is || !slices.ContainsFunc(m.Parts, func(c PartClaims) bool { return c.Partition == p }) {
+		m, is := l.message.(*message.Claims)
+		if !is || !slices.ContainsFunc(m.Parts, func(c message.PartClaims) bool { return c.Partition == p }) {
 			r.deliver(0)
 			continue
 		}
 		n++
 		r.post = r.post[1:]
-		rest := &Claims{Round: m.Round, Parts: slices.DeleteFunc(slices.Clone(m.Parts), func(c PartClaims) bool { return c.Partition == p })}
+		rest := &message.Claims{Round: m.Round, Parts: slices.DeleteFunc(slices.Clone(m.Parts), func(c message.PartClaims) bool { return c.Partition == p })}
 		if len(rest.Parts) > 0 {
 			r.say(l.from, l.to, rest)
 		}
 		if !silent {
-			r.say(l.to, l.from, &ClaimsTaken{Round: m.Round, Parts: []PartTaken{{Partition: p, No: true}}})
+			r.say(l.to, l.from, &message.ClaimsTaken{Round: m.Round, Parts: []message.PartTaken{{Partition: p, No: true}}})
 		}
 	}
 	return n

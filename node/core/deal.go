@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
@@ -16,7 +17,7 @@ type deal struct {
 	c       *Core
 	w       *waiter
 	grants  []*nornv1.Grant
-	refs    []GrantRef
+	refs    []message.GrantRef
 	pledges []*pledge     // of each grant; nil: decided by this node alone
 	waited  time.Duration // from the request to the grant: the lease counts from there
 	number  uint64        // of the answer
@@ -24,20 +25,20 @@ type deal struct {
 }
 
 func (d deal) owe(now clock.Time) {
-	d.c.grants.dealing[numberOf(d.w.from)] = d.w
+	d.c.grants.dealing[message.NumberOf(d.w.from)] = d.w
 	d.c.grants.owe(now, d.pledges, d.done)
 }
 
 // holds tells whether this node still holds a claim that it has granted. One that has ended
 // here before it reached its majority, and be it that this clock ran ahead, is no part of
 // that: the task may have been granted anew.
-func (d deal) holds(g GrantRef) bool {
-	return len(vnode.Unheld(d.c.vnodes.see(g.Partition), heldAs([]GrantRef{g}))) == 0
+func (d deal) holds(g message.GrantRef) bool {
+	return len(vnode.Unheld(d.c.vnodes.see(g.Partition), heldAs([]message.GrantRef{g}))) == 0
 }
 
 // used tells whether a worker has ended a claim: it has heard of it from an answer to the
 // same request again, which waited for its own majority, and had one.
-func (d deal) used(g GrantRef) bool {
+func (d deal) used(g message.GrantRef) bool {
 	switch vnode.EndedAs(d.c.vnodes.see(g.Partition), d.c.tx, g.Task, g.Token) {
 	case claim.Completed, claim.Failed, claim.Ended:
 		return true
@@ -72,11 +73,11 @@ func (d deal) resume() (fit int) {
 // done answers with what has reached its majority. What has not is taken back:
 // nobody has heard of it. With nothing left the request goes on waiting.
 func (d deal) done(now clock.Time) {
-	if at := numberOf(d.w.from); d.c.grants.dealing[at] == d.w {
+	if at := message.NumberOf(d.w.from); d.c.grants.dealing[at] == d.w {
 		delete(d.c.grants.dealing, at)
 	}
 	grants, refs := d.grants[:0:0], d.refs[:0:0]
-	var lost []GrantRef
+	var lost []message.GrantRef
 	fit := d.resume()
 	for i, pl := range d.pledges {
 		if i < fit && (pl == nil || pl.state == committed && d.holds(d.refs[i])) {
@@ -125,7 +126,7 @@ func (d deal) done(now clock.Time) {
 		d.c.giveUp(now, &again)
 		return
 	}
-	if other := d.c.desk.withdraw(again.key()); other != nil && again.key().named() {
+	if other := d.c.desk.withdraw(again.key()); other != nil && again.key().Named() {
 		d.c.twice(other.from)
 	}
 	d.c.grants.postpone(now, &again)
@@ -134,7 +135,7 @@ func (d deal) done(now clock.Time) {
 // takeBack frees a task whose grant surely nobody has heard of. It may have ended
 // by other means meanwhile; then there is nothing to free. Only a leader can: one
 // that was deposed since has the one after it do it.
-func (g *grants) takeBack(now clock.Time, ref GrantRef) {
+func (g *grants) takeBack(now clock.Time, ref message.GrantRef) {
 	if g.release(now, ref) != nil {
 		g.c.stats.Undelivered++
 	} else if g.c.vnodes.see(ref.Partition).Leading() == 0 {
@@ -145,7 +146,7 @@ func (g *grants) takeBack(now clock.Time, ref GrantRef) {
 
 // release ends a claim here and, unheard by anybody, with the others. It gives
 // nil when there was nothing to end.
-func (g *grants) release(now clock.Time, ref GrantRef) *claim.Record {
+func (g *grants) release(now clock.Time, ref message.GrantRef) *claim.Record {
 	existed, err := g.c.vnodes.of(ref.Partition).Release(g.c.tx, ref.Task, ref.Token, now)
 	if damaged(err) {
 		g.c.check(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -24,8 +25,8 @@ type desk struct {
 	byTime byTime[*waiter]
 	byConn map[uint64]map[uint64]*waiter
 	lines  map[uint64]*line // clients' connections that have asked for work
-	byAsk  map[AskKey]*waiter
-	asked  map[AskKey]*asked
+	byAsk  map[message.AskKey]*waiter
+	asked  map[message.AskKey]*asked
 	widest uint64                                               // see [widest]
 	bytes  int                                                  // of the requests that wait
 	came   uint64                                               // requests so far
@@ -45,8 +46,8 @@ func newDesk() *desk {
 		known:  make(map[string]int64),
 		byConn: make(map[uint64]map[uint64]*waiter),
 		lines:  make(map[uint64]*line),
-		byAsk:  make(map[AskKey]*waiter),
-		asked:  make(map[AskKey]*asked),
+		byAsk:  make(map[message.AskKey]*waiter),
+		asked:  make(map[message.AskKey]*asked),
 		paused: make(map[string]bool),
 		filled: func(string) {},
 		hides:  func(ring.Partition, string, bool) bool { return false },
@@ -62,12 +63,12 @@ type queue struct {
 	stale int       // done ones among them
 	hot   bool
 
-	wanted  int64 // mono ns until which others are told what is ready: somebody asks for it
-	asked   int64 // mono ns until which that is somebody here
-	looked  int64 // when a request last looked at what is ready here, mono ns
-	again   int64 // mono ns from which on it is told again, changed or not
-	stirred bool  // there is news
-	told    Head  // what was told last
+	wanted  int64             // mono ns until which others are told what is ready: somebody asks for it
+	asked   int64             // mono ns until which that is somebody here
+	looked  int64             // when a request last looked at what is ready here, mono ns
+	again   int64             // mono ns from which on it is told again, changed or not
+	stirred bool              // there is news
+	told    message.QueueHead // what was told last
 }
 
 // stir notes that there is news of a queue that others want to hear of.
@@ -81,7 +82,7 @@ func (d *desk) stir(q *queue) {
 // waiter is a claim request that waits for work.
 type waiter struct {
 	timed
-	from     Origin
+	from     message.Origin
 	names    []string
 	ask      vnode.Ask
 	max      int
@@ -97,18 +98,12 @@ type waiter struct {
 	choosy bool    // it is to be declined where much better tasks are elsewhere
 	sure   bool    // it has been, and is not again
 	parks  bool    // it waits when there is nothing
-	prompt bool    // see [Request]
+	prompt bool    // see [message.Request]
 	tried  []trial // where it was asked
 
 	fails  uint                             // how often what it would have been granted reached no majority
 	short  bool                             // what it would have been granted reached no majority, or another node failed it
 	doubts map[register.Member]*proto.Error // of who was asked and has not said that there is nothing
-}
-
-// AskKey names a claim request of a client process.
-type AskKey struct {
-	Session [16]byte
-	Request uint64
 }
 
 // trial is a node that a request was sent to, and how often that had told by then
@@ -118,16 +113,15 @@ type trial struct {
 	fills uint64
 }
 
-func (w *waiter) key() AskKey { return AskKey{w.ask.Session, w.ask.Request} }
-
-// named tells whether the request can be recognised when it comes again.
-func (k AskKey) named() bool { return k.Session != [16]byte{} }
+func (w *waiter) key() message.AskKey {
+	return message.AskKey{Session: w.ask.Session, Request: w.ask.Request}
+}
 
 // asked remembers what a claim request was granted, so that the same request
 // again gets the same grants (requirement 37). It lives as long as one of the
 // claims does.
 type asked struct {
-	grants []GrantRef
+	grants []message.GrantRef
 	live   int
 	// answers are the replies with these grants that are not known to have been
 	// dropped: only when the last of them surely never left, nobody can have
@@ -207,14 +201,14 @@ func (d *desk) heat() {
 // may have been granted something by another leader too, whose claims are kept
 // here as well: the end of those says nothing of what was granted here.
 func (d *desk) onEnd(task id.ID, r *claim.Record) {
-	key := AskKey{r.Session, r.Request}
+	key := message.AskKey{Session: r.Session, Request: r.Request}
 	a := d.asked[key]
 	if a == nil {
 		return
 	}
 	for i := range a.grants {
-		if g := &a.grants[i]; g.Task == task && g.Token == r.Token && !g.over {
-			g.over = true
+		if g := &a.grants[i]; g.Task == task && g.Token == r.Token && !g.Over {
+			g.Over = true
 			d.ended(key, a, 1)
 			return
 		}
@@ -223,15 +217,15 @@ func (d *desk) onEnd(task id.ID, r *claim.Record) {
 
 // ended counts claims of a request that are over, and forgets one that has none
 // left.
-func (d *desk) ended(key AskKey, a *asked, n int) {
+func (d *desk) ended(key message.AskKey, a *asked, n int) {
 	if a.live -= n; a.live <= 0 {
 		delete(d.asked, key)
 	}
 }
 
 // remember keeps what a request was granted.
-func (d *desk) remember(g GrantRef) {
-	if !g.Ask.named() {
+func (d *desk) remember(g message.GrantRef) {
+	if !g.Ask.Named() {
 		return
 	}
 	a := d.asked[g.Ask]
@@ -244,7 +238,7 @@ func (d *desk) remember(g GrantRef) {
 }
 
 // answered numbers a reply with these grants of a request, and notes it.
-func (d *desk) answered(key AskKey, refs []GrantRef) uint64 {
+func (d *desk) answered(key message.AskKey, refs []message.GrantRef) uint64 {
 	d.number++
 	for i := range refs {
 		refs[i].Answer = d.number
@@ -258,7 +252,7 @@ func (d *desk) answered(key AskKey, refs []GrantRef) uint64 {
 // answeredBefore notes that the process before this one may have replied to a
 // request. That answer has a number of none of this process's: it counts for ever
 // as heard, whatever is said of it.
-func (d *desk) answeredBefore(key AskKey) {
+func (d *desk) answeredBefore(key message.AskKey) {
 	if a := d.asked[key]; a != nil && len(a.answers) == 0 {
 		a.answers = append(a.answers, 0)
 	}
@@ -266,12 +260,12 @@ func (d *desk) answeredBefore(key AskKey) {
 
 // unheard notes that a reply with this grant was dropped and tells whether now
 // surely nobody has heard of what its request was granted.
-func (d *desk) unheard(g GrantRef) bool {
+func (d *desk) unheard(g message.GrantRef) bool {
 	a := d.asked[g.Ask]
 	switch {
 	case a == nil:
 		return true // not named, or it has ended and there is nothing to free
-	case !slices.ContainsFunc(a.grants, g.is):
+	case !slices.ContainsFunc(a.grants, g.Is):
 		return false // what it carried has ended; the request came again since, and was granted anew
 	}
 	return a.dropped(g.Answer) && len(a.answers) == 0
@@ -290,15 +284,15 @@ func (a *asked) dropped(answer uint64) bool {
 
 // forget leaves a grant out that was taken back, whatever became of its claim:
 // the same request again must not get it beside others.
-func (d *desk) forget(g GrantRef) {
+func (d *desk) forget(g message.GrantRef) {
 	a := d.asked[g.Ask]
 	if a == nil {
 		return
 	}
 	n := 0
-	a.grants = slices.DeleteFunc(a.grants, func(o GrantRef) bool {
-		is := g.is(o)
-		if is && !o.over {
+	a.grants = slices.DeleteFunc(a.grants, func(o message.GrantRef) bool {
+		is := g.Is(o)
+		if is && !o.Over {
 			n++
 		}
 		return is
@@ -307,8 +301,8 @@ func (d *desk) forget(g GrantRef) {
 }
 
 // granted gives what the same request was granted before and still holds.
-func (d *desk) granted(w *waiter) []GrantRef {
-	if a := d.asked[w.key()]; a != nil && w.key().named() {
+func (d *desk) granted(w *waiter) []message.GrantRef {
+	if a := d.asked[w.key()]; a != nil && w.key().Named() {
 		return a.grants
 	}
 	return nil
@@ -330,7 +324,7 @@ func (d *desk) best(w *waiter) (best *queue, partition int) {
 }
 
 // withdraw takes out the waiting request with this key, if there is one.
-func (d *desk) withdraw(key AskKey) *waiter {
+func (d *desk) withdraw(key message.AskKey) *waiter {
 	w := d.byAsk[key]
 	if w != nil {
 		d.drop(w)
@@ -340,14 +334,14 @@ func (d *desk) withdraw(key AskKey) *waiter {
 
 // park makes a request wait. There is none with its key: see [desk.withdraw].
 func (d *desk) park(w *waiter) {
-	if w.key().named() {
+	if w.key().Named() {
 		d.byAsk[w.key()] = w
 	}
 	if d.byConn[w.from.Conn] == nil {
 		d.byConn[w.from.Conn] = make(map[uint64]*waiter)
 	}
 	d.byConn[w.from.Conn][w.from.Request] = w
-	if d.lines[w.from.Conn] == nil && w.from.Conn < ownConns {
+	if d.lines[w.from.Conn] == nil && w.from.Conn < message.OwnConns {
 		d.lines[w.from.Conn] = &line{heard: w.received}
 	}
 	d.bytes += w.bytes

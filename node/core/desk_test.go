@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -15,10 +16,10 @@ import (
 // the second answer the last one.
 func TestTheEndOfAnotherLeadersClaimIsNoneOfOurs(t *testing.T) {
 	d := newDesk()
-	ask := AskKey{[16]byte{1}, 8}
-	ours := GrantRef{Partition: 1, Task: id.ID{1}, Token: 9<<32 | 1, Ask: ask}
+	ask := message.AskKey{Session: [16]byte{1}, Request: 8}
+	ours := message.GrantRef{Partition: 1, Task: id.ID{1}, Token: 9<<32 | 1, Ask: ask}
 	d.remember(ours)
-	dropped, heard := []GrantRef{ours}, []GrantRef{ours}
+	dropped, heard := []message.GrantRef{ours}, []message.GrantRef{ours}
 	d.answered(ask, dropped)
 	d.answered(ask, heard)
 	d.onEnd(id.ID{2}, &claim.Record{Token: 16<<32 | 2, Session: ask.Session, Request: ask.Request})
@@ -38,11 +39,11 @@ func TestTheEndOfAnotherLeadersClaimIsNoneOfOurs(t *testing.T) {
 // else of its request.
 func TestWhatWasTakenBackIsForgotten(t *testing.T) {
 	d := newDesk()
-	ask := AskKey{[16]byte{1}, 8}
-	a, b := GrantRef{Task: id.ID{1}, Token: 1, Ask: ask}, GrantRef{Task: id.ID{2}, Token: 2, Ask: ask}
+	ask := message.AskKey{Session: [16]byte{1}, Request: 8}
+	a, b := message.GrantRef{Task: id.ID{1}, Token: 1, Ask: ask}, message.GrantRef{Task: id.ID{2}, Token: 2, Ask: ask}
 	d.remember(a)
 	d.remember(b)
-	b.by, a.Answer = register.Member{Node: "n2"}, 7 // as it comes back
+	b.By, a.Answer = register.Member{Node: "n2"}, 7 // as it comes back
 	d.forget(a)
 	d.onEnd(a.Task, &claim.Record{Token: a.Token, Session: ask.Session, Request: ask.Request})
 	if len(d.asked) != 1 {

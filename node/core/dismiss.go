@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -17,9 +18,9 @@ func Left(c *Core) bool {
 
 // shows tells whether a request is answered all the same: the others show in
 // their status what a removed node has still to hand over, and what it keeps aside.
-func (c observer) shows(r *Request) bool {
+func (c observer) shows(r *message.Request) bool {
 	_, status := r.Body.(*nornv1.StatusRequest)
-	return status && r.routed && c.moves.dismissed
+	return status && r.Routed && c.moves.dismissed
 }
 
 // dismissed stops what only members do. What is here may be the only copy: it

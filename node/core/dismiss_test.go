@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -40,7 +41,7 @@ func TestARemovedNodeHandsOverAndServesNobody(t *testing.T) {
 	}
 	clear(r.cut)
 	r.tell()
-	r.check(gone.core.Step(r.now, Dismissed{}))
+	r.check(gone.core.Step(r.now, message.Dismissed{}))
 	r.turn(2)
 	if reply, ok := gone.replies[waits]; !ok || reply.Err == nil {
 		t.Errorf("who waits there is answered %+v", reply)
@@ -48,7 +49,7 @@ func TestARemovedNodeHandsOverAndServesNobody(t *testing.T) {
 	if n := gone.core.Leading(); n != 0 {
 		t.Errorf("it leads %d partitions", n)
 	}
-	unheard := func(l letter) bool { _, cells := l.message.(*Cells); return cells }
+	unheard := func(l letter) bool { _, cells := l.message.(*message.Cells); return cells }
 	for range 30 {
 		r.tell()
 		r.pass(time.Second)
@@ -88,10 +89,10 @@ func (r *trio) dismissed(gone int) *peer {
 	o := r.peers[gone]
 	o.deaf, o.mute = true, true
 	r.open(gone)
-	r.check(o.core.Step(r.now, Changed{State: *r.before}))
+	r.check(o.core.Step(r.now, message.Changed{State: *r.before}))
 	r.turn(gone)
 	r.tell()
-	r.check(o.core.Step(r.now, Dismissed{}))
+	r.check(o.core.Step(r.now, message.Dismissed{}))
 	r.turn(gone)
 	return o
 }
@@ -195,27 +196,27 @@ func TestOnlyARemovedNodeLearnsCells(t *testing.T) {
 	r := newTrio(t)
 	r.before = r.state()
 	now := r.before.Cells[0].Epoch
-	later := &Cells{Cells: []KnownCell{{0, register.Cell{Epoch: now + 1}}, {partitions, register.Cell{Epoch: now + 1}}}}
-	say := func(i int, m *Cells) {
-		r.check(r.peers[i].core.Step(r.now, &FromPeer{From: r.peers[1].self, Message: m}))
+	later := &message.Cells{Cells: []message.KnownCell{{Partition: 0, Cell: register.Cell{Epoch: now + 1}}, {Partition: partitions, Cell: register.Cell{Epoch: now + 1}}}}
+	say := func(i int, m *message.Cells) {
+		r.check(r.peers[i].core.Step(r.now, &message.FromPeer{From: r.peers[1].self, Message: m}))
 		r.turn(i)
 	}
 	if say(0, later); r.peers[0].core.cells[0].Epoch != now {
 		t.Error("a member believes another node")
 	}
 	o := r.removed(2)
-	if say(2, &Cells{Cells: []KnownCell{{0, register.Cell{Epoch: now - 1}}}}); o.core.cells[0].Epoch != now {
+	if say(2, &message.Cells{Cells: []message.KnownCell{{Partition: 0, Cell: register.Cell{Epoch: now - 1}}}}); o.core.cells[0].Epoch != now {
 		t.Error("a removed node goes back")
 	}
 	r.post = nil
-	if say(2, &Cells{Ask: true, Cells: []KnownCell{{Partition: 0}}}); len(r.post) != 0 {
+	if say(2, &message.Cells{Ask: true, Cells: []message.KnownCell{{Partition: 0}}}); len(r.post) != 0 {
 		t.Errorf("a removed node answers %v", r.post)
 	}
 	if say(2, later); o.core.cells[0].Epoch != now+1 {
 		t.Error("a removed node does not learn")
 	}
 	r.post = nil
-	if say(0, &Cells{Ask: true, Cells: []KnownCell{{Partition: 0}, {1, r.before.Cells[1]}, {Partition: partitions}}}); len(r.post) != 1 || len(r.post[0].message.(*Cells).Cells) != 1 {
+	if say(0, &message.Cells{Ask: true, Cells: []message.KnownCell{{Partition: 0}, {Partition: 1, Cell: r.before.Cells[1]}, {Partition: partitions}}}); len(r.post) != 1 || len(r.post[0].message.(*message.Cells).Cells) != 1 {
 		t.Errorf("a member answers %v", r.post)
 	}
 }

@@ -11,15 +11,15 @@
 //  4. Start the register requests of Ready.Register; step their results.
 //  5. Sync the store. Only after that, and only if it succeeded, answers and
 //     messages may leave. One that says it waits for an earlier round
-//     ([Reply.After]) may leave as soon as that one is synced.
+//     ([message.Reply.After]) may leave as soon as that one is synced.
 //  6. Run Ready.Reads on a snapshot taken right after 3; their replies may
-//     leave. Reads that wait are stepped as [ReadDone].
+//     leave. Reads that wait are stepped as [message.ReadDone].
 //  7. Start Ready.Commit, send Ready.Send and Ready.Replies. What other nodes say is stepped as
-//     [FromPeer]. A reply that surely never reached its client is stepped as
-//     [Undelivered] when it carried grants.
+//     [message.FromPeer]. A reply that surely never reached its client is stepped as
+//     [message.Undelivered] when it carried grants.
 //  8. Read Ready.Archives on a snapshot taken right after 3, write them elsewhere,
-//     and step what became of each as [Archived].
-//  9. Step a [Tick] no later than Ready.WakeWall and Ready.WakeMono.
+//     and step what became of each as [message.Archived].
+//  9. Step a [message.Tick] no later than Ready.WakeWall and Ready.WakeMono.
 //
 // Steps 1 to 3 of the next round may run while step 5 waits for the disk: that
 // is how batches form by themselves. Rounds are synced in their order, so an

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/ring"
 )
@@ -124,7 +125,7 @@ func (d *doubts) readOn() {
 		p, began := ring.Of(task, len(d.l.c.cells)), max(d.l.c.now.Mono, 1)
 		cell := &d.l.c.cells[p]
 		d.reads++
-		f.begin(d.l.c.now, &Request{}, p, &fetch{
+		f.begin(d.l.c.now, &message.Request{}, p, &fetch{
 			reach: newReach(cell, d.l.c.cfg.Self), task: task, need: quorum.Majority(len(cell.Cohort)), enough: func() bool { return true },
 			then: func(now clock.Time, enough bool) { d.told(now, task, began, enough) },
 		})

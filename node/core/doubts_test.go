@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -15,9 +16,9 @@ import (
 )
 
 // outcomes gives how tasks have ended by the messages that are on their way from a node.
-func (r *trio) outcomes(from int) (all []Outcome) {
+func (r *trio) outcomes(from int) (all []message.Outcome) {
 	for _, l := range r.post {
-		if m, is := l.message.(*Outcomes); is && l.from == from {
+		if m, is := l.message.(*message.Outcomes); is && l.from == from {
 			all = append(all, m.Outcomes...)
 		}
 	}
@@ -36,13 +37,13 @@ func TestWhoSaysThatATaskHasFailed(t *testing.T) {
 		r.pass(time.Second)
 		r.settle()
 		for _, at := range []int{(i + 1) % 3, i} {
-			if r.say((i+2)%3, at, &Watch{Tasks: []id.ID{task}}); len(r.outcomes(at)) > 0 {
+			if r.say((i+2)%3, at, &message.Watch{Tasks: []id.ID{task}}); len(r.outcomes(at)) > 0 {
 				t.Errorf("node %d of leader %d says at once %v", at, i, r.outcomes(at))
 			}
 		}
 		said := 0
 		r.live(4*time.Second, 100*time.Millisecond, func(l letter) bool {
-			if _, is := l.message.(*Outcomes); is && l.from == i {
+			if _, is := l.message.(*message.Outcomes); is && l.from == i {
 				said++
 			} else if is {
 				t.Errorf("who does not lead says %v", l.message)
@@ -144,7 +145,7 @@ func TestWhoAskedIsForgotten(t *testing.T) {
 	c := r.peers[0].core
 	w := c.links.watches
 	w.swept = r.now.Mono
-	w.watch(r.now, r.peers[1].self, &Watch{Tasks: []id.ID{r.at(1)}})
+	w.watch(r.now, r.peers[1].self, &message.Watch{Tasks: []id.ID{r.at(1)}})
 	if len(w.asked) != 1 {
 		t.Fatalf("%d tasks are asked about", len(w.asked))
 	}
@@ -159,7 +160,7 @@ func TestWhoAskedIsForgotten(t *testing.T) {
 	for len(c.links.doubts.all) < maxWatched {
 		c.links.doubts.all[many()] = doubt{}
 	}
-	w.watch(r.now, r.peers[1].self, &Watch{Tasks: []id.ID{r.at(1)}})
+	w.watch(r.now, r.peers[1].self, &message.Watch{Tasks: []id.ID{r.at(1)}})
 	c.links.doubts.stands(r.at(1), crdt.StateDead)
 	if len(w.asked) > maxWatched || len(c.links.doubts.all) > maxWatched {
 		t.Errorf("%d are asked about, %d doubted", len(w.asked), len(c.links.doubts.all))
@@ -282,7 +283,7 @@ func TestAMajorityIsAskedAnew(t *testing.T) {
 	if _, asked := s.asked[p]; !s.since(p, r.now.Mono) || asked {
 		t.Error("what was asked in this epoch does not count, or is asked again")
 	}
-	q := soleSince{r.now.Mono + 1, []ring.Partition{p}}
+	q := message.ConfirmedSince{At: r.now.Mono + 1, Parts: []ring.Partition{p}}
 	if s.decided(q) || s.asked[p] != r.now.Mono {
 		t.Error("what was asked before a request came answers it, or nobody is asked again")
 	}
@@ -290,7 +291,7 @@ func TestAMajorityIsAskedAnew(t *testing.T) {
 		t.Error("it leads no more, and is sure of it")
 	}
 	s.waits = make([]soleWait, maxSoleWaits)
-	full := &Request{From: Origin{Conn: 7}, Body: &nornv1.RetryRequest{Ids: [][]byte{r.at(1).Bytes()}}}
+	full := &message.Request{From: message.Origin{Conn: 7}, Body: &nornv1.RetryRequest{Ids: [][]byte{r.at(1).Bytes()}}}
 	c.ready.Replies = nil
 	if waits := s.hear(r.now, full); !waits || len(s.waits) > maxSoleWaits || len(c.ready.Replies) != 1 || c.ready.Replies[0].Err == nil {
 		t.Errorf("%d requests wait: %v", len(s.waits), c.ready.Replies)
@@ -306,7 +307,7 @@ func TestAnOlderStateTakesNothingBack(t *testing.T) {
 	r.leadOf(1, (r.leader(1)+1)%3)
 	c := r.peers[0].core
 	now := c.cells[1].Epoch
-	r.check(c.Step(r.now, Changed{State: old}))
+	r.check(c.Step(r.now, message.Changed{State: old}))
 	if c.cells[1].Epoch != now || now <= old.Cells[1].Epoch {
 		t.Errorf("epoch %d, then %d, after an old word of %d", now, c.cells[1].Epoch, old.Cells[1].Epoch)
 	}
@@ -315,8 +316,8 @@ func TestAnOlderStateTakesNothingBack(t *testing.T) {
 	newer := *r.state()
 	newer.Revision++
 	newer.Queues = map[string]register.Queue{"q": {Version: 2, Settings: paused}}
-	r.check(c.Step(r.now, Changed{State: newer}))
-	if r.check(c.Step(r.now, Changed{State: old})); !c.desk.paused["q"] {
+	r.check(c.Step(r.now, message.Changed{State: newer}))
+	if r.check(c.Step(r.now, message.Changed{State: old})); !c.desk.paused["q"] {
 		t.Error("an older version of its settings resumes a queue")
 	}
 }
@@ -339,7 +340,7 @@ func TestALateWordOfAFailure(t *testing.T) {
 		r.settle()
 		var late []letter
 		held := func(l letter) bool {
-			_, says := l.message.(*Outcomes)
+			_, says := l.message.(*message.Outcomes)
 			if says = says && l.to == at; says {
 				late = append(late, l)
 			}
@@ -391,7 +392,7 @@ func TestALateWordOfAMajority(t *testing.T) {
 	comes(onFailWait)
 	var late []letter
 	r.settleBut(func(l letter) bool {
-		_, says := l.message.(*ClaimsTaken)
+		_, says := l.message.(*message.ClaimsTaken)
 		if says = says && l.to == 0; says {
 			late = append(late, l)
 		}
@@ -437,9 +438,9 @@ func TestTasksThatComeAllTheTime(t *testing.T) {
 		var first id.ID
 		var late []letter
 		slow := func(l letter) bool {
-			_, is := l.message.(*Outcomes)
+			_, is := l.message.(*message.Outcomes)
 			if same {
-				_, is = l.message.(*ClaimsTaken)
+				_, is = l.message.(*message.ClaimsTaken)
 			}
 			if is = is && l.to == 0; is {
 				late = append(late, l)

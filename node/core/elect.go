@@ -6,16 +6,17 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 const (
@@ -132,7 +133,7 @@ func (e *elector) yield(p ring.Partition, epoch uint64) {
 }
 
 // deferTo gives somebody whom this node has voted for the time to win.
-func (e *elector) deferTo(now clock.Time, from register.Member, b *Ballot) {
+func (e *elector) deferTo(now clock.Time, from register.Member, b *message.Ballot) {
 	e.yield(b.Partition, b.Epoch)
 	if from == e.c.cfg.Self {
 		delete(e.voted, b.Partition)
@@ -165,7 +166,7 @@ func (e *elector) start(now clock.Time, p ring.Partition, to []register.Member, 
 // through an election.
 func (e *elector) want(now clock.Time, changes []register.Change) {
 	var direct []register.Change
-	to := make(map[register.Member]*Elect)
+	to := make(map[register.Member]*message.Elect)
 	for i := range changes {
 		c := &changes[i]
 		if !e.electable(&c.Old) {
@@ -174,9 +175,9 @@ func (e *elector) want(now clock.Time, changes []register.Change) {
 		}
 		if leader := c.New.Leader; leader != e.c.cfg.Self {
 			if to[leader] == nil {
-				to[leader] = &Elect{}
+				to[leader] = &message.Elect{}
 			}
-			to[leader].Stand = append(to[leader].Stand, Stand{Partition: c.Partition, Epoch: c.Old.Epoch, Nonce: c.Old.Nonce, To: c.New.Cohort})
+			to[leader].Stand = append(to[leader].Stand, message.Stand{Partition: c.Partition, Epoch: c.Old.Epoch, Nonce: c.Old.Nonce, To: c.New.Cohort})
 			continue
 		}
 		if cell := &e.c.cells[c.Partition]; cell.Same(&c.Old) {
@@ -184,7 +185,7 @@ func (e *elector) want(now clock.Time, changes []register.Change) {
 		}
 	}
 	for _, m := range membersOf(to) {
-		e.c.ready.Send = append(e.c.ready.Send, Send{To: m, Message: to[m]})
+		e.c.ready.Send = append(e.c.ready.Send, message.Send{To: m, Message: to[m]})
 	}
 	if len(direct) > 0 {
 		e.c.ask(direct)
@@ -207,8 +208,8 @@ func (e *elector) nudge(now clock.Time, p ring.Partition, floor uint64) {
 		e.start(now, p, cell.Cohort, true)
 		return
 	}
-	s := Stand{Partition: p, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort, Floor: floor}
-	e.c.ready.Send = append(e.c.ready.Send, Send{To: leader, Message: &Elect{Stand: []Stand{s}}})
+	s := message.Stand{Partition: p, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort, Floor: floor}
+	e.c.ready.Send = append(e.c.ready.Send, message.Send{To: leader, Message: &message.Elect{Stand: []message.Stand{s}}})
 }
 
 // electable tells whether a majority of a cell's cohort may still vote. It may
@@ -486,17 +487,17 @@ func (e *elector) write(writes []election.Write[register.Member]) {
 
 // poll sends the ballots, one message per member, and casts this node's own votes.
 func (e *elector) poll(now clock.Time, asks []election.Asking[register.Member]) {
-	to := make(map[register.Member]*Ballots)
+	to := make(map[register.Member]*message.Ballots)
 	for i := range asks {
 		m := asks[i].To
 		if to[m] == nil {
-			to[m] = &Ballots{}
+			to[m] = &message.Ballots{}
 		}
 		to[m].Ballots = append(to[m].Ballots, asks[i].Ballot)
 	}
 	for _, m := range membersOf(to) {
 		if m != e.c.cfg.Self {
-			e.c.ready.Send = append(e.c.ready.Send, Send{To: m, Message: to[m]})
+			e.c.ready.Send = append(e.c.ready.Send, message.Send{To: m, Message: to[m]})
 			continue
 		}
 		for i := range to[m].Ballots {
@@ -508,7 +509,7 @@ func (e *elector) poll(now clock.Time, asks []election.Asking[register.Member]) 
 
 // push sends the joined claims to the new cohorts.
 func (e *elector) push(now clock.Time, pushes []election.Push[register.Member]) {
-	to, sizes := make(map[register.Member]*Pushes), make(map[register.Member]int)
+	to, sizes := make(map[register.Member]*message.Pushes), make(map[register.Member]int)
 	for i := range pushes {
 		p := &pushes[i]
 		claims := vnode.AppendHeld(nil, vnode.SnapshotAt(e.c.vnodes.see(p.Partition), now))
@@ -519,18 +520,18 @@ func (e *elector) push(now clock.Time, pushes []election.Push[register.Member]) 
 				continue
 			}
 			if to[m] == nil {
-				to[m] = &Pushes{}
+				to[m] = &message.Pushes{}
 			}
-			to[m].Pushes = append(to[m].Pushes, Pushed{p.Partition, p.Epoch, p.Nonce, claims})
+			to[m].Pushes = append(to[m].Pushes, message.Pushed{Partition: p.Partition, Epoch: p.Epoch, Nonce: p.Nonce, Claims: claims})
 			if sizes[m] += len(claims); sizes[m] >= maxClaimBytes {
-				e.c.ready.Send = append(e.c.ready.Send, Send{To: m, Message: to[m]})
+				e.c.ready.Send = append(e.c.ready.Send, message.Send{To: m, Message: to[m]})
 				delete(to, m)
 				sizes[m] = 0
 			}
 		}
 	}
 	for _, m := range membersOf(to) {
-		e.c.ready.Send = append(e.c.ready.Send, Send{To: m, Message: to[m]})
+		e.c.ready.Send = append(e.c.ready.Send, message.Send{To: m, Message: to[m]})
 	}
 }
 
@@ -540,7 +541,7 @@ func (e *elector) push(now clock.Time, pushes []election.Push[register.Member]) 
 func (e *elector) retreat(now clock.Time) {
 	e.resign = true
 	e.askAt = now.Mono + int64(retreatAgain)
-	to := make(map[register.Member]*Elect)
+	to := make(map[register.Member]*message.Elect)
 	for p, v := range e.c.vnodes.each() {
 		if v.Leading() == 0 {
 			continue
@@ -551,12 +552,12 @@ func (e *elector) retreat(now clock.Time) {
 			continue // nobody could
 		}
 		if to[heir] == nil {
-			to[heir] = &Elect{}
+			to[heir] = &message.Elect{}
 		}
-		to[heir].Stand = append(to[heir].Stand, Stand{Partition: ring.Partition(p), Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort})
+		to[heir].Stand = append(to[heir].Stand, message.Stand{Partition: ring.Partition(p), Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort})
 	}
 	for _, m := range membersOf(to) {
-		e.c.ready.Send = append(e.c.ready.Send, Send{To: m, Message: to[m]})
+		e.c.ready.Send = append(e.c.ready.Send, message.Send{To: m, Message: to[m]})
 	}
 	e.asked++
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -76,9 +77,9 @@ func (r *trio) live(d, step time.Duration, lost func(letter) bool) {
 func nothing(letter) bool { return false }
 
 // say hands a node a message as if another had sent it.
-func (r *trio) say(from, to int, m PeerMessage) {
+func (r *trio) say(from, to int, m message.PeerMessage) {
 	r.t.Helper()
-	r.check(r.peers[to].core.Step(r.now, &FromPeer{From: r.peers[from].self, Message: m}))
+	r.check(r.peers[to].core.Step(r.now, &message.FromPeer{From: r.peers[from].self, Message: m}))
 	r.turn(to)
 }
 
@@ -104,7 +105,7 @@ func TestClaimsSurviveTheDeathOfTheirLeader(t *testing.T) {
 			r.put(0, p)
 		}
 		from := r.send(dead, claimUpTo(10))
-		r.settleBut(func(l letter) bool { _, ok := l.message.(*Claims); return ok && l.to == without })
+		r.settleBut(func(l letter) bool { _, ok := l.message.(*message.Claims); return ok && l.to == without })
 		grants, _ := r.granted(dead, from)
 		for _, g := range grants {
 			first[g.Task.Id], until[g.Task.Id] = g.Token, r.now.Mono+int64(lease+eta)
@@ -193,7 +194,7 @@ func TestAWrongHintDisturbsNoLeader(t *testing.T) {
 	epochs := r.epochs()
 	for range 20 {
 		for i, p := range r.peers {
-			r.check(p.core.Step(r.now, Alive{Members: []register.Member{r.peers[(i+2)%3].self}}))
+			r.check(p.core.Step(r.now, message.Alive{Members: []register.Member{r.peers[(i+2)%3].self}}))
 			r.turn(i)
 			r.settle()
 			r.tell() // and knows better
@@ -212,9 +213,9 @@ func TestALeaderThatIsRefusedIsElectedAnew(t *testing.T) {
 	r := newTrio(t)
 	task, i := r.put(0, 1), r.leader(1)
 	cell := r.state().Cells[1]
-	b := Ballot{Partition: 1, Epoch: 50, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Transfer: true}
+	b := message.Ballot{Partition: 1, Epoch: 50, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Transfer: true}
 	for _, j := range []int{(i + 1) % 3, (i + 2) % 3} {
-		r.say((i+1)%3, j, &Ballots{Ballots: []Ballot{b}})
+		r.say((i+1)%3, j, &message.Ballots{Ballots: []message.Ballot{b}})
 	}
 	r.post = nil
 	m := claimUpTo(1)
@@ -243,8 +244,8 @@ func TestALeaderThatHasVotedForALoserStandsAgain(t *testing.T) {
 	r.put(0, 1)
 	i := r.leader(1)
 	old, other := r.state().Cells[1], (i+1)%3
-	b := Ballot{Partition: 1, Epoch: old.Epoch + 5, Nonce: 9, Old: old.Epoch, From: old.Cohort, To: old.Cohort, Transfer: true}
-	r.say(other, i, &Ballots{Ballots: []Ballot{b}})
+	b := message.Ballot{Partition: 1, Epoch: old.Epoch + 5, Nonce: 9, Old: old.Epoch, From: old.Cohort, To: old.Cohort, Transfer: true}
+	r.say(other, i, &message.Ballots{Ballots: []message.Ballot{b}})
 	r.settle()
 	won := old
 	won.Epoch, won.Nonce = old.Epoch+1, 7
@@ -277,12 +278,12 @@ func TestAPromiseSurvivesACrash(t *testing.T) {
 	r := newCluster(t, 5, 0)
 	cell, c := r.state().Cells[0], r.peers[1].core
 	to := []register.Member{cell.Cohort[0], cell.Cohort[1], r.peers[4].self}
-	b := Ballot{Partition: 0, Epoch: 40, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: to, Transfer: true}
-	r.check(c.Step(r.now, &FromPeer{From: r.peers[2].self, Message: &Ballots{Ballots: []Ballot{b}}}))
+	b := message.Ballot{Partition: 0, Epoch: 40, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: to, Transfer: true}
+	r.check(c.Step(r.now, &message.FromPeer{From: r.peers[2].self, Message: &message.Ballots{Ballots: []message.Ballot{b}}}))
 	ready, err := c.Ready(r.now)
 	r.check(err)
-	voted := func(all []Send) bool {
-		return slices.ContainsFunc(all, func(s Send) bool { _, ok := s.Message.(*Votes); return ok })
+	voted := func(all []message.Send) bool {
+		return slices.ContainsFunc(all, func(s message.Send) bool { _, ok := s.Message.(*message.Votes); return ok })
 	}
 	if ready.Persist == nil || !voted(ready.Send) || voted(ready.Early) {
 		t.Fatal("the vote does not wait for the disk")
@@ -304,8 +305,8 @@ func TestAPromiseSurvivesACrash(t *testing.T) {
 	}{{39, 8, false}, {40, 8, false}, {40, 9, true}, {41, 8, true}} {
 		r.post = nil
 		b.Epoch, b.Nonce = c.epoch, c.nonce
-		r.say(2, 1, &Ballots{Ballots: []Ballot{b}})
-		votes := r.post[slices.IndexFunc(r.post, func(l letter) bool { _, ok := l.message.(*Votes); return ok })].message.(*Votes).Votes
+		r.say(2, 1, &message.Ballots{Ballots: []message.Ballot{b}})
+		votes := r.post[slices.IndexFunc(r.post, func(l letter) bool { _, ok := l.message.(*message.Votes); return ok })].message.(*message.Votes).Votes
 		if len(votes) != 1 || votes[0].Granted != c.granted {
 			t.Errorf("epoch %d of %d: %+v", c.epoch, c.nonce, votes)
 		}
@@ -349,7 +350,7 @@ func TestALeaderThatStopsHandsOver(t *testing.T) {
 	r.put(0, 0)
 	grant := ask[*nornv1.ClaimReply](r, 1, claimUpTo(1)).Grants[0]
 	old, now := r.leader(0), r.now
-	r.check(r.peers[old].core.Step(r.now, Drain{}))
+	r.check(r.peers[old].core.Step(r.now, message.Drain{}))
 	r.turn(old)
 	for range 3 {
 		r.settle()
@@ -391,9 +392,9 @@ func TestManyPartitionsAreElectedAtOnce(t *testing.T) {
 		for len(r.post) > 0 {
 			l := r.post[0]
 			switch m := l.message.(type) {
-			case *Ballots:
+			case *message.Ballots:
 				ballots[[2]int{l.from, l.to}] = append(ballots[[2]int{l.from, l.to}], len(m.Ballots))
-			case *Pushes:
+			case *message.Pushes:
 				pushes[[2]int{l.from, l.to}]++
 			}
 			r.deliver(0)
@@ -421,7 +422,7 @@ func newWide(t *testing.T, wide int) *trio {
 	for i := range 3 {
 		m := register.Member{Node: fmt.Sprintf("n%d", i+1), Incarnation: register.Incarnation{byte(i + 1)}}
 		all = append(all, m)
-		r.peers = append(r.peers, &peer{self: m, store: memstore.New(), replies: map[Origin]Reply{}})
+		r.peers = append(r.peers, &peer{self: m, store: memstore.New(), replies: map[message.Origin]message.Reply{}})
 	}
 	cells := memstore.New()
 	r.check(register.Format(cells, register.Cluster{ID: register.UUID{9}, Partitions: wide, Replicas: 3}, all[0]))
@@ -451,7 +452,7 @@ func TestALoneNodeSaysThatItHandsOutNothing(t *testing.T) {
 	patient.WaitSeconds = 8
 	waits := r.send(i, patient) // while it leads, as far as it knows
 	r.live(lonely+time.Second, 100*time.Millisecond, nothing)
-	refused := func(from Origin) {
+	refused := func(from message.Origin) {
 		t.Helper()
 		reply, ok := r.peers[i].replies[from]
 		if !ok || reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || reply.Err.Guarantee != "exclusive claims" || reply.Err.RetryAfter <= 0 {
@@ -480,7 +481,7 @@ func TestALoneNodeSaysThatItHandsOutNothing(t *testing.T) {
 // TestALeaderWhoseDiskStallsLeadsNothing: and stands for nothing, until it answers.
 func TestALeaderWhoseDiskStallsLeadsNothing(t *testing.T) {
 	r := newTrio(t)
-	r.check(r.peers[0].core.Step(r.now, DiskStalled{Is: true}))
+	r.check(r.peers[0].core.Step(r.now, message.DiskStalled{Is: true}))
 	r.turn(0)
 	if n := r.peers[0].core.Leading(); n != 0 {
 		t.Fatalf("it leads %d partitions", n)
@@ -491,7 +492,7 @@ func TestALeaderWhoseDiskStallsLeadsNothing(t *testing.T) {
 		t.Fatalf("it was elected for %d partitions", n)
 	}
 	clear(r.cut)
-	r.check(r.peers[0].core.Step(r.now, DiskStalled{}))
+	r.check(r.peers[0].core.Step(r.now, message.DiskStalled{}))
 	r.kill(1)
 	r.elect()
 	if r.peers[0].core.Leading() == 0 {
@@ -506,10 +507,10 @@ func TestALostRequestToLeadIsRepeated(t *testing.T) {
 	r.put(0, 0)
 	old := r.leader(0)
 	lost, deaf := 0, (old+1)%3
-	r.check(r.peers[old].core.Step(r.now, Drain{}))
+	r.check(r.peers[old].core.Step(r.now, message.Drain{}))
 	r.turn(old)
 	r.live(2*time.Second, 50*time.Millisecond, func(l letter) bool {
-		if _, is := l.message.(*Elect); is && l.from == old && (lost < 2 || l.to == deaf) {
+		if _, is := l.message.(*message.Elect); is && l.from == old && (lost < 2 || l.to == deaf) {
 			lost++
 			return true
 		}
@@ -565,7 +566,7 @@ func TestWhatIsTooLateGoesNowhere(t *testing.T) {
 	s := spec("q")
 	s.Id = r.at(ring.Partition(p)).Bytes()
 	r.next++
-	late := &Request{From: Origin{Conn: 1, Request: r.next}, Body: &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}}, Received: r.now.Mono, Deadline: r.now.Mono}
+	late := &message.Request{From: message.Origin{Conn: 1, Request: r.next}, Body: &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}}, Received: r.now.Mono, Deadline: r.now.Mono}
 	r.check(r.peers[0].core.Step(r.now, late))
 	r.turn(0)
 	r.settle()

@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -20,7 +21,7 @@ import (
 type enqueuing struct{ *Core }
 
 // enqueue judges every task of the request for itself.
-func (c enqueuing) enqueue(now clock.Time, from Origin, m *nornv1.EnqueueRequest) {
+func (c enqueuing) enqueue(now clock.Time, from message.Origin, m *nornv1.EnqueueRequest) {
 	if err := checkTasks(m.GetTasks()); err != nil {
 		c.refuse(from, err)
 		return
@@ -37,10 +38,10 @@ func (c enqueuing) enqueue(now clock.Time, from Origin, m *nornv1.EnqueueRequest
 }
 
 // launch enqueues what a cron master has launched.
-func (c enqueuing) launch(now clock.Time, r *Request, m *nornv1.LaunchRequest) {
+func (c enqueuing) launch(now clock.Time, r *message.Request, m *nornv1.LaunchRequest) {
 	n := len(m.GetTasks())
 	switch err := c.writes.check(m.GetDurability()); {
-	case !r.routed: // a client
+	case !r.Routed: // a client
 		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that"))
 	case n == 0 || n > proto.MaxBatchTasks || n != len(m.GetBegun()):
 		c.refuse(r.From, proto.Invalid("%d launches with %d times", n, len(m.GetBegun())))
@@ -59,8 +60,8 @@ func (c enqueuing) launch(now clock.Time, r *Request, m *nornv1.LaunchRequest) {
 // disk is nearly full. The parts that other nodes send are taken: those have room,
 // and what they take is copied here anyway, as long as there is any. A cron master
 // without room says that it has none, see [crons.away].
-func (c enqueuing) shut(from Origin) bool {
-	return (diskLow(c.Core) || c.young > 0) && from.Conn < peerConns
+func (c enqueuing) shut(from message.Origin) bool {
+	return (diskLow(c.Core) || c.young > 0) && from.Conn < message.PeerConns
 }
 
 // writtenTwice is how often what is stored is written before the free space is looked at
@@ -84,7 +85,7 @@ func (c enqueuing) full() *proto.Error {
 func mebibytes(n uint64) float64 { return float64(n) / (1 << 20) }
 
 // all enqueues tasks; launches is the request of a cron master, nil of others.
-func (c enqueuing) all(now clock.Time, from Origin, tasks []*nornv1.TaskSpec, launches *nornv1.LaunchRequest) {
+func (c enqueuing) all(now clock.Time, from message.Origin, tasks []*nornv1.TaskSpec, launches *nornv1.LaunchRequest) {
 	n := len(tasks)
 	results := make([]nornv1.EnqueueResult, n)
 	receipts := make([]nornv1.Receipt, n)

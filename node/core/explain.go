@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -44,10 +45,10 @@ type explainer struct {
 }
 
 // newExplain makes the read that answers why a task is not running.
-func newExplain(c *Core, from Origin, m *nornv1.ExplainRequest) (Read, *proto.Error) {
+func newExplain(c *Core, from message.Origin, m *nornv1.ExplainRequest) (message.Read, *proto.Error) {
 	task, bad := readID(m.GetId())
 	if bad != nil {
-		return Read{From: from}, bad
+		return message.Read{From: from}, bad
 	}
 	e := &explainer{partitions: len(c.cells), paused: make(map[string]string), waiters: make(map[string]int), leading: make(map[ring.Partition]bool)}
 	p := ring.Of(task, len(c.cells))
@@ -57,7 +58,7 @@ func newExplain(c *Core, from Origin, m *nornv1.ExplainRequest) (Read, *proto.Er
 	}
 	d, err := vnode.ReadTask(c.tx, p, task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 	if !c.check(err) || d.Task.Enqueued == nil && !d.Task.Collected() {
-		return Read{From: from}, unknown(task, c.fetches.unsure)
+		return message.Read{From: from}, unknown(task, c.fetches.unsure)
 	}
 	name := queueOf(d)
 	if s := c.queues.of(name); s.GetPaused() {
@@ -69,7 +70,7 @@ func newExplain(c *Core, from Origin, m *nornv1.ExplainRequest) (Read, *proto.Er
 	}
 	e.troubled = workers{c.sessions}.troubled(c.now)
 	e.elsewhere = c.links.elsewhere(vnode.Blockers(c.tx, p, task))
-	return Read{From: from, run: func(view store.View, now clock.Time) (gproto.Message, *proto.Error, error) {
+	return message.Read{From: from, Func: func(view store.View, now clock.Time) (gproto.Message, *proto.Error, error) {
 		e.view, e.now = view, now
 		return e.run(task)
 	}}, nil

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -40,7 +41,7 @@ func (w workers) troubled(now clock.Time) (out []*nornv1.Worker) {
 
 // explain has the node that knows a task best tell why it does not run, and the others
 // which of their workers cannot begin tasks.
-func explain(r *routes, now clock.Time, q *Request, m *nornv1.ExplainRequest) bool {
+func explain(r *routes, now clock.Time, q *message.Request, m *nornv1.ExplainRequest) bool {
 	p, ok := r.partition(m.GetId())
 	if !ok {
 		return false

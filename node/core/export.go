@@ -2,6 +2,7 @@ package core
 
 import (
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -13,7 +14,7 @@ import (
 const maxExport = 16 << 20
 
 // export answers with the register as it is by a linearizable read.
-func (c admin) export(from Origin) {
+func (c admin) export(from message.Origin) {
 	c.send(errand{then: func(_ clock.Time, res register.Result) {
 		if res.Err != nil {
 			c.refuse(from, unanswered(res.Err, nornv1.Effect_EFFECT_NONE))

@@ -8,30 +8,13 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/portion"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
-
-// Fetch asks a replica for all facts of a task.
-type Fetch struct {
-	Number uint64 // the asker's
-	Epoch  uint64 // of the cell whose cohort is asked
-	Task   id.ID
-}
-
-// Fetched is what the replica has, but for old updates, completions and failures where there
-// are very many: those are left to repair, because no reader is shown so much of them.
-type Fetched struct {
-	Number  uint64
-	Facts   []crdt.Fact
-	Cohorts [][]register.Member // who else is to be asked, as in a [Fence]
-}
-
-func (*Fetch) peerMessage()   {}
-func (*Fetched) peerMessage() {}
 
 const (
 	// fetchTimeout is how long replicas are waited for.
@@ -50,12 +33,12 @@ type fetches struct {
 	number uint64
 	open   map[uint64]*fetch
 	byTime byTime[*fetch]
-	unsure bool // of the request that is being handled, see [Request]
+	unsure bool // of the request that is being handled, see [message.Request]
 }
 
 // held is how many reads of a connection wait: they are looked at only when there are many.
 func (f *fetches) held(conn uint64) (n int64) {
-	if len(f.open) < maxFetches/4 || conn >= ownConns {
+	if len(f.open) < maxFetches/4 || conn >= message.OwnConns {
 		return 0
 	}
 	for _, q := range f.open { // Any order: they are counted.
@@ -69,11 +52,11 @@ func (f *fetches) held(conn uint64) (n int64) {
 type fetch struct {
 	timed
 	reach
-	from     Origin
+	from     message.Origin
 	task     id.ID
 	need     int // replicas, this one counted
 	answered []*answeredFetch
-	read     Read
+	read     message.Read
 	enough   func() bool                       // nothing more is to be seen; else all are asked
 	about    *unheard                          // the request that waits for it; nil: none
 	then     func(now clock.Time, enough bool) // goes on instead of the read, when enough have answered or too few; nil: nothing does
@@ -94,7 +77,7 @@ func (a *answeredFetch) lacks(k crdt.Key) bool {
 
 // get reads a task from as many replicas as the request asks for. It tells
 // whether it takes the request: one replica is read by the caller.
-func (f *fetches) get(now clock.Time, r *Request, m *nornv1.GetRequest) bool {
+func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) bool {
 	task, bad := readID(m.GetId())
 	if bad != nil {
 		return false
@@ -161,7 +144,7 @@ func (f *fetches) sees(p ring.Partition, task id.ID, l *nornv1.Consistency) bool
 	return f.c.check(err) && seen(f.c.tx, p, t, l)
 }
 
-func (f *fetches) begin(now clock.Time, r *Request, p ring.Partition, q *fetch) {
+func (f *fetches) begin(now clock.Time, r *message.Request, p ring.Partition, q *fetch) {
 	if f.number == 0 {
 		f.number = f.c.cfg.Rand.Uint64()
 		f.open = make(map[uint64]*fetch)
@@ -185,14 +168,14 @@ func (f *fetches) begin(now clock.Time, r *Request, p ring.Partition, q *fetch) 
 
 func (f *fetches) ask(q *fetch, who []register.Member) {
 	for _, m := range who {
-		f.c.ready.Send = append(f.c.ready.Send, Send{To: m, Message: &Fetch{q.number, q.epoch, q.task}})
+		f.c.ready.Send = append(f.c.ready.Send, message.Send{To: m, Message: &message.Fetch{Number: q.number, Epoch: q.epoch, Task: q.task}})
 	}
 }
 
 // asked gives what this replica has. Who does not keep the task, not any longer or,
 // though voted for, not yet, says nothing, and neither does who may have forgotten
 // something: the others are asked too.
-func (f *fetches) asked(from register.Member, m *Fetch) {
+func (f *fetches) asked(from register.Member, m *message.Fetch) {
 	p, a := ring.Of(m.Task, len(f.c.cells)), f.c.acceptors
 	if f.c.moves.closed(p) || f.c.moves.elsewhere(p) && !a.proposed(p) || a.blind(p, m.Epoch) || !f.c.marks.counts(p, m.Epoch) {
 		return
@@ -202,11 +185,11 @@ func (f *fetches) asked(from register.Member, m *Fetch) {
 		return
 	}
 	fence, _ := a.fence(p, m.Epoch)
-	f.c.ready.Send = append(f.c.ready.Send, Send{To: from, Message: &Fetched{m.Number, facts, fence.Cohorts}})
+	f.c.ready.Send = append(f.c.ready.Send, message.Send{To: from, Message: &message.Fetched{Number: m.Number, Facts: facts, Cohorts: fence.Cohorts}})
 }
 
 // fetched merges what a replica has.
-func (f *fetches) fetched(now clock.Time, from register.Member, m *Fetched) {
+func (f *fetches) fetched(now clock.Time, from register.Member, m *message.Fetched) {
 	q := f.open[m.Number]
 	if q == nil {
 		return // late
@@ -217,7 +200,7 @@ func (f *fetches) fetched(now clock.Time, from register.Member, m *Fetched) {
 	}
 	q.left = slices.Delete(q.left, i, i+1)
 	q.add(from)
-	f.ask(q, q.fence(&Fence{Cohorts: m.Cohorts}, f.c.cfg.Self))
+	f.ask(q, q.fence(&message.Fence{Cohorts: m.Cohorts}, f.c.cfg.Self))
 	a := &answeredFetch{from: from, facts: make(map[crdt.Key]bool, len(m.Facts)), first: make(map[crdt.Kind]crdt.Key)}
 	for i := range m.Facts {
 		k := m.Facts[i].Key
@@ -227,7 +210,7 @@ func (f *fetches) fetched(now clock.Time, from register.Member, m *Fetched) {
 		}
 	}
 	q.answered = append(q.answered, a)
-	peers{f.c}.keep(now, from, &PartFacts{Partition: ring.Of(q.task, len(f.c.cells)), Facts: m.Facts}, false)
+	peers{f.c}.keep(now, from, &message.PartFacts{Partition: ring.Of(q.task, len(f.c.cells)), Facts: m.Facts}, false)
 	f.settle(q)
 }
 
@@ -277,7 +260,7 @@ func (f *fetches) repair(q *fetch) {
 			}
 		}
 		if len(lacks) > 0 {
-			f.c.ready.Send = append(f.c.ready.Send, Send{To: a.from, Message: &Facts{Parts: []PartFacts{{Partition: p, Epoch: f.c.cells[p].Epoch, Facts: lacks}}}})
+			f.c.ready.Send = append(f.c.ready.Send, message.Send{To: a.from, Message: &message.Facts{Parts: []message.PartFacts{{Partition: p, Epoch: f.c.cells[p].Epoch, Facts: lacks}}}})
 		}
 	}
 }

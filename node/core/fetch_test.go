@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -40,14 +41,14 @@ func TestAReadOfAMajorityFindsTheEndBehindALongLog(t *testing.T) {
 	// Nobody is sent what it has: of old updates the answer does not say.
 	for n := range updates { // what repair would have done
 		u := crdt.Update{Token: token, Seq: uint64(n), Data: make([]byte, 1<<20), At: 1}
-		r.say(a, reader, &Facts{Parts: []PartFacts{{Epoch: 1, Facts: []crdt.Fact{u.Fact(id.ID(task))}}}})
-		r.say(a, b, &Facts{Parts: []PartFacts{{Epoch: 1, Facts: []crdt.Fact{u.Fact(id.ID(task))}}}})
+		r.say(a, reader, &message.Facts{Parts: []message.PartFacts{{Epoch: 1, Facts: []crdt.Fact{u.Fact(id.ID(task))}}}})
+		r.say(a, b, &message.Facts{Parts: []message.PartFacts{{Epoch: 1, Facts: []crdt.Fact{u.Fact(id.ID(task))}}}})
 	}
 	r.settle()
 	from = r.send(reader, &nornv1.GetRequest{Id: task})
 	bytes := 0
 	r.settleBut(func(l letter) bool {
-		if f, is := l.message.(*Facts); is && l.to == b {
+		if f, is := l.message.(*message.Facts); is && l.to == b {
 			for _, p := range f.Parts {
 				for _, fact := range p.Facts {
 					bytes += len(fact.Body)
@@ -103,7 +104,7 @@ func TestALeaderLearnsOfEndsInBoundedMessages(t *testing.T) {
 	}
 	largest := int64(0)
 	watch := func(l letter) bool {
-		if m, is := l.message.(*ClaimsTaken); is {
+		if m, is := l.message.(*message.ClaimsTaken); is {
 			size := int64(0)
 			for _, p := range m.Facts {
 				size += vnode.AsideSize(p.Facts)

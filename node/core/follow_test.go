@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -15,7 +16,7 @@ import (
 // such task once the wait was over, and heard nothing before.
 func TestWhoFollowsATaskThatMovesAwayIsSentAfterIt(t *testing.T) {
 	r := newGrowing(t)
-	follows := map[ring.Partition]Origin{}
+	follows := map[ring.Partition]message.Origin{}
 	for p := range ring.Partition(partitions) {
 		task := r.in(p)
 		r.add(0, task, spec("q"))
@@ -57,7 +58,7 @@ func TestWhoReadsALogWhileTheNodeStopsAsksAnother(t *testing.T) {
 	r := newRig(t)
 	task := r.enqueue(spec("q"))[0]
 	from := r.send(1, &nornv1.LogRequest{Id: task.Bytes(), WaitSeconds: 20})
-	r.step(Drain{}) // before it has been read
+	r.step(message.Drain{}) // before it has been read
 	r.turn()
 	if reply := r.replies[from]; reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
 		t.Errorf("answered %+v", reply)

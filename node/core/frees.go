@@ -6,18 +6,13 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
-
-// TakenBack tells a leader of claims that a leader before it has granted and that
-// surely nobody has heard of: it releases them.
-type TakenBack struct{ Parts []PartClaims }
-
-func (*TakenBack) peerMessage() {}
 
 const (
 	// freeAgain is the pause between two requests to free the same claims.
@@ -39,13 +34,13 @@ const (
 type frees struct {
 	c   *Core
 	all []*free // in the order in which they came
-	has map[GrantRef]*free
+	has map[message.GrantRef]*free
 	at  int64 // mono ns of the next look
 }
 
 // free is one of them.
 type free struct {
-	GrantRef
+	message.GrantRef
 	released bool   // here, already
 	epoch    uint64 // then: that of the leader that this node was
 	told     int    // so often
@@ -54,7 +49,7 @@ type free struct {
 }
 
 // add notes a grant that nobody will hear of, if it is held here.
-func (f *frees) add(now clock.Time, g GrantRef) {
+func (f *frees) add(now clock.Time, g message.GrantRef) {
 	if len(f.all) < maxFrees && f.held(g) && f.has[g] == nil {
 		f.note(&free{GrantRef: g})
 		f.at = now.Mono
@@ -65,7 +60,7 @@ func (f *frees) note(o *free) { f.all, f.has[o.GrantRef] = append(f.all, o), o }
 
 // lost notes a release that no majority has taken.
 func (f *frees) lost(now clock.Time, pl *pledge) {
-	g := GrantRef{Partition: pl.p, Task: pl.held.Task, Token: pl.held.Record.Token}
+	g := message.GrantRef{Partition: pl.p, Task: pl.held.Task, Token: pl.held.Record.Token}
 	if len(f.all) < maxFrees && f.has[g] == nil {
 		if len(f.all) == 0 {
 			f.at = now.Mono + int64(freeAgain)
@@ -76,7 +71,7 @@ func (f *frees) lost(now clock.Time, pl *pledge) {
 
 // heard notes that a leader has a claim released, or a majority.
 func (f *frees) heard(p ring.Partition, task id.ID, token uint64) {
-	g := GrantRef{Partition: p, Task: task, Token: token}
+	g := message.GrantRef{Partition: p, Task: task, Token: token}
 	if o := f.has[g]; o != nil {
 		o.done = true
 		delete(f.has, g)
@@ -114,12 +109,12 @@ func (f *frees) over(now clock.Time, g *free) bool {
 	return true
 }
 
-func (f *frees) held(g GrantRef) bool {
-	return len(vnode.Unheld(f.c.vnodes.see(g.Partition), heldAs([]GrantRef{g}))) == 0
+func (f *frees) held(g message.GrantRef) bool {
+	return len(vnode.Unheld(f.c.vnodes.see(g.Partition), heldAs([]message.GrantRef{g}))) == 0
 }
 
 // heldAs gives claims as releases.
-func heldAs(all []GrantRef) (held []vnode.Held) {
+func heldAs(all []message.GrantRef) (held []vnode.Held) {
 	for _, g := range all {
 		h := vnode.Held{Task: g.Task, Released: true}
 		h.Record.Token = g.Token
@@ -134,7 +129,7 @@ func (f *frees) work(now clock.Time) {
 		return
 	}
 	f.at = now.Mono + int64(freeAgain)
-	to := make(map[register.Member]map[ring.Partition][]GrantRef)
+	to := make(map[register.Member]map[ring.Partition][]message.GrantRef)
 	left := f.all[:0]
 	for _, g := range f.all {
 		if g.done || f.over(now, g) {
@@ -148,28 +143,28 @@ func (f *frees) work(now clock.Time) {
 		g.told++
 		left = append(left, g)
 		if to[leader] == nil {
-			to[leader] = make(map[ring.Partition][]GrantRef)
+			to[leader] = make(map[ring.Partition][]message.GrantRef)
 		}
 		to[leader][g.Partition] = append(to[leader][g.Partition], g.GrantRef)
 	}
 	clear(f.all[len(left):])
 	f.all = left
 	for _, m := range membersOf(to) {
-		word := &TakenBack{}
+		word := &message.ReclaimLease{}
 		for p := range f.c.cells { // in order
 			p := ring.Partition(p)
 			if all := to[m][p]; len(all) > 0 {
-				word.Parts = append(word.Parts, PartClaims{p, f.c.cells[p].Epoch, vnode.AppendHeld(nil, heldAs(all))})
+				word.Parts = append(word.Parts, message.PartClaims{Partition: p, Epoch: f.c.cells[p].Epoch, Claims: vnode.AppendHeld(nil, heldAs(all))})
 			}
 		}
-		f.c.ready.Send = append(f.c.ready.Send, Send{To: m, Message: word})
+		f.c.ready.Send = append(f.c.ready.Send, message.Send{To: m, Message: word})
 	}
 }
 
 // take frees what another node has granted under an epoch before this leader's.
 // A claim that is not known here may still come from a member that holds it: it
 // is noted as released.
-func (f *frees) take(now clock.Time, m *TakenBack) {
+func (f *frees) take(now clock.Time, m *message.ReclaimLease) {
 	for i := range m.Parts {
 		part := &m.Parts[i]
 		if int(part.Partition) >= len(f.c.cells) {

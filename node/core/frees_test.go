@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -22,8 +23,8 @@ func TestAGrantInFlightOfADeposedLeaderIsFreedAtOnce(t *testing.T) {
 		m := claimUpTo(1)
 		from := r.send(old, m)
 		r.settleBut(func(l letter) bool {
-			_, asks := l.message.(*Claims)
-			_, answers := l.message.(*ClaimsTaken)
+			_, asks := l.message.(*message.Claims)
+			_, answers := l.message.(*message.ClaimsTaken)
 			return asks && (l.to == heir || !holds) || answers
 		})
 		r.depose(1, old, heir)
@@ -54,7 +55,7 @@ func (r *trio) depose(p ring.Partition, old, heir int) { r.deposeBut(p, old, hei
 func (r *trio) deposeBut(p ring.Partition, old, heir int, lost func(letter) bool) {
 	r.t.Helper()
 	cell := r.state().Cells[p]
-	r.say(old, heir, &Elect{Stand: []Stand{{Partition: p, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}}})
+	r.say(old, heir, &message.Elect{Stand: []message.Stand{{Partition: p, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}}})
 	r.settleBut(lost)
 	r.tell()
 	r.settleBut(lost)
@@ -81,7 +82,7 @@ func TestAGrantThatMayHaveBeenHeardIsNotFreed(t *testing.T) {
 		t.Fatalf("the same request again: %v", again)
 	}
 	r.depose(1, old, heir)
-	r.check(r.peers[via].core.Step(r.now, Undelivered{reply.Grants}))
+	r.check(r.peers[via].core.Step(r.now, message.Undelivered{Grants: reply.Grants}))
 	r.turn(via)
 	r.live(2*time.Second, 100*time.Millisecond, nothing)
 	if grants := ask[*nornv1.ClaimReply](r, heir, claimUpTo(1)).Grants; len(grants) != 0 {
@@ -97,7 +98,7 @@ func TestWhatIsToBeFreedIsBounded(t *testing.T) {
 	old := r.leader(1)
 	grant := ask[*nornv1.ClaimReply](r, old, claimUpTo(1)).Grants[0]
 	f := &r.peers[old].core.grants.frees
-	g := GrantRef{Partition: 1, Task: parse(t, grant.Task.Id), Token: grant.Token}
+	g := message.GrantRef{Partition: 1, Task: parse(t, grant.Task.Id), Token: grant.Token}
 	f.add(r.now, g)
 	f.add(r.now, g)
 	if len(f.all) != 1 || f.next() == clock.Never {
@@ -119,11 +120,11 @@ func TestOnlyClaimsOfEarlierEpochsAreTakenBack(t *testing.T) {
 	i := r.leader(1)
 	grant := ask[*nornv1.ClaimReply](r, i, claimUpTo(1)).Grants[0]
 	task := parse(t, grant.Task.Id)
-	word := &TakenBack{}
+	word := &message.ReclaimLease{}
 	for _, p := range []ring.Partition{1, 2, 9999} {
-		word.Parts = append(word.Parts, PartClaims{p, 1, vnode.AppendHeld(nil, heldAs([]GrantRef{{Task: task, Token: grant.Token}}))})
+		word.Parts = append(word.Parts, message.PartClaims{Partition: p, Epoch: 1, Claims: vnode.AppendHeld(nil, heldAs([]message.GrantRef{{Task: task, Token: grant.Token}}))})
 	}
-	word.Parts = append(word.Parts, PartClaims{1, 1, []byte("no claims")})
+	word.Parts = append(word.Parts, message.PartClaims{Partition: 1, Epoch: 1, Claims: []byte("no claims")})
 	for j := range r.peers {
 		r.say((i+1)%3, j, word)
 		r.settle()
@@ -143,7 +144,7 @@ func TestAnAnswerThatComesTwiceTakesNothingBack(t *testing.T) {
 	from := r.send(via, claimUpTo(1))
 	for len(r.post) > 0 {
 		if l := r.post[0]; twice < 1 && l.to == via {
-			if m, ok := l.message.(*Forwarded); ok && len(m.Grants) > 0 {
+			if m, ok := l.message.(*message.Forwarded); ok && len(m.Grants) > 0 {
 				r.post, twice = append(r.post, l), twice+1
 			}
 		}
@@ -195,7 +196,7 @@ func TestTheOnlyOneLeftRepeatsNoClaimOfALeaderBeforeIt(t *testing.T) {
 		t.Fatalf("node %d leads", r.leader(1)+1)
 	}
 	again := ask[*nornv1.ClaimReply](r, left, asking(7)).Grants
-	r.say(old, left, &TakenBack{Parts: []PartClaims{{1, r.state().Cells[1].Epoch, vnode.AppendHeld(nil, heldAs([]GrantRef{{Task: task, Token: first[0].Token}}))}}})
+	r.say(old, left, &message.ReclaimLease{Parts: []message.PartClaims{{Partition: 1, Epoch: r.state().Cells[1].Epoch, Claims: vnode.AppendHeld(nil, heldAs([]message.GrantRef{{Task: task, Token: first[0].Token}}))}}})
 	r.settle()
 	if other := ask[*nornv1.ClaimReply](r, left, claimUpTo(1)).Grants; len(again) != 0 || len(other) != 1 {
 		t.Fatalf("the request again has %v, another one %v", again, other)
@@ -209,7 +210,7 @@ func TestWhatALeaderReleasedInVainIsReleased(t *testing.T) {
 	r.put(0, 1)
 	leader := r.leader(1)
 	from := r.send(leader, claimUpTo(1))
-	r.settleBut(func(l letter) bool { _, is := l.message.(*ClaimsTaken); return is })
+	r.settleBut(func(l letter) bool { _, is := l.message.(*message.ClaimsTaken); return is })
 	for i := range r.peers {
 		r.cut[[2]int{leader, i}], r.cut[[2]int{i, leader}] = true, true
 	}
@@ -248,7 +249,7 @@ func TestReleasesOfAPartitionThatGrantsAgainAreTaken(t *testing.T) {
 	r.put(0, 1)
 	r.put(0, 1)
 	leader := r.leader(1)
-	answers := func(l letter) bool { _, is := l.message.(*ClaimsTaken); return is }
+	answers := func(l letter) bool { _, is := l.message.(*message.ClaimsTaken); return is }
 	from := r.send(leader, claimUpTo(2))
 	r.settleBut(answers)
 	r.live(6*time.Second, 50*time.Millisecond, answers)
@@ -302,8 +303,8 @@ func TestAReleaseOfAnEarlierClaimIsTriedAgain(t *testing.T) {
 	m.Queues = nil
 	r.send(heir, m)
 	lost := func(l letter) bool {
-		_, claims := l.message.(*Claims)
-		_, word := l.message.(*Unanswered)
+		_, claims := l.message.(*message.Claims)
+		_, word := l.message.(*message.AbandonClaims)
 		return claims || word
 	}
 	r.settleBut(lost)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	gproto "google.golang.org/protobuf/proto"
@@ -65,7 +66,7 @@ func (s *script) step(pause byte, code int) *script {
 // player runs a script against a rig.
 type player struct {
 	*rig
-	open map[Origin]bool
+	open map[message.Origin]bool
 }
 
 func (p *player) play(b []byte) {
@@ -105,12 +106,12 @@ func (p *player) happen(code int, conn uint64) {
 	case stepCancel:
 		for _, from := range p.unanswered() {
 			if from.Conn == conn {
-				p.step(Cancel{from})
+				p.step(message.Cancel{From: from})
 				return
 			}
 		}
 	case stepGone:
-		p.step(Gone{conn})
+		p.step(message.Gone{Conn: conn})
 		for from := range p.open {
 			if from.Conn == conn {
 				delete(p.open, from)
@@ -120,14 +121,14 @@ func (p *player) happen(code int, conn uint64) {
 		p.crash(0)
 		clear(p.open)
 	case stepDrop:
-		var last Origin
+		var last message.Origin
 		for from, r := range p.replies {
 			if len(r.Grants) > 0 && from.Request > last.Request {
 				last = from
 			}
 		}
 		if last.Request > 0 {
-			p.step(Undelivered{p.replies[last].Grants})
+			p.step(message.Undelivered{Grants: p.replies[last].Grants})
 			delete(p.replies, last)
 			delete(p.open, last)
 		}
@@ -135,13 +136,13 @@ func (p *player) happen(code int, conn uint64) {
 }
 
 // unanswered are the open requests without a reply, the oldest first.
-func (p *player) unanswered() (all []Origin) {
+func (p *player) unanswered() (all []message.Origin) {
 	for from := range p.open {
 		if _, answered := p.replies[from]; !answered {
 			all = append(all, from)
 		}
 	}
-	slices.SortFunc(all, func(a, b Origin) int { return cmp.Compare(a.Request, b.Request) })
+	slices.SortFunc(all, func(a, b message.Origin) int { return cmp.Compare(a.Request, b.Request) })
 	return all
 }
 
@@ -149,7 +150,7 @@ func (p *player) unanswered() (all []Origin) {
 func (p *player) settle() {
 	p.t.Helper()
 	for _, from := range p.unanswered() {
-		p.step(Cancel{from})
+		p.step(message.Cancel{From: from})
 	}
 	p.turn()
 	for from := range p.open {
@@ -184,7 +185,7 @@ const goodQueue = "a-queue-that-no-script-knows"
 // name them.
 func scene(t testing.TB) (p *player, ids [][]byte, token uint64) {
 	t.Helper()
-	p = &player{rig: newRig(t), open: make(map[Origin]bool)}
+	p = &player{rig: newRig(t), open: make(map[message.Origin]bool)}
 	p.collect = time.Hour
 	p.rig.open()
 	p.enqueue(spec(goodQueue))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -15,23 +16,19 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 )
 
-// Answered is a reply to an internal origin that was given outside of the
-// machine, by a read.
-type Answered struct{ Reply Reply }
-
 // gather is a request whose parts are answered in several places.
 type gather struct {
 	timed
-	from   Origin
+	from   message.Origin
 	join   joiner
 	left   map[uint64]*part
-	grants []GrantRef    // that are in the answer so far
-	then   func(*gather) // takes the answer instead of the client; nil: nobody
-	round  uint64        // in which this node has last written something for it; 0: in none
-	method uint16        // of its parts, where that is another one than its own; 0: it is not
+	grants []message.GrantRef // that are in the answer so far
+	then   func(*gather)      // takes the answer instead of the client; nil: nobody
+	round  uint64             // in which this node has last written something for it; 0: in none
+	method uint16             // of its parts, where that is another one than its own; 0: it is not
 
-	choosy   bool // its parts are, see [Forward]
-	declined bool // one of them was, see [Forwarded]
+	choosy   bool // its parts are, see [message.Forward]
+	declined bool // one of them was, see [message.Forwarded]
 }
 
 // part is what one node answers of a request.
@@ -80,7 +77,7 @@ type joiner interface {
 }
 
 // gather begins one. wait is how long the request itself may wait.
-func (r *routes) gather(now clock.Time, q *Request, join joiner, wait time.Duration) *gather {
+func (r *routes) gather(now clock.Time, q *message.Request, join joiner, wait time.Duration) *gather {
 	g := &gather{from: q.From, join: join, left: make(map[uint64]*part)}
 	g.until = now.Mono + int64(wait+forwardTimeout)
 	if q.Deadline != 0 {
@@ -91,14 +88,14 @@ func (r *routes) gather(now clock.Time, q *Request, join joiner, wait time.Durat
 	}
 	r.number++
 	g.timed.number = r.number
-	if old := r.of[numberOf(g.from)]; old != nil { // a client that uses a number twice, or a message that came twice
+	if old := r.of[message.NumberOf(g.from)]; old != nil { // a client that uses a number twice, or a message that came twice
 		r.abandon(old)
 		if !g.from.Internal() {
 			r.c.refuse(old.from, proto.Invalid("request %d is still open, and its number came again", g.from.Request))
 		}
 	}
 	r.byTime.add(g)
-	r.of[numberOf(g.from)] = g
+	r.of[message.NumberOf(g.from)] = g
 	r.held[g.from.Conn]++
 	return g
 }
@@ -111,14 +108,14 @@ func (r *routes) forward(now clock.Time, g *gather, to register.Member, idx []in
 	g.left[p.number], r.parts[p.number] = p, p
 	method := cmp.Or(g.method, g.from.Method)
 	if to == r.c.cfg.Self {
-		r.c.request(now, &Request{
-			From: Origin{Conn: partConn, Request: p.number, Method: method}, Body: body,
-			Received: now.Mono, Deadline: g.until, routed: true, choosy: g.choosy, partitions: only,
+		r.c.request(now, &message.Request{
+			From: message.Origin{Conn: message.PartConn, Request: p.number, Method: method}, Body: body,
+			Received: now.Mono, Deadline: g.until, Routed: true, Choosy: g.choosy, Partitions: only,
 		})
 		return
 	}
 	// It says nothing about what is on this disk.
-	r.c.ready.Early = append(r.c.ready.Early, Send{To: to, Message: &Forward{
+	r.c.ready.Early = append(r.c.ready.Early, message.Send{To: to, Message: &message.Forward{
 		Number: p.number, Method: method, Wait: time.Duration(g.until - now.Mono), Partitions: only, Body: body, Choosy: g.choosy,
 	}})
 }
@@ -132,16 +129,16 @@ func ownPart(r *routes, now clock.Time, g *gather, n int, method uint16, body gp
 	r.number++
 	p := &part{g: g, number: r.number, at: r.c.cfg.Self, idx: []int{n}, method: method}
 	g.left[p.number], r.parts[p.number] = p, p
-	r.c.request(now, &Request{
-		From: Origin{Conn: partConn, Request: p.number, Method: method}, Body: body, Received: received, Deadline: g.until - int64(ownAnswer), prompt: true,
+	r.c.request(now, &message.Request{
+		From: message.Origin{Conn: message.PartConn, Request: p.number, Method: method}, Body: body, Received: received, Deadline: g.until - int64(ownAnswer), Prompt: true,
 	})
 }
 
 // asked answers what another node could not.
-func (r *routes) asked(now clock.Time, from register.Member, m *Forward) {
-	q := &Request{
-		From: Origin{Conn: r.conn(from), Request: m.Number, Method: m.Method}, Body: m.Body,
-		Received: now.Mono, routed: true, choosy: m.Choosy, partitions: m.Partitions,
+func (r *routes) asked(now clock.Time, from register.Member, m *message.Forward) {
+	q := &message.Request{
+		From: message.Origin{Conn: r.conn(from), Request: m.Number, Method: m.Method}, Body: m.Body,
+		Received: now.Mono, Routed: true, Choosy: m.Choosy, Partitions: m.Partitions,
 	}
 	for _, p := range m.Partitions {
 		if int(p) >= len(r.c.cells) {
@@ -155,7 +152,7 @@ func (r *routes) asked(now clock.Time, from register.Member, m *Forward) {
 }
 
 // answered takes the answer to a part.
-func (r *routes) answered(number uint64, from register.Member, reply *Reply) {
+func (r *routes) answered(number uint64, from register.Member, reply *message.Reply) {
 	p := r.parts[number]
 	if p == nil || p.at != from {
 		if from == r.c.cfg.Self || r.forsaken.take(number) {
@@ -167,10 +164,10 @@ func (r *routes) answered(number uint64, from register.Member, reply *Reply) {
 		r.lose(p, reply.Err)
 	} else {
 		p.g.join.take(p.idx, reply.Message)
-		p.g.declined = p.g.declined || reply.declined
+		p.g.declined = p.g.declined || reply.Declined
 		for _, g := range reply.Grants {
 			if from != r.c.cfg.Self {
-				g.by = from
+				g.By = from
 			}
 			p.g.grants = append(p.g.grants, g)
 		}
@@ -195,7 +192,7 @@ func (r *routes) settle(p *part) {
 
 // finish answers a request of which nothing is left.
 func (r *routes) finish(g *gather) {
-	if len(g.left) > 0 || r.of[numberOf(g.from)] != g {
+	if len(g.left) > 0 || r.of[message.NumberOf(g.from)] != g {
 		return
 	}
 	r.forget(g)
@@ -204,12 +201,12 @@ func (r *routes) finish(g *gather) {
 		return
 	}
 	m, err := g.join.answer()
-	r.c.ready.Replies = append(r.c.ready.Replies, Reply{To: g.from, Message: m, Err: err, Grants: g.grants, After: r.c.round.after(g.round)})
+	r.c.ready.Replies = append(r.c.ready.Replies, message.Reply{To: g.from, Message: m, Err: err, Grants: g.grants, After: r.c.round.after(g.round)})
 }
 
 func (r *routes) forget(g *gather) {
 	r.byTime.remove(g)
-	delete(r.of, numberOf(g.from))
+	delete(r.of, message.NumberOf(g.from))
 	if r.held[g.from.Conn]--; r.held[g.from.Conn] == 0 {
 		delete(r.held, g.from.Conn)
 	}
@@ -217,7 +214,7 @@ func (r *routes) forget(g *gather) {
 
 // drop tells who has granted something that nobody will hear of it: only that
 // node knows whether another answer has the same grants.
-func (r *routes) drop(from register.Member, grants []GrantRef) {
+func (r *routes) drop(from register.Member, grants []message.GrantRef) {
 	if len(grants) == 0 {
 		return
 	}
@@ -227,21 +224,21 @@ func (r *routes) drop(from register.Member, grants []GrantRef) {
 	}
 	grants = slices.Clone(grants)
 	for i := range grants {
-		grants[i].by = register.Member{} // who gets this knows them as its own
+		grants[i].By = register.Member{} // who gets this knows them as its own
 	}
-	r.c.ready.Send = append(r.c.ready.Send, Send{To: from, Message: &Dropped{grants}})
+	r.c.ready.Send = append(r.c.ready.Send, message.Send{To: from, Message: &message.Dropped{Grants: grants}})
 }
 
 // undelivered tells the other nodes which of their grants nobody will hear of,
 // and gives the rest.
-func (r *routes) undelivered(grants []GrantRef) (ours []GrantRef) {
+func (r *routes) undelivered(grants []message.GrantRef) (ours []message.GrantRef) {
 	if r.alone {
 		return grants
 	}
-	theirs := make(map[register.Member][]GrantRef)
+	theirs := make(map[register.Member][]message.GrantRef)
 	for _, g := range grants {
-		if g.by != (register.Member{}) {
-			theirs[g.by] = append(theirs[g.by], g)
+		if g.By != (register.Member{}) {
+			theirs[g.By] = append(theirs[g.By], g)
 		} else {
 			ours = append(ours, g)
 		}
@@ -269,10 +266,10 @@ func (r *routes) work(now clock.Time) {
 func (r *routes) withdraw(p *part) {
 	if p.at != r.c.cfg.Self {
 		r.forsaken.add(p.number)
-		r.c.ready.Early = append(r.c.ready.Early, Send{To: p.at, Message: &Withdraw{p.number}})
+		r.c.ready.Early = append(r.c.ready.Early, message.Send{To: p.at, Message: &message.Withdraw{Number: p.number}})
 		return
 	}
-	r.c.cancel(Origin{Conn: partConn, Request: p.number, Method: cmp.Or(p.method, p.g.from.Method)})
+	r.c.cancel(message.Origin{Conn: message.PartConn, Request: p.number, Method: cmp.Or(p.method, p.g.from.Method)})
 }
 
 // silent says that a node has not answered.
@@ -312,8 +309,8 @@ func (r *routes) hear(alive []register.Member) {
 }
 
 // cancel withdraws a client's request that waits for other nodes.
-func (r *routes) cancel(from Origin) {
-	g := r.of[numberOf(from)]
+func (r *routes) cancel(from message.Origin) {
+	g := r.of[message.NumberOf(from)]
 	if g == nil {
 		return
 	}
@@ -352,24 +349,24 @@ func (r *routes) abandon(g *gather) {
 // deliver takes out the answers that are for nodes, not for clients. Those that
 // come of it, when the last part of a request is answered, take their place.
 func (r *routes) deliver() {
-	if !slices.ContainsFunc(r.c.ready.Replies, func(a Reply) bool { return a.To.Internal() }) {
+	if !slices.ContainsFunc(r.c.ready.Replies, func(a message.Reply) bool { return a.To.Internal() }) {
 		return
 	}
-	var out []Reply
+	var out []message.Reply
 	for in := r.c.ready.Replies; len(in) > 0; in = r.c.ready.Replies {
 		r.c.ready.Replies = nil
 		for i := range in {
 			switch a := &in[i]; {
 			case !a.To.Internal():
 				out = append(out, *a)
-			case a.To.Conn == workConn:
+			case a.To.Conn == message.WorkConn:
 				r.c.sessions.asks.answers = append(r.c.sessions.asks.answers, *a)
-			case a.To.Conn < peerConns:
+			case a.To.Conn < message.PeerConns:
 				r.answered(a.To.Request, r.c.cfg.Self, a)
 			default:
-				to := r.peers[a.To.Conn&^peerConns]
-				r.c.ready.Send = append(r.c.ready.Send, Send{To: to, After: a.After, Message: &Forwarded{
-					Number: a.To.Request, Method: a.To.Method, Message: a.Message, Err: a.Err, Grants: a.Grants, Declined: a.declined,
+				to := r.peers[a.To.Conn&^message.PeerConns]
+				r.c.ready.Send = append(r.c.ready.Send, message.Send{To: to, After: a.After, Message: &message.Forwarded{
+					Number: a.To.Request, Method: a.To.Method, Message: a.Message, Err: a.Err, Grants: a.Grants, Declined: a.Declined,
 				}})
 			}
 		}

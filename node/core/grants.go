@@ -10,59 +10,12 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
-
-// Claims asks the members of a cohort to keep what its leader has granted,
-// renewed and released in a round (design 7.3): one message per member.
-type Claims struct {
-	Round uint64 // the leader's number for it, never used again by its process
-	Parts []PartClaims
-}
-
-// PartClaims are claims of one partition.
-type PartClaims struct {
-	Partition ring.Partition
-	Epoch     uint64
-	Claims    []byte // as vnode.AppendHeld writes them
-}
-
-// ClaimsTaken answers [Claims], when what was accepted is on disk. All claims of
-// a part are accepted but those that are refused.
-type ClaimsTaken struct {
-	Round uint64
-	Parts []PartTaken
-	Facts []PartFacts // the leader learns: of refused tasks that are finished or put off, and where the work on others got to
-	Mark  uint64      // see [Marked]
-}
-
-// PartTaken is the answer for one partition.
-type PartTaken struct {
-	Partition ring.Partition
-	No        bool   // nothing of it: more was promised, or the partition is not kept here
-	Promise   uint64 // of this acceptor
-	Refused   []Refusal
-}
-
-// Verdict is what a member says to a claim.
-type Verdict = vnode.Verdict
-
-// MaxVerdict is the greatest verdict there is.
-const MaxVerdict = uint32(vnode.SkewedClock)
-
-// Refusal says why a claim was not accepted, or that its task is not known here.
-type Refusal struct {
-	Index   int // into the claims of the part
-	Verdict Verdict
-	Claim   []byte        // that is in the way, as vnode.AppendHeld writes it; nil: none
-	Left    time.Duration // for how long it is, by the acceptor's own rule
-}
-
-func (*Claims) peerMessage()      {}
-func (*ClaimsTaken) peerMessage() {}
 
 // grantTimeout is how long a claim waits for its majority. Then it is released:
 // nobody has heard of it.
@@ -86,11 +39,11 @@ type grants struct {
 	soles   soles      // partitions of which it is asked who leads them
 	passed  uint64     // grants that were released because they did not reach a majority
 
-	dealing map[Origin]*waiter // claim requests whose grants are on their way, by connection and number
+	dealing map[message.Origin]*waiter // claim requests whose grants are on their way, by connection and number
 }
 
 func newGrants(c *Core) *grants {
-	g := &grants{c: c, dealing: make(map[Origin]*waiter), ails: ails{c: c, all: make(map[ring.Partition]*ail)}, frees: frees{c: c, has: make(map[GrantRef]*free)}}
+	g := &grants{c: c, dealing: make(map[message.Origin]*waiter), ails: ails{c: c, all: make(map[ring.Partition]*ail)}, frees: frees{c: c, has: make(map[message.GrantRef]*free)}}
 	g.soles = soles{g: g, asked: make(map[ring.Partition]int64), last: make(map[ring.Partition]int64)}
 	c.desk.hides = g.ails.hides
 	return g
@@ -259,21 +212,21 @@ func (g *grants) send(now clock.Time, parts []*pledgedPart) {
 		} // answers to the process before this one match nothing
 	}
 	g.number++
-	to := make(map[register.Member]*Claims)
+	to := make(map[register.Member]*message.Claims)
 	for _, part := range parts {
-		m := PartClaims{Partition: part.p, Epoch: part.epoch, Claims: vnode.AppendHeld(nil, heldOf(part.pledges))}
+		m := message.PartClaims{Partition: part.p, Epoch: part.epoch, Claims: vnode.AppendHeld(nil, heldOf(part.pledges))}
 		for _, peer := range part.cohort {
 			if peer == g.c.cfg.Self {
 				continue
 			}
 			if to[peer] == nil {
-				to[peer] = &Claims{Round: g.number}
+				to[peer] = &message.Claims{Round: g.number}
 			}
 			to[peer].Parts = append(to[peer].Parts, m)
 		}
 	}
 	for _, peer := range membersOf(to) {
-		g.c.ready.Early = append(g.c.ready.Early, Send{To: peer, Message: to[peer]})
+		g.c.ready.Early = append(g.c.ready.Early, message.Send{To: peer, Message: to[peer]})
 	}
 	if len(parts) > 0 {
 		g.open = append(g.open, &pledged{number: g.number, parts: parts, until: now.Mono + int64(grantTimeout)})

@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -33,7 +34,7 @@ func (r *trio) holders(task id.ID, token uint64) (n int) {
 }
 
 // granted gives what a request was granted, ok when it was answered.
-func (r *trio) granted(i int, from Origin) (grants []*nornv1.Grant, ok bool) {
+func (r *trio) granted(i int, from message.Origin) (grants []*nornv1.Grant, ok bool) {
 	reply, ok := r.peers[i].replies[from]
 	if !ok || reply.Err != nil {
 		return nil, ok
@@ -43,7 +44,7 @@ func (r *trio) granted(i int, from Origin) (grants []*nornv1.Grant, ok bool) {
 
 func everything(letter) bool { return true }
 
-func isFacts(l letter) bool { _, ok := l.message.(*Facts); return ok }
+func isFacts(l letter) bool { _, ok := l.message.(*message.Facts); return ok }
 
 // TestAGrantWaitsForAMajority: nobody hears of it before.
 func TestAGrantWaitsForAMajority(t *testing.T) {
@@ -51,7 +52,7 @@ func TestAGrantWaitsForAMajority(t *testing.T) {
 	task := r.put(0, 1)
 	i := r.leader(1)
 	from := r.send(i, claimUpTo(1))
-	r.post = slices.DeleteFunc(r.post, func(l letter) bool { _, news := l.message.(*Heads); return news })
+	r.post = slices.DeleteFunc(r.post, func(l letter) bool { _, news := l.message.(*message.QueueHeads); return news })
 	if _, ok := r.granted(i, from); ok || len(r.post) != 2 {
 		t.Fatalf("answered: %v, %d messages", ok, len(r.post))
 	}
@@ -88,7 +89,7 @@ func TestWhoseClockIsOffHoldsNoClaims(t *testing.T) {
 	task := r.put(0, 1)
 	i := r.leader(1)
 	from := r.send(i, claimUpTo(1))
-	r.post = slices.DeleteFunc(r.post, func(l letter) bool { _, news := l.message.(*Heads); return news })
+	r.post = slices.DeleteFunc(r.post, func(l letter) bool { _, news := l.message.(*message.QueueHeads); return news })
 	off := r.post[0].to
 	r.peers[off].core.clocks.bad[ring.Of(task, partitions)] = true
 	r.deliver(0)
@@ -138,7 +139,7 @@ func TestAGrantWithoutAMajorityIsFreeAgain(t *testing.T) {
 
 // ended gives the error that a renewal or release was answered with, ok when it
 // was answered.
-func (r *trio) ended(i int, from Origin) (e *nornv1.Error, ok bool) {
+func (r *trio) ended(i int, from message.Origin) (e *nornv1.Error, ok bool) {
 	r.t.Helper()
 	reply, ok := r.peers[i].replies[from]
 	if !ok {
@@ -166,10 +167,10 @@ func TestRepairSpreadsNoClaims(t *testing.T) {
 	from := r.send(i, claimUpTo(1))
 	compared := 0
 	r.live(grantTimeout-100*time.Millisecond, 50*time.Millisecond, func(l letter) bool {
-		if _, is := l.message.(*Repair); is {
+		if _, is := l.message.(*message.Repair); is {
 			compared++
 		}
-		_, is := l.message.(*Claims)
+		_, is := l.message.(*message.Claims)
 		return is
 	})
 	if grants, _ := r.granted(i, from); len(grants) != 0 {
@@ -233,9 +234,9 @@ func TestARequestThatComesOverAnotherNodeGetsTheSame(t *testing.T) {
 		m := claimUpTo(2)
 		m.Session, m.RequestNo, m.WaitSeconds = make([]byte, 16), 3, 5
 		m.Session[0] = 1
-		froms := map[int]Origin{r.leader(1): r.send(r.leader(1), m)}
+		froms := map[int]message.Origin{r.leader(1): r.send(r.leader(1), m)}
 		for k := range 400 {
-			if i := chance.IntN(3); k < 12 && froms[i] == (Origin{}) {
+			if i := chance.IntN(3); k < 12 && froms[i] == (message.Origin{}) {
 				froms[i] = r.send(i, m)
 			}
 			switch {
@@ -319,7 +320,7 @@ func TestAClaimThatTheLeaderDoesNotHoldEnds(t *testing.T) {
 	held := vnode.Held{Task: task, Record: claim.Record{
 		Token: epoch<<32 | 7777, Worker: "w", Start: r.now.Wall, End: r.now.Wall + int64(lease), Lease: lease, Outcome: claim.Active,
 	}}
-	r.say(i, j, &Claims{Round: 1, Parts: []PartClaims{{Partition: 1, Epoch: epoch, Claims: vnode.AppendHeld(nil, []vnode.Held{held})}}})
+	r.say(i, j, &message.Claims{Round: 1, Parts: []message.PartClaims{{Partition: 1, Epoch: epoch, Claims: vnode.AppendHeld(nil, []vnode.Held{held})}}})
 	r.settle()
 	claims := func() int { return r.peers[j].core.vnodes.see(1).Claimed() }
 	if claims() != 1 {
@@ -327,7 +328,7 @@ func TestAClaimThatTheLeaderDoesNotHoldEnds(t *testing.T) {
 	}
 	asked := 0
 	r.live(90*time.Second, time.Second, func(l letter) bool {
-		_, ok := l.message.(*Stuck)
+		_, ok := l.message.(*message.AskOrphans)
 		if ok {
 			asked++
 			if r.now.Wall < held.Record.End {
@@ -355,7 +356,7 @@ func TestARefusedGrantIsNotTriedWithoutEnd(t *testing.T) {
 	r.send(i, claimUpTo(1))
 	now, n := r.now, 0
 	for k := 0; len(r.post) > 0 && k < 3000; k++ {
-		if _, ok := r.post[0].message.(*Claims); ok {
+		if _, ok := r.post[0].message.(*message.Claims); ok {
 			n++
 		}
 		if r.post[0].to != i {
@@ -375,10 +376,10 @@ func TestARequestWhoseTimeIsOverIsGrantedNothing(t *testing.T) {
 	r := newTrio(t)
 	task := r.put(0, 1)
 	i := r.leader(1)
-	from := Origin{Conn: 2, Request: 1}
-	r.check(r.peers[i].core.Step(r.now, &Request{From: from, Body: claimUpTo(1), Received: r.now.Mono, Deadline: r.now.Add(time.Second).Mono}))
+	from := message.Origin{Conn: 2, Request: 1}
+	r.check(r.peers[i].core.Step(r.now, &message.Request{From: from, Body: claimUpTo(1), Received: r.now.Mono, Deadline: r.now.Add(time.Second).Mono}))
 	r.turn(i)
-	r.live(2500*time.Millisecond, 100*time.Millisecond, func(l letter) bool { _, is := l.message.(*Claims); return is })
+	r.live(2500*time.Millisecond, 100*time.Millisecond, func(l letter) bool { _, is := l.message.(*message.Claims); return is })
 	r.live(time.Second, 100*time.Millisecond, nothing)
 	if grants, ok := r.granted(i, from); !ok || len(grants) != 0 {
 		t.Fatalf("granted %v to nobody, answered: %t", grants, ok)
@@ -399,7 +400,7 @@ func TestARequestWithoutAMajorityIsToldSo(t *testing.T) {
 		from := r.send((leader+via)%3, claimUpTo(1))
 		tries := 0
 		r.live(2*grantPatience, 100*time.Millisecond, func(l letter) bool {
-			_, is := l.message.(*Claims)
+			_, is := l.message.(*message.Claims)
 			if is {
 				tries++
 			}
@@ -484,8 +485,8 @@ func TestWhatAWorkerHasEndedIsNotReleased(t *testing.T) {
 	r.send(i, waiting60(7))
 	r.settleBut(everything) // nobody hears of the grant
 	r.live(grantTimeout/2, 50*time.Millisecond, everything)
-	again := Origin{Conn: 2, Request: 1}
-	r.check(r.peers[i].core.Step(r.now, &Request{From: again, Body: waiting60(7), Received: r.now.Mono}))
+	again := message.Origin{Conn: 2, Request: 1}
+	r.check(r.peers[i].core.Step(r.now, &message.Request{From: again, Body: waiting60(7), Received: r.now.Mono}))
 	r.turn(i)
 	r.settle()
 	grants, _ := r.granted(i, again)
@@ -528,7 +529,7 @@ func TestExplainTellsThatNoMajorityTakesClaims(t *testing.T) {
 		told(false, 0)
 		from := r.postponed(i, waiting60(7))
 		told(true, 1)
-		r.check(r.peers[i].core.Step(r.clock(i), Cancel{From: from}))
+		r.check(r.peers[i].core.Step(r.clock(i), message.Cancel{From: from}))
 		r.turn(i)
 		told(false, 0)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -16,21 +17,21 @@ import (
 
 // asked keeps what a leader has granted, as far as this member's own rules allow
 // it (design 7.3). The answer leaves when it is on disk.
-func (g *grants) asked(now clock.Time, from register.Member, m *Claims) {
-	answer, room := &ClaimsTaken{Round: m.Round}, int64(fetchBytes)
+func (g *grants) asked(now clock.Time, from register.Member, m *message.Claims) {
+	answer, room := &message.ClaimsTaken{Round: m.Round}, int64(fetchBytes)
 	for i := range m.Parts {
 		if int(m.Parts[i].Partition) < len(g.c.cells) {
 			answer.Parts = append(answer.Parts, g.keep(now, &m.Parts[i], answer, &room))
 		}
 	}
-	g.c.ready.Send = append(g.c.ready.Send, Send{To: from, Message: answer})
+	g.c.ready.Send = append(g.c.ready.Send, message.Send{To: from, Message: answer})
 }
 
 // keep votes on the claims of one partition. room is how many bytes of facts are still to
 // be told: of finished tasks after that the leader learns the next time.
-func (g *grants) keep(now clock.Time, m *PartClaims, answer *ClaimsTaken, room *int64) PartTaken {
+func (g *grants) keep(now clock.Time, m *message.PartClaims, answer *message.ClaimsTaken, room *int64) message.PartTaken {
 	p := m.Partition
-	t := PartTaken{Partition: p}
+	t := message.PartTaken{Partition: p}
 	cell := &g.c.cells[p]
 	outside := cell.Epoch >= m.Epoch && !slices.Contains(cell.Cohort, g.c.cfg.Self) && !mutant.PlannedCohort.On()
 	all, err := vnode.DecodeHeld(m.Claims)
@@ -59,11 +60,11 @@ func (g *grants) keep(now clock.Time, m *PartClaims, answer *ClaimsTaken, room *
 		if verdict == vnode.Accepted {
 			if known && *room > 0 {
 				*room -= int64(len(saved.Body))
-				answer.Facts = append(answer.Facts, PartFacts{Partition: p, Facts: []crdt.Fact{saved}})
+				answer.Facts = append(answer.Facts, message.PartFacts{Partition: p, Facts: []crdt.Fact{saved}})
 			}
 			continue
 		}
-		refusal := Refusal{Index: i, Verdict: verdict}
+		refusal := message.Refusal{Index: i, Verdict: verdict}
 		if blocker != nil {
 			refusal.Claim, refusal.Left = vnode.AppendHeld(nil, []vnode.Held{{Task: h.Task, Record: blocker.Record}}), blocker.Left
 		}
@@ -72,7 +73,7 @@ func (g *grants) keep(now clock.Time, m *PartClaims, answer *ClaimsTaken, room *
 			g.c.check(err)
 			*room -= vnode.AsideSize(facts)
 			if len(facts) > 0 {
-				answer.Facts = append(answer.Facts, PartFacts{Partition: p, Facts: facts})
+				answer.Facts = append(answer.Facts, message.PartFacts{Partition: p, Facts: facts})
 			}
 		}
 		t.Refused = append(t.Refused, refusal)
@@ -91,7 +92,7 @@ func (g *grants) promised(p ring.Partition, epoch uint64, all []vnode.Held) bool
 }
 
 // taken counts what a member has accepted.
-func (g *grants) taken(now clock.Time, from register.Member, m *ClaimsTaken) {
+func (g *grants) taken(now clock.Time, from register.Member, m *message.ClaimsTaken) {
 	for i := range m.Facts {
 		if int(m.Facts[i].Partition) < len(g.c.cells) {
 			peers{g.c}.keep(now, from, &m.Facts[i], false)
@@ -122,7 +123,7 @@ func (g *grants) taken(now clock.Time, from register.Member, m *ClaimsTaken) {
 // saved notes where the worker of a task is to go on, which a member has told who has taken
 // its claim: the leader may lack an update that the others have acknowledged, or one before
 // it, so that it does not show it.
-func (o *pledged) saved(f *PartFacts) {
+func (o *pledged) saved(f *message.PartFacts) {
 	for _, part := range o.parts {
 		if part.p != f.Partition || len(f.Facts) != 1 || f.Facts[0].Key.Kind != crdt.KindUpdate || f.Facts[0].Intact() != nil {
 			continue
@@ -142,7 +143,7 @@ func beyond(u, than *crdt.Update) bool {
 }
 
 // count takes the answer of one member for one partition.
-func (g *grants) count(now clock.Time, from register.Member, part *pledgedPart, t *PartTaken) {
+func (g *grants) count(now clock.Time, from register.Member, part *pledgedPart, t *message.PartTaken) {
 	if t.No || len(t.Refused) > len(part.pledges) {
 		if t.Promise > part.epoch {
 			g.c.elector.runs.Heard(part.p, from, t.Promise)
@@ -168,7 +169,7 @@ func (g *grants) count(now clock.Time, from register.Member, part *pledgedPart, 
 }
 
 // refused notes why a member does not hold a claim.
-func (g *grants) refused(now clock.Time, from register.Member, part *pledgedPart, r *Refusal) {
+func (g *grants) refused(now clock.Time, from register.Member, part *pledgedPart, r *message.Refusal) {
 	if r.Index < 0 || r.Index >= len(part.pledges) {
 		return
 	}
@@ -176,7 +177,7 @@ func (g *grants) refused(now clock.Time, from register.Member, part *pledgedPart
 	if r.Verdict == vnode.Lacking { // it holds the claim; the task is to follow
 		facts, err := vnode.Newest(g.c.tx, part.p, pl.held.Task, fetchBytes)
 		if g.c.check(err) && len(facts) > 0 {
-			g.c.ready.Send = append(g.c.ready.Send, Send{To: from, Message: &Facts{Parts: []PartFacts{{Partition: part.p, Epoch: part.epoch, Facts: facts}}}})
+			g.c.ready.Send = append(g.c.ready.Send, message.Send{To: from, Message: &message.Facts{Parts: []message.PartFacts{{Partition: part.p, Epoch: part.epoch, Facts: facts}}}})
 		}
 		return
 	}
@@ -206,7 +207,7 @@ func (g *grants) refused(now clock.Time, from register.Member, part *pledgedPart
 
 // correct sends a member that refuses a claim because of how its task stands, and has said
 // so, what is known of that here, where the task goes on all the same: it has missed a retry.
-func (g *grants) correct(to register.Member, part *pledgedPart, pl *pledge, v Verdict) {
+func (g *grants) correct(to register.Member, part *pledgedPart, pl *pledge, v message.Verdict) {
 	if v != vnode.Finished && v != vnode.Stale {
 		return
 	}
@@ -224,7 +225,7 @@ func (g *grants) inform(to register.Member, part *pledgedPart, h *vnode.Held) {
 		return
 	}
 	if len(facts) > 0 {
-		g.c.ready.Send = append(g.c.ready.Send, Send{To: to, Message: &Facts{Parts: []PartFacts{{Partition: part.p, Epoch: part.epoch, Facts: facts}}}})
+		g.c.ready.Send = append(g.c.ready.Send, message.Send{To: to, Message: &message.Facts{Parts: []message.PartFacts{{Partition: part.p, Epoch: part.epoch, Facts: facts}}}})
 	}
 	if released {
 		g.add(part.p, h.Task, &claim.Record{Token: h.Record.Token, Outcome: claim.Released}, true)

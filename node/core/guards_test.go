@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -20,7 +21,7 @@ func TestAHandOverIsGivenUp(t *testing.T) {
 	r.settle()
 	cell := r.state().Cells[0]
 	to := []register.Member{cell.Cohort[0], r.peers[3].self, r.peers[4].self}
-	r.say(1, 0, &Elect{Stand: []Stand{{Epoch: cell.Epoch, Nonce: cell.Nonce, To: to}}})
+	r.say(1, 0, &message.Elect{Stand: []message.Stand{{Epoch: cell.Epoch, Nonce: cell.Nonce, To: to}}})
 	e := r.peers[0].core.elector
 	for len(r.post) > 0 && e.hands[0] == nil {
 		r.deliver(0)
@@ -53,16 +54,16 @@ func TestHowLongAMemberMaySayThatAClaimIsInTheWay(t *testing.T) {
 	for left, learns := range map[time.Duration]bool{lease: true, maxBlock + 1: false} {
 		task := r.at(1)
 		other := heldFrom(task, (epoch-1)<<32|7, r.now.Wall)
-		refusal := Refusal{Verdict: vnode.Busy, Claim: vnode.AppendHeld(nil, []vnode.Held{other}), Left: left}
+		refusal := message.Refusal{Verdict: vnode.Busy, Claim: vnode.AppendHeld(nil, []vnode.Held{other}), Left: left}
 		c.grants.refused(r.now, from, part(task), &refusal)
-		known := len(vnode.Unheld(c.vnodes.see(1), heldAs([]GrantRef{{Partition: 1, Task: task, Token: other.Record.Token}}))) == 0
+		known := len(vnode.Unheld(c.vnodes.see(1), heldAs([]message.GrantRef{{Partition: 1, Task: task, Token: other.Record.Token}}))) == 0
 		if known != learns {
 			t.Errorf("for %v: learned %v", left, known)
 		}
 	}
 	p := part(r.at(1))
-	c.grants.count(r.now, from, p, &PartTaken{Partition: 1})
-	c.grants.count(r.now, from, p, &PartTaken{Partition: 1, Refused: []Refusal{{Verdict: vnode.Finished}}})
+	c.grants.count(r.now, from, p, &message.PartTaken{Partition: 1})
+	c.grants.count(r.now, from, p, &message.PartTaken{Partition: 1, Refused: []message.Refusal{{Verdict: vnode.Finished}}})
 	if len(p.acks) != 1 || len(p.refused) != 0 {
 		t.Errorf("%d have taken it, and refused is %v", len(p.acks), p.refused)
 	}
@@ -82,10 +83,10 @@ func TestWhatIsNoEnd(t *testing.T) {
 	delete(c.moves.drops, 0)
 	task := r.at(1) // kept elsewhere
 	w := c.links.watches
-	if w.hear(&Outcomes{Outcomes: []Outcome{{task, crdt.StateReady}}}); len(c.links.news) != 0 {
+	if w.hear(&message.Outcomes{Outcomes: []message.Outcome{{Task: task, State: crdt.StateReady}}}); len(c.links.news) != 0 {
 		t.Error("a task that is ready has ended")
 	}
-	if w.hear(&Outcomes{Outcomes: []Outcome{{task, crdt.StateDead}}}); len(c.links.news) != 1 {
+	if w.hear(&message.Outcomes{Outcomes: []message.Outcome{{Task: task, State: crdt.StateDead}}}); len(c.links.news) != 1 {
 		t.Error("one that is dead has not")
 	}
 }
@@ -97,10 +98,10 @@ func TestWhatIsMarked(t *testing.T) {
 	m := r.peers[0].core.marks
 	m.own = 7
 	to, stranger := r.peers[1].self, register.Member{Node: "x"}
-	sends := []Send{{To: to, Message: &FactsTaken{}}, {To: to, Message: &FactsTaken{}, After: 5}, {To: stranger, Message: &FactsTaken{}}}
+	sends := []message.Send{{To: to, Message: &message.FactsTaken{}}, {To: to, Message: &message.FactsTaken{}, After: 5}, {To: stranger, Message: &message.FactsTaken{}}}
 	m.stamp(sends)
 	for i, want := range []uint64{7, 0, 0} {
-		if got := sends[i].Message.(*FactsTaken).Mark; got != want {
+		if got := sends[i].Message.(*message.FactsTaken).Mark; got != want {
 			t.Errorf("number %d bears %d, not %d", i, got, want)
 		}
 	}

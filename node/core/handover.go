@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -84,7 +85,7 @@ func (e *elector) handOver(now clock.Time) (progress bool) {
 		switch {
 		case ok:
 			o.busy = m
-			e.c.repairs.copy(now, pair{p, m})
+			e.c.repairs.copy(now, message.Pair{Partition: p, Peer: m})
 		case o.tally.Reached():
 			e.handed(now, p, o, true)
 		default:
@@ -126,32 +127,32 @@ func (o *handover) took(m register.Member) {
 }
 
 // compares tells whether a hand-over waits for a comparison.
-func (e *elector) compares(k pair) bool {
-	o := e.hands[k.partition]
-	return o != nil && o.busy == k.peer
+func (e *elector) compares(k message.Pair) bool {
+	o := e.hands[k.Partition]
+	return o != nil && o.busy == k.Peer
 }
 
 // compared hears how a comparison has ended, and tells whether it was one of
 // these.
-func (e *elector) compared(k pair, r *antientropy.Result) bool {
+func (e *elector) compared(k message.Pair, r *antientropy.Result) bool {
 	if !e.compares(k) {
 		return false
 	}
-	o := e.hands[k.partition]
+	o := e.hands[k.Partition]
 	o.busy = register.Member{}
 	switch {
 	case !agreed(r):
 		o.failed++
 		if len(o.pull) == 0 { // another one may do
-			o.left = append(slices.DeleteFunc(o.left, func(x register.Member) bool { return x == k.peer }), k.peer)
+			o.left = append(slices.DeleteFunc(o.left, func(x register.Member) bool { return x == k.Peer }), k.Peer)
 		}
 	case len(o.pull) > 0:
-		if o.pull = slices.DeleteFunc(o.pull, func(x register.Member) bool { return x == k.peer }); mutant.OneVoterPulled.On() {
+		if o.pull = slices.DeleteFunc(o.pull, func(x register.Member) bool { return x == k.Peer }); mutant.OneVoterPulled.On() {
 			o.pull = nil
 		}
-		o.last = k.peer
+		o.last = k.Peer
 	default:
-		o.took(k.peer)
+		o.took(k.Peer)
 	}
 	return true
 }

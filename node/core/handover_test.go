@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/vnode"
@@ -24,7 +25,7 @@ type changing struct {
 
 type waitingTask struct {
 	through int
-	from    Origin
+	from    message.Origin
 	task    id.ID
 }
 
@@ -85,7 +86,7 @@ func TestWhatIsAcknowledgedWhileACohortChangesIsKept(t *testing.T) {
 			c.step()
 			c.checkAcked()
 		}
-		c.say(1, 0, &Elect{Stand: []Stand{{Epoch: cell.Epoch, Nonce: cell.Nonce, To: c.to}}})
+		c.say(1, 0, &message.Elect{Stand: []message.Stand{{Epoch: cell.Epoch, Nonce: cell.Nonce, To: c.to}}})
 		left := 100 // steps after the change
 		for range 1500 {
 			c.step()
@@ -111,7 +112,7 @@ func TestAnAckWaitsForTheCohortThatWasVotedFor(t *testing.T) {
 	r := newCluster(t, 5, time.Second)
 	cell := r.state().Cells[0]
 	to := []register.Member{cell.Cohort[0], r.peers[3].self, r.peers[4].self}
-	r.say(0, 1, &Ballots{Ballots: []Ballot{{Epoch: 9, Nonce: 3, Old: cell.Epoch, From: cell.Cohort, To: to, Transfer: true}}})
+	r.say(0, 1, &message.Ballots{Ballots: []message.Ballot{{Epoch: 9, Nonce: 3, Old: cell.Epoch, From: cell.Cohort, To: to, Transfer: true}}})
 	r.post = nil
 	outside := func(l letter) bool { return l.from >= 3 || l.to >= 3 }
 	task := r.at(0)
@@ -147,7 +148,7 @@ func TestAnAckNamesTheWayBack(t *testing.T) {
 		}
 	})
 	r.tell()
-	r.say(0, 1, &Ballots{Ballots: []Ballot{{Epoch: 40, Nonce: 3, Old: next.Epoch, From: next.Cohort, To: old.Cohort, Transfer: true}}})
+	r.say(0, 1, &message.Ballots{Ballots: []message.Ballot{{Epoch: 40, Nonce: 3, Old: next.Epoch, From: next.Cohort, To: old.Cohort, Transfer: true}}})
 	if a := r.peers[1].core.acceptors.all[0]; a.Promise != 40 || a.Seen != old.Epoch {
 		t.Fatalf("it has not voted, or has heard of the newest cell: %+v", a)
 	}
@@ -177,7 +178,7 @@ func TestAWriteDoesNotUndoAMove(t *testing.T) {
 		r.lead(0)
 		cell := r.state().Cells[0]
 		to := []register.Member{r.peers[1].self, r.peers[2].self, r.peers[3].self}
-		r.say(0, 1, &Elect{Stand: []Stand{{Epoch: cell.Epoch, Nonce: cell.Nonce, To: to}}})
+		r.say(0, 1, &message.Elect{Stand: []message.Stand{{Epoch: cell.Epoch, Nonce: cell.Nonce, To: to}}})
 		hands := func() bool { return r.peers[1].core.elector.hands[0] != nil }
 		for len(r.post) > 0 && !hands() {
 			r.deliver(0)
@@ -187,7 +188,7 @@ func TestAWriteDoesNotUndoAMove(t *testing.T) {
 		}
 		from := r.enqueue(through, r.at(0), nil)
 		r.settleBut(func(l letter) bool {
-			if _, asks := l.message.(*Ballots); asks && l.from == 0 {
+			if _, asks := l.message.(*message.Ballots); asks && l.from == 0 {
 				t.Errorf("through node %d: the leader before stands for the cohort before", through+1)
 			}
 			return false
@@ -210,11 +211,11 @@ func TestAZombieKeepsWhatItPromised(t *testing.T) {
 	facts, err := vnode.Facts(r.peers[0].store, 0, task)
 	r.check(err)
 	to := []register.Member{cell.Cohort[1], cell.Cohort[2], r.peers[3].self}
-	r.say(1, 3, &Ballots{Ballots: []Ballot{{Epoch: 50, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: to, Transfer: true}}})
-	r.say(0, 3, &Facts{Write: 1, Parts: []PartFacts{{Epoch: cell.Epoch, Facts: facts}}})
+	r.say(1, 3, &message.Ballots{Ballots: []message.Ballot{{Epoch: 50, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: to, Transfer: true}}})
+	r.say(0, 3, &message.Facts{Write: 1, Parts: []message.PartFacts{{Epoch: cell.Epoch, Facts: facts}}})
 	asked := 0
 	r.live(30*time.Second, 500*time.Millisecond, func(l letter) bool {
-		_, ok := l.message.(*Elect)
+		_, ok := l.message.(*message.Elect)
 		if ok && l.from == 3 {
 			asked++
 		}

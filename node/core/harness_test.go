@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -30,11 +31,11 @@ type rig struct {
 	ids      *id.Generator
 	rand     *rand.Rand
 	next     uint64
-	replies  map[Origin]Reply
+	replies  map[message.Origin]message.Reply
 	wakeWall int64
 	wakeMono int64
 	hold     bool // keep replies back: the sync has not returned
-	held     []Reply
+	held     []message.Reply
 	collect  time.Duration // interval; 0: nothing is collected
 	archives []*nornv1.Task
 	broken   bool // archives fail
@@ -53,7 +54,7 @@ func newRig(t testing.TB) *rig {
 		t: t, store: memstore.New(), regStore: memstore.New(),
 		now:     clock.Time{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: 1},
 		rand:    rand.New(rand.NewPCG(1, 2)),
-		replies: map[Origin]Reply{},
+		replies: map[message.Origin]message.Reply{},
 	}
 	r.ids = id.NewGenerator(7, r.rand.Uint64)
 	self := register.Member{Node: "n1", Incarnation: register.Incarnation{1}}
@@ -124,7 +125,7 @@ func (r *rig) turn() {
 			ready.Register = nil
 		}
 		for _, req := range ready.Register {
-			r.register.Do(req, func(res register.Result) { r.step(Registered{res}) })
+			r.register.Do(req, func(res register.Result) { r.step(message.Registered{Result: res}) })
 		}
 		for i := range ready.Archives {
 			tasks, err := ready.Archives[i].Tasks(r.store)
@@ -134,7 +135,7 @@ func (r *rig) turn() {
 			if !r.broken {
 				r.archives = append(r.archives, tasks...)
 			}
-			r.step(Archived{Tag: ready.Archives[i].Tag, Tasks: len(tasks), Failed: r.broken})
+			r.step(message.Archived{Tag: ready.Archives[i].Tag, Tasks: len(tasks), Failed: r.broken})
 		}
 		if r.hold {
 			r.held = append(r.held, ready.Replies...)
@@ -152,19 +153,19 @@ func (r *rig) turn() {
 			switch {
 			case empty:
 			case reply.To.Internal():
-				r.step(Answered{reply})
+				r.step(message.Answered{Reply: reply})
 			default:
 				r.deliver(reply)
 			}
 			if ready.Reads[i].Waits {
-				r.step(ReadDone{From: ready.Reads[i].From, Empty: empty})
+				r.step(message.ReadDone{From: ready.Reads[i].From, Empty: empty})
 			}
 		}
 	}
 	r.t.Fatal("the core never comes to rest")
 }
 
-func (r *rig) deliver(reply Reply) {
+func (r *rig) deliver(reply message.Reply) {
 	r.t.Helper()
 	if old, twice := r.replies[reply.To]; twice {
 		r.t.Fatalf("two replies to one request: %v and %v", old, reply)
@@ -192,7 +193,7 @@ func (r *rig) pass(d time.Duration) {
 			next = r.now.Add(time.Duration(max(0, r.wakeWall-r.now.Wall)))
 		}
 		r.now = next
-		r.step(Tick{})
+		r.step(message.Tick{})
 		r.turn()
 		if r.now.Mono >= end.Mono {
 			return
@@ -201,16 +202,16 @@ func (r *rig) pass(d time.Duration) {
 }
 
 // send gives a request to the core without waiting for its reply.
-func (r *rig) send(conn uint64, m gproto.Message) Origin {
+func (r *rig) send(conn uint64, m gproto.Message) message.Origin {
 	r.t.Helper()
 	r.next++
-	from := Origin{Conn: conn, Request: r.next}
-	r.step(&Request{From: from, Body: m, Received: r.now.Mono})
+	from := message.Origin{Conn: conn, Request: r.next}
+	r.step(&message.Request{From: from, Body: m, Received: r.now.Mono})
 	return from
 }
 
 // ask sends a request and gives its reply.
-func (r *rig) ask(m gproto.Message) Reply {
+func (r *rig) ask(m gproto.Message) message.Reply {
 	r.t.Helper()
 	from := r.send(1, m)
 	r.turn()

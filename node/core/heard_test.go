@@ -4,11 +4,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
 // waits has so many claim requests wait on a connection.
-func (r *rig) waits(conn uint64, n int) (all []Origin) {
+func (r *rig) waits(conn uint64, n int) (all []message.Origin) {
 	for range n {
 		all = append(all, r.send(conn, &nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 300, LeaseSeconds: 30}))
 		r.turn()
@@ -17,7 +18,7 @@ func (r *rig) waits(conn uint64, n int) (all []Origin) {
 }
 
 // granted counts those that were granted something.
-func (r *rig) granted(all []Origin) (n int) {
+func (r *rig) granted(all []message.Origin) (n int) {
 	for _, from := range all {
 		if reply, ok := r.replies[from]; ok && reply.Err == nil && len(reply.Message.(*nornv1.ClaimReply).Grants) > 0 {
 			n++
@@ -35,12 +36,12 @@ func TestADeadHostSwallowsNothing(t *testing.T) {
 	dead, live := r.waits(7, 40), r.waits(8, 40)
 	for range 3 {
 		r.pass(time.Second)
-		r.step(Heard{Conn: 7})
-		r.step(Heard{Conn: 8})
+		r.step(message.Heard{Conn: 7})
+		r.step(message.Heard{Conn: 8})
 	}
 	for range 10 { // 7 is gone
 		r.pass(time.Second)
-		r.step(Heard{Conn: 8})
+		r.step(message.Heard{Conn: 8})
 	}
 	for range 20 {
 		r.enqueue(spec("q"))
@@ -54,7 +55,7 @@ func TestADeadHostSwallowsNothing(t *testing.T) {
 	if l := r.granted(live); l != 40 {
 		t.Fatalf("the living one has %d of its 40 requests granted", l)
 	}
-	r.step(Heard{Conn: 7})
+	r.step(message.Heard{Conn: 7})
 	r.turn()
 	if d := r.granted(dead); d != 5 {
 		t.Errorf("back again it was granted %d of the 5 that wait", d)

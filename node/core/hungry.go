@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 )
 
@@ -81,7 +82,7 @@ func (s *seeks) starve(name string, m register.Member, asked bool) {
 
 // spares tells whether a node need not hear of a head: that there is nothing it knows, and
 // of a few tasks it hears in its turn.
-func (s *seeks) spares(m register.Member, h *Head) bool {
+func (s *seeks) spares(m register.Member, h *message.QueueHead) bool {
 	all := s.hungry[h.Queue]
 	return all.has(m) && (!h.Ready || h.Few > 0 && all.len() > firstFed)
 }
@@ -105,7 +106,7 @@ func (s *seeks) feed(now clock.Time) {
 	if len(s.meals) == 0 {
 		return
 	}
-	news := make(map[register.Member]*Heads)
+	news := make(map[register.Member]*message.QueueHeads)
 	left := s.meals[:0]
 	for _, m := range s.meals {
 		if m.at > now.Mono {
@@ -123,7 +124,7 @@ func (s *seeks) feed(now clock.Time) {
 		}
 		for _, o := range all.take(n, s.c.cfg.Rand) {
 			if news[o] == nil {
-				news[o] = &Heads{}
+				news[o] = &message.QueueHeads{}
 			}
 			news[o].Heads = append(news[o].Heads, h)
 		}
@@ -137,7 +138,7 @@ func (s *seeks) feed(now clock.Time) {
 	clear(s.meals[len(left):])
 	s.meals = left
 	for _, m := range membersOf(news) {
-		s.c.ready.Early = append(s.c.ready.Early, Send{To: m, Message: news[m]})
+		s.c.ready.Early = append(s.c.ready.Early, message.Send{To: m, Message: news[m]})
 	}
 }
 

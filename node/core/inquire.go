@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -37,7 +38,7 @@ type inquiries struct {
 
 // inquirer is a claim request that waits for the answers of others.
 type inquirer struct {
-	r     *Request
+	r     *message.Request
 	m     *nornv1.ClaimRequest
 	until int64     // mono ns
 	open  []*remote // of which it is not known what they have
@@ -57,9 +58,9 @@ func (h *remote) old(now clock.Time) bool {
 // hold asks the other leaders about the queues of a claim request, where it is not known what
 // they have, and keeps the request until they have answered. It tells whether it does: not
 // twice for the same request, and not for a leader that has just been asked in vain.
-func (q *inquiries) hold(now clock.Time, r *Request, m *nornv1.ClaimRequest, w *waiter) bool {
+func (q *inquiries) hold(now clock.Time, r *message.Request, m *nornv1.ClaimRequest, w *waiter) bool {
 	leaders := q.c.seeks.leaders()
-	if w.routed || r.inquired || q.c.routes.alone || len(q.held) == maxHeld || len(leaders)*len(w.names) > maxInquiries || !q.choice(w, leaders) {
+	if w.routed || r.Inquired || q.c.routes.alone || len(q.held) == maxHeld || len(leaders)*len(w.names) > maxInquiries || !q.choice(w, leaders) {
 		return false
 	}
 	var open []*remote
@@ -68,7 +69,7 @@ func (q *inquiries) hold(now clock.Time, r *Request, m *nornv1.ClaimRequest, w *
 		until = min(until, now.Mono+(r.Deadline-now.Mono)/2)
 	}
 	for _, to := range leaders {
-		ask := &Heads{}
+		ask := &message.QueueHeads{}
 		for _, name := range w.names {
 			h := q.c.seeks.of(to, name)
 			if q.c.desk.paused[name] || !h.old(now) {
@@ -83,7 +84,7 @@ func (q *inquiries) hold(now clock.Time, r *Request, m *nornv1.ClaimRequest, w *
 			}
 		}
 		if len(ask.Heads) > 0 {
-			q.c.ready.Early = append(q.c.ready.Early, Send{To: to, Message: ask})
+			q.c.ready.Early = append(q.c.ready.Early, message.Send{To: to, Message: ask})
 		}
 	}
 	if len(open) == 0 {
@@ -92,7 +93,7 @@ func (q *inquiries) hold(now clock.Time, r *Request, m *nornv1.ClaimRequest, w *
 	for _, name := range w.names {
 		q.c.summaries.spare(now, name, leaders)
 	}
-	r.inquired = true
+	r.Inquired = true
 	q.held = append(q.held, &inquirer{r: r, m: m, until: until, open: open})
 	return true
 }
@@ -116,7 +117,7 @@ func (q *inquiries) choice(w *waiter, leaders []register.Member) bool {
 }
 
 // inquiry is what is ready here, with the question what is there.
-func (s *summaries) inquiry(now clock.Time, name string) Head {
+func (s *summaries) inquiry(now clock.Time, name string) message.QueueHead {
 	h := s.answer(now, name)
 	h.Asks, h.Wanted = true, true
 	return h
@@ -133,16 +134,16 @@ func (s *summaries) spare(now clock.Time, name string, asked []register.Member) 
 }
 
 // answer is what is ready of a queue here.
-func (s *summaries) answer(now clock.Time, name string) Head {
+func (s *summaries) answer(now clock.Time, name string) message.QueueHead {
 	if q := s.c.desk.queues[name]; q != nil {
 		return s.head(now, q)
 	}
-	return Head{Queue: name, Full: true}
+	return message.QueueHead{Queue: name, Full: true}
 }
 
 // inquired answers those of the questions of another node that are any.
-func (q *inquiries) inquired(now clock.Time, from register.Member, m *Heads) {
-	reply := &Heads{}
+func (q *inquiries) inquired(now clock.Time, from register.Member, m *message.QueueHeads) {
+	reply := &message.QueueHeads{}
 	for i := range m.Heads {
 		name := m.Heads[i].Queue
 		if !m.Heads[i].Asks || proto.CheckQueue(name) != nil {
@@ -154,7 +155,7 @@ func (q *inquiries) inquired(now clock.Time, from register.Member, m *Heads) {
 		}
 	}
 	if len(reply.Heads) > 0 {
-		q.c.ready.Early = append(q.c.ready.Early, Send{To: from, Message: reply})
+		q.c.ready.Early = append(q.c.ready.Early, message.Send{To: from, Message: reply})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -16,11 +17,11 @@ func claimOf(queues ...string) *nornv1.ClaimRequest {
 }
 
 func asks(l letter) bool {
-	m, is := l.message.(*Heads)
-	return is && slices.ContainsFunc(m.Heads, func(h Head) bool { return h.Asks })
+	m, is := l.message.(*message.QueueHeads)
+	return is && slices.ContainsFunc(m.Heads, func(h message.QueueHead) bool { return h.Asks })
 }
 
-func heads(l letter) bool { _, is := l.message.(*Heads); return is }
+func heads(l letter) bool { _, is := l.message.(*message.QueueHeads); return is }
 
 // TestTheFirstClaimsPassNothingOver: where nobody had asked for a queue for a while nothing
 // was known of the other leaders' tasks, and requests were granted the best of the node that
@@ -61,7 +62,7 @@ func TestManyFirstClaimsAtOnce(t *testing.T) {
 			order[r.put(0, p).String()] = len(order)
 		}
 	}
-	var asked []Origin
+	var asked []message.Origin
 	for range 20 {
 		asked = append(asked, r.send(0, claimOf("q")))
 	}
@@ -115,8 +116,8 @@ func TestAClaimWithADeadlineIsHeldForHalfOfIt(t *testing.T) {
 	r := newTrio(t).spread()
 	r.put(0, 1)
 	r.put(0, 0)
-	from := Origin{Conn: 1, Request: 1 << 40, Method: requestMethod(claimOf("q"))}
-	r.check(r.peers[0].core.Step(r.clock(0), &Request{From: from, Body: claimOf("q"), Received: r.now.Mono, Deadline: r.now.Mono + int64(100*time.Millisecond)}))
+	from := message.Origin{Conn: 1, Request: 1 << 40, Method: requestMethod(claimOf("q"))}
+	r.check(r.peers[0].core.Step(r.clock(0), &message.Request{From: from, Body: claimOf("q"), Received: r.now.Mono, Deadline: r.now.Mono + int64(100*time.Millisecond)}))
 	r.turn(0)
 	r.live(60*time.Millisecond, 10*time.Millisecond, heads)
 	if len(r.got(0, from)) != 1 {
@@ -128,12 +129,12 @@ func TestAClaimWithADeadlineIsHeldForHalfOfIt(t *testing.T) {
 // the node stops, and forgotten with its connection.
 func TestHeldClaimsEndOnce(t *testing.T) {
 	for name, c := range map[string]struct {
-		event func(from Origin) any
+		event func(from message.Origin) any
 		kind  nornv1.ErrorKind
 	}{
-		"cancelled":       {func(from Origin) any { return Cancel{from} }, nornv1.ErrorKind_ERROR_KIND_CANCELLED},
-		"the node stops":  {func(Origin) any { return Drain{} }, nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE},
-		"its client goes": {func(from Origin) any { return Gone{from.Conn} }, 0},
+		"cancelled":       {func(from message.Origin) any { return message.Cancel{From: from} }, nornv1.ErrorKind_ERROR_KIND_CANCELLED},
+		"the node stops":  {func(message.Origin) any { return message.Drain{} }, nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE},
+		"its client goes": {func(from message.Origin) any { return message.Gone{Conn: from.Conn} }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newTrio(t).spread()

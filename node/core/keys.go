@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -317,7 +318,7 @@ func (k keys) late(now clock.Time, first, task id.ID) bool {
 }
 
 // answer tells a client which ID a key has.
-func (k keys) answer(now clock.Time, from Origin, m *nornv1.KeyRequest) {
+func (k keys) answer(now clock.Time, from message.Origin, m *nornv1.KeyRequest) {
 	err := proto.CheckQueue(m.GetQueue())
 	if err == nil {
 		err = proto.CheckKey(m.GetKey(), m.GetWindowSeconds())

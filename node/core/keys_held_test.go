@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -40,10 +41,10 @@ func TestAKeyWithoutAMajoritysWordIsNotGiven(t *testing.T) {
 	r := newTrio(t)
 	r.lead(0)
 	r.agree()
-	lost := func(l letter) bool { _, is := l.message.(*Claims); return is }
-	for _, m := range []func() Origin{
-		func() Origin { return r.send(0, &nornv1.KeyRequest{Queue: "q", Key: "k"}) },
-		func() Origin { return r.send(0, withKey("k", 0)) },
+	lost := func(l letter) bool { _, is := l.message.(*message.Claims); return is }
+	for _, m := range []func() message.Origin{
+		func() message.Origin { return r.send(0, &nornv1.KeyRequest{Queue: "q", Key: "k"}) },
+		func() message.Origin { return r.send(0, withKey("k", 0)) },
 	} {
 		from := m()
 		r.live(grantTimeout+200*time.Millisecond, 100*time.Millisecond, lost)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -23,7 +24,7 @@ func TestAKeyThatIsGivenLate(t *testing.T) {
 	var copies []letter
 	from := r.send(0, withKey("k", 0))
 	r.settleBut(func(l letter) bool {
-		m, facts := l.message.(*Facts)
+		m, facts := l.message.(*message.Facts)
 		if facts = facts && m.Write != 0; facts {
 			copies = append(copies, l)
 		}
@@ -96,8 +97,8 @@ func TestAKeyIsPassedOnBeforeItsTaskIsSeenToEnd(t *testing.T) {
 		if err != nil || len(facts) == 0 {
 			t.Fatalf("facts of %s: %v, %v", task, facts, err)
 		}
-		part := PartFacts{Partition: ring.Of(task, partitions), Facts: facts}
-		r.post = append(r.post, letter{from: 0, to: 2, message: &Facts{Parts: []PartFacts{part}}})
+		part := message.PartFacts{Partition: ring.Of(task, partitions), Facts: facts}
+		r.post = append(r.post, letter{from: 0, to: 2, message: &message.Facts{Parts: []message.PartFacts{part}}})
 		r.settle()
 	}
 	r.agree()

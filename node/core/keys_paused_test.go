@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -122,7 +123,7 @@ func TestARetryThatComesLateGivesNoKeyBack(t *testing.T) {
 		var late []letter
 		r.send(0, &nornv1.RetryRequest{Ids: [][]byte{dead.Bytes()}})
 		r.settleBut(func(l letter) bool {
-			m, facts := l.message.(*Facts)
+			m, facts := l.message.(*message.Facts)
 			if facts = facts && m.Write != 0; facts && how != "by repair" {
 				late = append(late, l)
 			}
@@ -181,7 +182,7 @@ func TestARetryOfWhatDiedAgainElsewhere(t *testing.T) {
 	die(ask[*nornv1.ClaimReply](r, i, claimUpTo(1)).Grants[0].Token, "one")
 	next := (i + 1) % 3
 	from := r.send(i, &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}})
-	r.settleBut(func(l letter) bool { _, facts := l.message.(*Facts); return facts && l.to == next })
+	r.settleBut(func(l letter) bool { _, facts := l.message.(*message.Facts); return facts && l.to == next })
 	if reply := r.peers[i].replies[from]; refusal(reply.Message, reply.Err) != nil {
 		t.Fatal(refusal(reply.Message, reply.Err))
 	}
@@ -189,8 +190,8 @@ func TestARetryOfWhatDiedAgainElsewhere(t *testing.T) {
 	r.settleBut(func(l letter) bool { return isFacts(l) && l.to == next }) // nor of what it refuses the claim for
 	die(r.got(i, from)[0].Token, "two")
 	r.settle()
-	r.deposeBut(1, i, next, func(l letter) bool { _, repair := l.message.(*Repair); return repair }) // it has not heard of what it missed yet
-	known, err := vnode.LoadTask(r.peers[next].store, 1, task)                                       // a read would ask the others
+	r.deposeBut(1, i, next, func(l letter) bool { _, repair := l.message.(*message.Repair); return repair }) // it has not heard of what it missed yet
+	known, err := vnode.LoadTask(r.peers[next].store, 1, task)                                               // a read would ask the others
 	r.check(err)
 	if r.leader(1) != next || known.Outcome() != crdt.StateDead || known.Retries() != 0 {
 		t.Fatalf("node %d leads, and it is %v after %d retries", r.leader(1), known.Outcome(), known.Retries())
@@ -252,7 +253,7 @@ func TestARetryWaitsForAMajority(t *testing.T) {
 		r.settle()
 	}
 	die()
-	lost := func(l letter) bool { _, is := l.message.(*Claims); return is }
+	lost := func(l letter) bool { _, is := l.message.(*message.Claims); return is }
 	m := &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}}
 	from := r.send(i, m)
 	r.settleBut(lost)
@@ -304,7 +305,7 @@ func TestALateRetryIsNotAcknowledged(t *testing.T) {
 		p := ring.Of(dead, partitions)
 		var late []letter
 		keep := func(l letter) bool {
-			m, facts := l.message.(*Facts)
+			m, facts := l.message.(*message.Facts)
 			if facts = facts && m.Write != 0; facts {
 				late = append(late, l)
 			}
@@ -357,11 +358,11 @@ func TestAPausedLeaderDoesNotSayWhatIsReady(t *testing.T) {
 	from := r.send(paused, &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}})
 	for range 30 { // nobody tells it of the next leader
 		r.now = r.now.Add(100 * time.Millisecond)
-		r.check(r.peers[paused].core.Step(r.clock(paused), Tick{}))
+		r.check(r.peers[paused].core.Step(r.clock(paused), message.Tick{}))
 		r.turn(paused)
 		r.settleBut(func(l letter) bool {
-			_, facts := l.message.(*Facts)
-			_, taken := l.message.(*FactsTaken)
+			_, facts := l.message.(*message.Facts)
+			_, taken := l.message.(*message.FactsTaken)
 			return !facts && !taken
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 )
@@ -17,7 +18,7 @@ func TestACompletionThatComesAfterTheTombstone(t *testing.T) {
 		task := r.at(1)
 		stone := crdt.Tombstone{Outcome: end, At: r.now.Wall, Collected: r.now.Wall}
 		for i := range r.peers {
-			r.say((i+1)%3, i, &Facts{Write: 1, Parts: []PartFacts{{Partition: 1, Epoch: r.state().Cells[1].Epoch, Facts: []crdt.Fact{stone.Fact(task)}}}})
+			r.say((i+1)%3, i, &message.Facts{Write: 1, Parts: []message.PartFacts{{Partition: 1, Epoch: r.state().Cells[1].Epoch, Facts: []crdt.Fact{stone.Fact(task)}}}})
 		}
 		r.settle()
 		res := ask[*nornv1.WriteReply](r, 0, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: 1<<32 + 1}}}).Results[0]
@@ -52,16 +53,16 @@ func TestAReaderThatHasVotedItself(t *testing.T) {
 	cell := r.state().Cells[0]
 	next := []register.Member{r.peers[2].self, r.peers[3].self, r.peers[4].self}
 	task := r.put(through, 0)
-	r.say(4, through, &Ballots{Ballots: []Ballot{{Partition: 0, Epoch: cell.Epoch + 40, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: next, Transfer: true}}})
+	r.say(4, through, &message.Ballots{Ballots: []message.Ballot{{Partition: 0, Epoch: cell.Epoch + 40, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: next, Transfer: true}}})
 	r.post = nil
 	c := r.peers[through].core
-	from := Origin{Conn: 1, Request: 4711}
-	q := &Request{From: from, Body: &nornv1.GetRequest{Id: task.Bytes()}, Received: r.now.Mono, routed: true}
+	from := message.Origin{Conn: 1, Request: 4711}
+	q := &message.Request{From: from, Body: &nornv1.GetRequest{Id: task.Bytes()}, Received: r.now.Mono, Routed: true}
 	r.check(c.Step(r.now, q))
 	r.turn(through)
 	asked := map[int]bool{}
 	for _, l := range r.post {
-		if _, is := l.message.(*Fetch); is {
+		if _, is := l.message.(*message.Fetch); is {
 			asked[l.to] = true
 		}
 	}

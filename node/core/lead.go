@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
@@ -71,7 +72,7 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 }
 
 // changed takes over what has changed in the register.
-func (c *Core) changed(now clock.Time, e Changed) {
+func (c *Core) changed(now clock.Time, e message.Changed) {
 	c.moves.leads = e.Leads
 	if !slices.Equal(c.sight.voters, e.Voters) || !slices.Equal(c.sight.outgoing, e.Outgoing) {
 		c.sight.seen++

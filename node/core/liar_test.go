@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/norn-dev/norn/election"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -19,16 +20,16 @@ func TestNoEpochOfOneMemberIsTheLast(t *testing.T) {
 		all := []register.Member{r.peers[0].self, r.peers[1].self, r.peers[2].self}
 		cell := r.peers[i].core.cells[1]
 		none := vnode.AppendHeld(nil, nil)
-		for _, m := range []PeerMessage{
-			&Ballots{Ballots: []Ballot{{Partition: 1, Epoch: huge, Nonce: 7, Old: cell.Epoch, From: all, To: all, Transfer: true}}},
-			&Ballots{Ballots: []Ballot{{Partition: 1, Epoch: huge, Nonce: 9, Old: huge, From: all, To: all[:2], Transfer: true}}},
-			&Pushes{Pushes: []Pushed{{Partition: 1, Epoch: huge, Nonce: 7, Claims: none}}},
-			&Claims{Round: 99, Parts: []PartClaims{{Partition: 1, Epoch: huge, Claims: none}}},
-			&Unheld{Parts: []PartClaims{{Partition: 1, Epoch: huge, Claims: none}}},
-			&Votes{Votes: []CastVote{{Vote: Vote{Partition: 1, Epoch: cell.Epoch, Nonce: cell.Nonce, Promise: huge}}}, Mark: ^uint64(0)},
-			&PushesTaken{Votes: []Vote{{Partition: 1, Epoch: cell.Epoch, Nonce: cell.Nonce, Promise: huge}}, Mark: ^uint64(0)},
-			&Elect{Stand: []Stand{{Partition: 1, Epoch: cell.Epoch, Nonce: cell.Nonce, To: all, Floor: huge}}},
-			&Marked{Mark: ^uint64(0)},
+		for _, m := range []message.PeerMessage{
+			&message.Ballots{Ballots: []message.Ballot{{Partition: 1, Epoch: huge, Nonce: 7, Old: cell.Epoch, From: all, To: all, Transfer: true}}},
+			&message.Ballots{Ballots: []message.Ballot{{Partition: 1, Epoch: huge, Nonce: 9, Old: huge, From: all, To: all[:2], Transfer: true}}},
+			&message.Pushes{Pushes: []message.Pushed{{Partition: 1, Epoch: huge, Nonce: 7, Claims: none}}},
+			&message.Claims{Round: 99, Parts: []message.PartClaims{{Partition: 1, Epoch: huge, Claims: none}}},
+			&message.NotHeld{Parts: []message.PartClaims{{Partition: 1, Epoch: huge, Claims: none}}},
+			&message.Votes{Votes: []message.CastVote{{Vote: message.Vote{Partition: 1, Epoch: cell.Epoch, Nonce: cell.Nonce, Promise: huge}}}, Mark: ^uint64(0)},
+			&message.PushesTaken{Votes: []message.Vote{{Partition: 1, Epoch: cell.Epoch, Nonce: cell.Nonce, Promise: huge}}, Mark: ^uint64(0)},
+			&message.Elect{Stand: []message.Stand{{Partition: 1, Epoch: cell.Epoch, Nonce: cell.Nonce, To: all, Floor: huge}}},
+			&message.DurabilityEpoch{Mark: ^uint64(0)},
 		} {
 			for j := range r.peers {
 				if j != liar {

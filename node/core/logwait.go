@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -25,7 +26,7 @@ import (
 // one that came in while it was reading: no wake-up is lost.
 type logWait struct {
 	timed   // its place is -1 while it is not in byTime, because it reads
-	from    Origin
+	from    message.Origin
 	task    id.ID
 	req     *nornv1.LogRequest
 	unsure  bool // the others did not tell whether they know the task, or the update to go on from
@@ -54,10 +55,10 @@ func newFollowers(partitions int) *followers {
 func (l *followers) next() int64 { return l.byTime.next() }
 
 // of gives the request of an origin, or nil.
-func (l *followers) of(o Origin) *logWait { return l.byConn[o.Conn][o.Request] }
+func (l *followers) of(o message.Origin) *logWait { return l.byConn[o.Conn][o.Request] }
 
 // add starts a waiting log request.
-func (l *followers) add(w *logWait) Read {
+func (l *followers) add(w *logWait) message.Read {
 	if old := l.of(w.from); old != nil {
 		l.drop(old) // a client that uses a number twice
 	}
@@ -73,7 +74,7 @@ func (l *followers) add(w *logWait) Read {
 }
 
 // wake hears that a task has a new fact.
-func (l *followers) wake(task id.ID) (reads []Read) {
+func (l *followers) wake(task id.ID) (reads []message.Read) {
 	for _, w := range l.byTask[task] {
 		if w.reading {
 			w.again = true
@@ -85,7 +86,7 @@ func (l *followers) wake(task id.ID) (reads []Read) {
 }
 
 // timeouts gives those whose time is over an answer, empty if need be.
-func (l *followers) timeouts(now clock.Time) (reads []Read) {
+func (l *followers) timeouts(now clock.Time) (reads []message.Read) {
 	for l.next() <= now.Mono {
 		w := l.byTime[0]
 		l.drop(w)
@@ -137,12 +138,12 @@ func (l *followers) all(conns iter.Seq[uint64]) (out []*logWait) {
 
 // read makes a read of the log. With waits set an empty page is held back
 // until there is something.
-func (l *followers) read(w *logWait, waits bool) Read {
+func (l *followers) read(w *logWait, waits bool) message.Read {
 	w.reading, w.again = true, false
 	l.idle(w, false)
 	p, m, task := ring.Of(w.task, l.partitions), w.req, w.task
-	return Read{From: w.from, Waits: waits,
-		run: func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
+	return message.Read{From: w.from, Waits: waits,
+		Func: func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
 			d, err := vnode.ReadTask(view, p, task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 			if err != nil {
 				return nil, nil, err
@@ -194,7 +195,7 @@ func (l *followers) leave(c *Core, w *logWait) {
 
 // readDone hears that a read has run. An empty one is repeated when a fact has
 // come in meanwhile, and answered when its request is no longer wanted.
-func (c *Core) readDone(e ReadDone) {
+func (c *Core) readDone(e message.ReadDone) {
 	w := c.logs.of(e.From)
 	switch {
 	case w == nil && e.Empty: // the node stops, or its sender has cancelled it

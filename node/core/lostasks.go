@@ -7,16 +7,11 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 )
-
-// Unanswered names claim requests whose clients have had no answer, and will take
-// none any more: what they were granted is free at once.
-type Unanswered struct{ Asks []AskKey }
-
-func (*Unanswered) peerMessage() {}
 
 const (
 	// unansweredFor is how long it is remembered that a request has been given up:
@@ -43,39 +38,39 @@ const (
 // was granted to a request named here. It is in memory only.
 type lostAsks struct {
 	c     *Core
-	known map[AskKey]bool
-	order []givenUp   // the oldest first
-	fresh bool        // some are new: claims that leaders before this one granted are looked through
-	told  []givenUp   // by a client, here, the oldest first: the others hear of them
-	until int64       // mono ns up to which they hear of all of them
-	word  *Unanswered // of this round; nil: none yet
-	at    int64       // mono ns, when they are told again
+	known map[message.AskKey]bool
+	order []givenUp              // the oldest first
+	fresh bool                   // some are new: claims that leaders before this one granted are looked through
+	told  []givenUp              // by a client, here, the oldest first: the others hear of them
+	until int64                  // mono ns up to which they hear of all of them
+	word  *message.AbandonClaims // of this round; nil: none yet
+	at    int64                  // mono ns, when they are told again
 }
 
 // givenUp is a request, and since when it is known to have been given up, mono ns.
 type givenUp struct {
-	key AskKey
+	key message.AskKey
 	at  int64
 }
 
 func newLostAsks(c *Core) *lostAsks {
-	return &lostAsks{c: c, known: make(map[AskKey]bool), at: clock.Never}
+	return &lostAsks{c: c, known: make(map[message.AskKey]bool), at: clock.Never}
 }
 
 // has tells whether a request is granted nothing because it has been given up.
-func (u *lostAsks) has(key AskKey) bool { return len(u.known) > 0 && u.known[key] }
+func (u *lostAsks) has(key message.AskKey) bool { return len(u.known) > 0 && u.known[key] }
 
 // name takes over which requests a client names in another one.
 func (u *lostAsks) name(now clock.Time, w *waiter) {
 	for _, number := range w.body.GetUnanswered() {
-		key := AskKey{w.ask.Session, number}
+		key := message.AskKey{Session: w.ask.Session, Request: number}
 		if !u.add(now, key) || u.c.routes.alone {
 			continue
 		}
 		u.told = append(u.told[max(0, len(u.told)+1-maxUnanswered):], givenUp{key, now.Mono})
 		u.at = min(u.at, now.Mono+int64(unansweredAgain))
 		if u.word == nil { // before the request itself is sent on: it is to get what this frees
-			u.word = &Unanswered{}
+			u.word = &message.AbandonClaims{}
 			u.tell(u.word)
 		}
 		u.word.Asks = append(u.word.Asks, key)
@@ -90,16 +85,16 @@ func (u *lostAsks) returned(now clock.Time) {
 }
 
 // tell sends a word to all who are up.
-func (u *lostAsks) tell(word *Unanswered) {
+func (u *lostAsks) tell(word *message.AbandonClaims) {
 	for _, m := range membersOf(u.c.routes.alive) {
-		u.c.ready.Early = append(u.c.ready.Early, Send{To: m, Message: word})
+		u.c.ready.Early = append(u.c.ready.Early, message.Send{To: m, Message: word})
 	}
 }
 
 // take hears of it from another node.
-func (u *lostAsks) take(now clock.Time, m *Unanswered) {
+func (u *lostAsks) take(now clock.Time, m *message.AbandonClaims) {
 	for _, key := range m.Asks {
-		if key.named() && key.Request != pushedAsk {
+		if key.Named() && key.Request != pushedAsk {
 			u.add(now, key)
 		}
 	}
@@ -107,7 +102,7 @@ func (u *lostAsks) take(now clock.Time, m *Unanswered) {
 
 // add notes a request, and tells whether that is news. What this process has
 // granted to it is free at once.
-func (u *lostAsks) add(now clock.Time, key AskKey) bool {
+func (u *lostAsks) add(now clock.Time, key message.AskKey) bool {
 	if u.known[key] {
 		return false
 	}
@@ -156,7 +151,7 @@ func (u *lostAsks) work(now clock.Time) {
 		return
 	}
 	u.at = now.Mono + int64(unansweredAgain)
-	word := &Unanswered{}
+	word := &message.AbandonClaims{}
 	for _, o := range some {
 		word.Asks = append(word.Asks, o.key)
 	}
@@ -172,7 +167,7 @@ func older(all []givenUp, mono int64) (n int) {
 }
 
 // stop sends away what waits here for an answer to a request.
-func (u *lostAsks) stop(key AskKey) {
+func (u *lostAsks) stop(key message.AskKey) {
 	if from, ok := u.c.seeks.withdraw(key); ok {
 		u.c.refuse(from, givenUpError())
 	}
@@ -188,10 +183,10 @@ func (u *lostAsks) free(now clock.Time, p ring.Partition) {
 	if len(u.known) == 0 || v.Leading() == 0 {
 		return
 	}
-	var lost []GrantRef
+	var lost []message.GrantRef
 	v.Held(func(task id.ID, r *claim.Record) {
-		if key := (AskKey{r.Session, r.Request}); u.known[key] {
-			lost = append(lost, GrantRef{Partition: p, Task: task, Token: r.Token, Ask: key})
+		if key := (message.AskKey{Session: r.Session, Request: r.Request}); u.known[key] {
+			lost = append(lost, message.GrantRef{Partition: p, Task: task, Token: r.Token, Ask: key})
 		}
 	})
 	for _, g := range lost {
@@ -202,8 +197,8 @@ func (u *lostAsks) free(now clock.Time, p ring.Partition) {
 // learned looks at a claim that a member holds and that this leader has just heard
 // of.
 func (u *lostAsks) learned(now clock.Time, p ring.Partition, task id.ID, r *claim.Record) {
-	if key := (AskKey{r.Session, r.Request}); u.has(key) && u.c.vnodes.see(p).Leading() != 0 {
-		u.c.grants.takeBack(now, GrantRef{Partition: p, Task: task, Token: r.Token, Ask: key})
+	if key := (message.AskKey{Session: r.Session, Request: r.Request}); u.has(key) && u.c.vnodes.see(p).Leading() != 0 {
+		u.c.grants.takeBack(now, message.GrantRef{Partition: p, Task: task, Token: r.Token, Ask: key})
 	}
 }
 

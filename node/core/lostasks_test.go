@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -20,7 +21,7 @@ func asking(number uint64, unanswered ...uint64) *nornv1.ClaimRequest {
 }
 
 // got gives the tasks of an answer, none while there is none.
-func (r *trio) got(i int, from Origin) (all []*nornv1.Grant) {
+func (r *trio) got(i int, from message.Origin) (all []*nornv1.Grant) {
 	all, _ = r.granted(i, from)
 	return all
 }
@@ -47,7 +48,7 @@ func TestAGrantThatDiedWithItsNodeIsFreedAtOnce(t *testing.T) {
 			r.kill(dead)
 			r.elect()
 		case "its worker only lost the connection":
-			r.check(r.peers[dead].core.Step(r.now, Gone{Conn: 1}))
+			r.check(r.peers[dead].core.Step(r.now, message.Gone{Conn: 1}))
 		default:
 			r.kill(dead)
 		}
@@ -132,7 +133,7 @@ func TestOnlyWhatIsNamedIsFreed(t *testing.T) {
 	other.Session = []byte("another process.")
 	theirs := ask[*nornv1.ClaimReply](r, 1, other).Grants[0]
 	ask[*nornv1.ClaimReply](r, 2, asking(9, 8, 6))
-	word := &Unanswered{Asks: []AskKey{{Request: 7}, {Session: [16]byte([]byte("0123456789abcdef")), Request: pushedAsk}}}
+	word := &message.AbandonClaims{Asks: []message.AskKey{{Request: 7}, {Session: [16]byte([]byte("0123456789abcdef")), Request: pushedAsk}}}
 	for i := range r.peers {
 		r.say((i+1)%3, i, word)
 		if n := len(r.peers[i].core.lost.known); n != 2 {
@@ -159,7 +160,7 @@ func TestAMinoritysGrantOfARequestGivenUp(t *testing.T) {
 	h := vnode.Held{Task: task, Record: claim.Record{
 		Token: epoch<<32 | 99, Session: [16]byte(m.Session), Request: m.RequestNo, Start: r.now.Wall, End: r.now.Add(lease).Wall, Lease: lease, Worker: "w",
 	}}
-	r.say(leader, keeps, &Claims{Round: 1, Parts: []PartClaims{{1, epoch, vnode.AppendHeld(nil, []vnode.Held{h})}}})
+	r.say(leader, keeps, &message.Claims{Round: 1, Parts: []message.PartClaims{{Partition: 1, Epoch: epoch, Claims: vnode.AppendHeld(nil, []vnode.Held{h})}}})
 	r.settle()
 	if n := r.holders(task, h.Record.Token); n != 1 {
 		t.Fatalf("%d hold the claim", n)
@@ -227,15 +228,15 @@ func TestWhatIsSaidOfUnansweredRequestsIsBounded(t *testing.T) {
 	}
 	u := r.peers[0].core.lost
 	for n := range uint64(maxUnanswered + 10) {
-		u.add(r.now, AskKey{[16]byte{1}, n})
+		u.add(r.now, message.AskKey{Session: [16]byte{1}, Request: n})
 	}
-	if len(u.known) != maxUnanswered || len(u.order) != maxUnanswered || u.has(AskKey{[16]byte{1}, 0}) || !u.has(AskKey{[16]byte{1}, 10}) {
+	if len(u.known) != maxUnanswered || len(u.order) != maxUnanswered || u.has(message.AskKey{Session: [16]byte{1}, Request: 0}) || !u.has(message.AskKey{Session: [16]byte{1}, Request: 10}) {
 		t.Errorf("%d are known", len(u.known))
 	}
 	ask[*nornv1.ClaimReply](r, 0, asking(8, 7))
 	told := 0
 	r.live(2*unansweredTold, 100*time.Millisecond, func(l letter) bool {
-		if _, ok := l.message.(*Unanswered); ok {
+		if _, ok := l.message.(*message.AbandonClaims); ok {
 			told++
 		}
 		return false
@@ -278,7 +279,7 @@ func TestAGrantThatDiedOnItsWayIsNotPassedOverInSilence(t *testing.T) {
 		m.WaitSeconds = wait
 		from := r.send(via, m)
 		for k := 0; k < len(r.post); {
-			if _, is := r.post[k].message.(*Forwarded); is {
+			if _, is := r.post[k].message.(*message.Forwarded); is {
 				k++
 				continue
 			}
@@ -313,7 +314,7 @@ func TestANodeThatIsSlowToAnswerIsAskedAgain(t *testing.T) {
 	m.WaitSeconds = 20
 	from := r.send(via, m)
 	r.live(2*forwardTimeout, 100*time.Millisecond, func(l letter) bool {
-		_, is := l.message.(*Forwarded)
+		_, is := l.message.(*message.Forwarded)
 		if is {
 			lost++
 		}
@@ -334,7 +335,7 @@ func TestWhoWasCutOffTellsOfWhatWasGivenUp(t *testing.T) {
 	leader := r.leader(1)
 	via := (leader + 1) % 3
 	lost := r.send(via, asking(7))
-	r.settleBut(func(l letter) bool { _, is := l.message.(*Forwarded); return is })
+	r.settleBut(func(l letter) bool { _, is := l.message.(*message.Forwarded); return is })
 	for i := range r.peers {
 		r.cut[[2]int{via, i}], r.cut[[2]int{i, via}] = true, true
 	}

@@ -8,27 +8,23 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/wire"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/vnode"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // ErrForgot is returned when others know that this node's disk held more than it
 // does: it was set back, or has lost the end of its log. The node has to become
 // another incarnation, and the others can spare it (K4).
 var ErrForgot = errors.New("core: this disk has lost what it had acknowledged; the node needs a new incarnation")
-
-// Marked tells how far this node's disk is, when that is durable.
-type Marked struct{ Mark uint64 }
-
-func (*Marked) peerMessage() {}
 
 // The keys of marks, beside those of partitions.
 var (
@@ -150,29 +146,12 @@ func (m *marks) sum() (sum uint64) {
 	return sum
 }
 
-// markOf is where an acknowledgement says how far the disk is; nil for others.
-func markOf(m PeerMessage) *uint64 {
-	switch m := m.(type) {
-	case *Votes:
-		return &m.Mark
-	case *PushesTaken:
-		return &m.Mark
-	case *ClaimsTaken:
-		return &m.Mark
-	case *FactsTaken:
-		return &m.Mark
-	case *Marked:
-		return &m.Mark
-	}
-	return nil
-}
-
 // stamp numbers a round that writes, and what leaves when that is durable. What
 // waits for an earlier round only is not stamped, and neither is what goes to
 // somebody who has not told yet what it knows of this node before this process, or who
 // says that this disk has lost something: hearing of nothing newer it says what it had seen
 // before, and takes back what was not so, however far the disk is by then.
-func (m *marks) stamp(sends []Send) {
+func (m *marks) stamp(sends []message.Send) {
 	if m.c.tx.Pending() > 0 && !m.c.routes.alone {
 		m.own++
 		b := binary.BigEndian.AppendUint64(make([]byte, 8, 16), m.own)
@@ -180,7 +159,7 @@ func (m *marks) stamp(sends []Send) {
 		m.c.tx.Set(ownMarkKey, b)
 	}
 	for i := range sends {
-		if at := markOf(sends[i].Message); at != nil && sends[i].After == 0 && m.told[sends[i].To] && !m.words.says(sends[i].To) {
+		if at := message.DurabilityIn(sends[i].Message); at != nil && sends[i].After == 0 && m.told[sends[i].To] && !m.words.says(sends[i].To) {
 			*at = m.own
 		}
 	}
@@ -195,7 +174,7 @@ func (m *marks) tell(now clock.Time) {
 	m.last, m.tellAt = m.own, now.Mono+int64(markEvery)
 	for _, o := range m.c.clocks.company() {
 		if m.c.routes.up(o) {
-			m.c.ready.Send = append(m.c.ready.Send, Send{To: o, Message: &Marked{}})
+			m.c.ready.Send = append(m.c.ready.Send, message.Send{To: o, Message: &message.DurabilityEpoch{}})
 		}
 	}
 }
@@ -270,7 +249,7 @@ func (m *marks) heard(from register.Member, mark uint64) {
 		m.c.elector.look()
 		m.c.unsaid.look = true
 		if !m.c.routes.alone { // what it was acknowledged so far had no mark
-			m.c.ready.Send = append(m.c.ready.Send, Send{To: from, Message: &Marked{}})
+			m.c.ready.Send = append(m.c.ready.Send, message.Send{To: from, Message: &message.DurabilityEpoch{}})
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -63,13 +64,13 @@ func TestADiskThatWasSetBackIsNoticed(t *testing.T) {
 		spoke := 0
 		r.live(5*time.Second, 50*time.Millisecond, func(l letter) bool {
 			switch m := l.message.(type) {
-			case *Votes:
+			case *message.Votes:
 				for _, v := range m.Votes {
 					if l.from == forgetful && v.Granted {
 						spoke++
 					}
 				}
-			case *ClaimsTaken:
+			case *message.ClaimsTaken:
 				for _, p := range m.Parts {
 					if l.from == forgetful && !p.No {
 						spoke++
@@ -104,19 +105,19 @@ func TestWhoIsOfTheCohortIsAskedFirst(t *testing.T) {
 			p.mute = true
 			r.setBack(forgetful, memstore.New())
 			if s := says(r, forgetful); s != nil {
-				r.check(p.core.Step(r.clock(forgetful), Changed{State: *s}))
+				r.check(p.core.Step(r.clock(forgetful), message.Changed{State: *s}))
 				r.turn(forgetful)
 			}
 			cell := r.state().Cells[1]
 			kept := func() (claims, votes bool) {
 				r.post = nil
-				r.say(i, forgetful, &Claims{Round: 1, Parts: []PartClaims{{Partition: 1, Epoch: cell.Epoch, Claims: vnode.AppendHeld(nil, nil)}}})
-				r.say(i, forgetful, &Ballots{Ballots: []Ballot{{Partition: 1, Epoch: cell.Epoch + 1, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Transfer: true}}})
+				r.say(i, forgetful, &message.Claims{Round: 1, Parts: []message.PartClaims{{Partition: 1, Epoch: cell.Epoch, Claims: vnode.AppendHeld(nil, nil)}}})
+				r.say(i, forgetful, &message.Ballots{Ballots: []message.Ballot{{Partition: 1, Epoch: cell.Epoch + 1, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Transfer: true}}})
 				for _, l := range r.post {
 					switch m := l.message.(type) {
-					case *ClaimsTaken:
+					case *message.ClaimsTaken:
 						claims = !m.Parts[0].No
-					case *Votes:
+					case *message.Votes:
 						votes = m.Votes[0].Granted
 					}
 				}
@@ -127,7 +128,7 @@ func TestWhoIsOfTheCohortIsAskedFirst(t *testing.T) {
 				t.Errorf("before the register has answered: it keeps claims: %t, votes: %t, may go: %t", claims, votes, p.core.marks.spared())
 			}
 			p.mute = false
-			r.check(p.core.Step(r.clock(forgetful), Registered{register.Result{Tag: 1, State: *r.state()}}))
+			r.check(p.core.Step(r.clock(forgetful), message.Registered{Result: register.Result{Tag: 1, State: *r.state()}}))
 			if claims, votes := kept(); claims || votes {
 				t.Errorf("before anybody has told what it has seen: it keeps claims: %t, votes: %t", claims, votes)
 			}
@@ -180,7 +181,7 @@ func TestAForgetfulNodeThatCannotBeSparedStays(t *testing.T) {
 		t.Fatalf("it says %v, another one %v", err, Forgotten(r.peers[1].core))
 	}
 	cell := r.state().Cells[1]
-	b := Ballot{Partition: 1, Epoch: cell.Epoch + 90, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Transfer: true}
+	b := message.Ballot{Partition: 1, Epoch: cell.Epoch + 90, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Transfer: true}
 	if v := (voter{r.peers[0].core}).vote(r.now, r.peers[1].self, &b); v.Granted {
 		t.Fatal("it votes")
 	}
@@ -246,7 +247,7 @@ func TestWhoHasForgottenStaysForTheRegister(t *testing.T) {
 	r.setBack(0, old)
 	c, all := r.peers[0].core, []register.Member{r.peers[0].self, r.peers[1].self, r.peers[2].self}
 	away := register.Member{Node: "n9"}
-	for i, sight := range []Changed{
+	for i, sight := range []message.Changed{
 		{}, // nobody has said who votes
 		{Voters: all[:1]},
 		{Voters: all[:2]},
@@ -261,7 +262,7 @@ func TestWhoHasForgottenStaysForTheRegister(t *testing.T) {
 			t.Fatalf("%d: ended %v, knows %d", i, p.forgot, c.marks.lost)
 		}
 	}
-	r.check(c.Step(r.now, Changed{State: *r.state(), Voters: all[1:], Outgoing: all}))
+	r.check(c.Step(r.now, message.Changed{State: *r.state(), Voters: all[1:], Outgoing: all}))
 	r.live(2*time.Second, 100*time.Millisecond, nothing)
 	if r.peers[0].forgot == nil {
 		t.Fatal("it stays though the others can go on without it")
@@ -274,8 +275,8 @@ func TestANodeVotesWhenAMajorityHasTold(t *testing.T) {
 	r.kill(0)
 	r.open(0)
 	cell, c := r.state().Cells[1], r.peers[0].core
-	r.check(c.Step(r.now, Changed{State: *r.state()}))
-	b := &Ballot{Partition: 1, Epoch: cell.Epoch + 9, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Transfer: true}
+	r.check(c.Step(r.now, message.Changed{State: *r.state()}))
+	b := &message.Ballot{Partition: 1, Epoch: cell.Epoch + 9, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Transfer: true}
 	if (voter{c}).vote(r.now, r.peers[1].self, b).Granted {
 		t.Fatal("it votes though nobody has told what it knows of this node")
 	}
@@ -291,7 +292,7 @@ func TestMarksNeverGoBack(t *testing.T) {
 	r := newTrio(t)
 	highest := map[int]uint64{}
 	check := func(l letter) bool {
-		if at := markOf(l.message); at != nil && *at != 0 {
+		if at := message.DurabilityIn(l.message); at != nil && *at != 0 {
 			if *at < highest[l.from] {
 				t.Fatalf("mark %d of node %d after %d", *at, l.from+1, highest[l.from])
 			}
@@ -358,7 +359,7 @@ func TestANewcomerHearsWhatMembersKnowOfIt(t *testing.T) {
 	for range 4 {
 		r.tell()
 		r.live(time.Second, 250*time.Millisecond, func(l letter) bool {
-			_, copying := l.message.(*Repair)
+			_, copying := l.message.(*message.Repair)
 			return copying
 		})
 	}
@@ -433,9 +434,9 @@ func TestACandidateThatHasForgottenDoesNotLead(t *testing.T) {
 		r.tell()
 		r.settle()
 		cell, c := r.state().Cells[1], r.peers[heir].core
-		r.say(old, heir, &Elect{Stand: []Stand{{Partition: 1, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}}})
+		r.say(old, heir, &message.Elect{Stand: []message.Stand{{Partition: 1, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}}})
 		r.settleBut(func(l letter) bool {
-			m, is := l.message.(*PushesTaken)
+			m, is := l.message.(*message.PushesTaken)
 			if !is || l.to != heir {
 				return false
 			}
@@ -494,7 +495,7 @@ func TestTheCopyOfAForgetfulNodeDoesNotCount(t *testing.T) {
 	r.tell()
 	r.settle()
 	c := r.peers[1].core
-	r.check(c.Step(r.now, Forgot{Why: "as its register's group has found"}))
+	r.check(c.Step(r.now, message.Forgot{Why: "as its register's group has found"}))
 	for i, task := range tasks { // through the other one, and through itself
 		from := r.send(i, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: 1<<32 + 1}}})
 		r.live(2*writeTimeout, 250*time.Millisecond, nothing)
@@ -520,9 +521,9 @@ func TestTheCopyOfAForgetfulNodeDoesNotCount(t *testing.T) {
 func TestAnAnswerToTheProcessBeforeSaysNothing(t *testing.T) {
 	r := newTrio(t)
 	i := r.leader(1)
-	forgetful, late := (i+1)%3, (*Beaten)(nil)
+	forgetful, late := (i+1)%3, (*message.Beaten)(nil)
 	r.live(2*time.Second, 250*time.Millisecond, func(l letter) bool {
-		if m, is := l.message.(*Beaten); is && l.to == forgetful && l.from == i {
+		if m, is := l.message.(*message.Beaten); is && l.to == forgetful && l.from == i {
 			late = m
 		}
 		return false

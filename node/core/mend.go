@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -14,7 +15,7 @@ import (
 
 // repair has every node in reach compare its replicas at once: of each pair one
 // begins.
-func (c admin) repair(now clock.Time, r *Request, m *nornv1.ClusterRequest) {
+func (c admin) repair(now clock.Time, r *message.Request, m *nornv1.ClusterRequest) {
 	ids := m.GetRepair().GetPartitions()
 	bad := (verifier(c)).checkPartitions(ids)
 	if len(ids) > ring.MaxPartitions {
@@ -23,7 +24,7 @@ func (c admin) repair(now clock.Time, r *Request, m *nornv1.ClusterRequest) {
 	switch {
 	case bad != nil:
 		c.refuse(r.From, bad)
-	case r.routed:
+	case r.Routed:
 		n := c.repairs.hasten(now, about(ids, len(c.cells)), m.GetDryRun())
 		c.reply(r.From, &nornv1.ClusterReply{Changed: n > 0, Comparisons: uint32(n)})
 	case crowds(c.routes, r.From):
@@ -42,7 +43,7 @@ func about(ids []uint32, partitions int) (all []ring.Partition) {
 	return all
 }
 
-func (c admin) repairEverywhere(now clock.Time, r *Request, m *nornv1.ClusterRequest) {
+func (c admin) repairEverywhere(now clock.Time, r *message.Request, m *nornv1.ClusterRequest) {
 	join := &mending{reply: &nornv1.ClusterReply{Partitions: m.GetRepair().GetPartitions()}}
 	holders := []register.Member{}
 	for _, p := range about(m.GetRepair().GetPartitions(), len(c.cells)) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -97,7 +98,7 @@ func TestARetryThatNobodyElseIsAskedAbout(t *testing.T) {
 	r.leadOf(1, 0)
 	task := r.put(0, 1)
 	from := r.send(0, retryOf(task))
-	fetches := func(l letter) bool { _, is := l.message.(*Fetch); return is }
+	fetches := func(l letter) bool { _, is := l.message.(*message.Fetch); return is }
 	r.settleBut(fetches)
 	r.live(fetchTimeout+time.Second, 100*time.Millisecond, fetches)
 	reply, ok := r.peers[0].replies[from]
@@ -146,12 +147,12 @@ func TestWhoDoesNotLeadSaysOfNoTaskThatItHasFailed(t *testing.T) {
 	task := r.put(0, 1)
 	token := r.hold(task)
 	for at := range 2 {
-		r.say(2, at, &Watch{Number: 1, Tasks: []id.ID{task}})
+		r.say(2, at, &message.Watch{Number: 1, Tasks: []id.ID{task}})
 	}
 	r.send(0, failedAs(task, token))
 	said := 0
 	r.live(4*time.Second, 100*time.Millisecond, func(l letter) bool {
-		if m, is := l.message.(*Outcomes); is && l.from == 1 {
+		if m, is := l.message.(*message.Outcomes); is && l.from == 1 {
 			t.Errorf("who does not lead says %v", m)
 		} else if is {
 			said += len(m.Outcomes)
@@ -216,7 +217,7 @@ func TestALateRefusalOfAFormerEpochDeposesNobody(t *testing.T) {
 	r.send(0, claimUpTo(1))
 	var late []letter
 	claims := func(l letter) bool {
-		_, is := l.message.(*Claims)
+		_, is := l.message.(*message.Claims)
 		if is {
 			late = append(late, l)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
@@ -59,8 +60,8 @@ type moves struct {
 	in    map[ring.Partition]*move
 	out   map[ring.Partition]*move
 	drops map[ring.Partition]*move
-	todo  []ring.Partition // of in and out, by urgency
-	busy  map[pair]bool    // comparisons under way
+	todo  []ring.Partition      // of in and out, by urgency
+	busy  map[message.Pair]bool // comparisons under way
 
 	dismissed bool   // this node is no member any more, and hears of no cohort
 	at        int64  // mono ns of the next look
@@ -90,7 +91,7 @@ func newMoves(c *Core) *moves {
 	return &moves{
 		c: c, at: clock.Never, wake: clock.Never,
 		driver: placement.New(placement.Config{Self: c.cfg.Self, DeadAfter: c.cfg.DeadAfter, Settle: max(10*time.Second, c.cfg.Repair), Rand: c.cfg.Rand}),
-		in:     make(map[ring.Partition]*move), out: make(map[ring.Partition]*move), busy: make(map[pair]bool), drops: make(map[ring.Partition]*move),
+		in:     make(map[ring.Partition]*move), out: make(map[ring.Partition]*move), busy: make(map[message.Pair]bool), drops: make(map[ring.Partition]*move),
 	}
 }
 
@@ -299,10 +300,10 @@ func (m *moves) sure(now clock.Time, p ring.Partition, move *move) bool {
 		return true
 	}
 	move.probe, move.clear = m.c.cfg.Rand.Uint64()|1, nil
-	ask := &Facts{Write: move.probe, Parts: []PartFacts{{Partition: p, Epoch: m.c.cells[p].Epoch}}}
+	ask := &message.Facts{Write: move.probe, Parts: []message.PartFacts{{Partition: p, Epoch: m.c.cells[p].Epoch}}}
 	for _, o := range cohort {
 		if o != m.c.cfg.Self {
-			m.c.ready.Send = append(m.c.ready.Send, Send{To: o, Message: ask})
+			m.c.ready.Send = append(m.c.ready.Send, message.Send{To: o, Message: ask})
 		}
 	}
 	m.hold(now, move)
@@ -311,12 +312,12 @@ func (m *moves) sure(now clock.Time, p ring.Partition, move *move) bool {
 
 // answered hears what a member says to such a question, and tells whether it was
 // one.
-func (m *moves) answered(now clock.Time, from register.Member, answer *FactsTaken) bool {
+func (m *moves) answered(now clock.Time, from register.Member, answer *message.FactsTaken) bool {
 	for p, move := range m.out { // Any order: at most one has asked this.
 		if move.probe == 0 || move.probe != answer.Write {
 			continue
 		}
-		about := func(f Fence) bool { return f.Partition == p }
+		about := func(f message.Fence) bool { return f.Partition == p }
 		switch {
 		case slices.Contains(answer.Refused, p):
 		case slices.ContainsFunc(answer.Fences, about): // the cohort is about to change, or has
@@ -358,26 +359,26 @@ func (m *moves) compare(now clock.Time, p ring.Partition, move *move, with regis
 		m.at = min(m.at, now.Mono+int64(moveRetry)/10)
 		return
 	}
-	m.busy[pair{p, with}] = true
+	m.busy[message.Pair{Partition: p, Peer: with}] = true
 	move.busy, move.since, move.lacks = with, now.Mono, false
-	m.c.repairs.copy(now, pair{p, with})
+	m.c.repairs.copy(now, message.Pair{Partition: p, Peer: with})
 }
 
 // compared hears how a comparison has ended, and tells whether it was one of
 // these.
-func (m *moves) compared(now clock.Time, k pair, r *antientropy.Result) bool {
+func (m *moves) compared(now clock.Time, k message.Pair, r *antientropy.Result) bool {
 	if !m.busy[k] {
 		return false
 	}
 	delete(m.busy, k)
 	m.at = min(m.at, now.Mono)
-	move := cmp.Or(m.in[k.partition], m.out[k.partition])
-	if move == nil || move.busy != k.peer {
+	move := cmp.Or(m.in[k.Partition], m.out[k.Partition])
+	if move == nil || move.busy != k.Peer {
 		return true
 	}
 	move.busy = register.Member{}
 	if !agreed(r) {
-		move.vain = k.peer
+		move.vain = k.Peer
 		if r.Err == nil && r.Pulled+r.Pushed == 0 && moveRetry<<move.tries < maxMoveRetry {
 			move.tries++ // the other side does not take it: below the horizon
 		}
@@ -389,7 +390,7 @@ func (m *moves) compared(now clock.Time, k pair, r *antientropy.Result) bool {
 		m.hold(now, move)
 		return true
 	}
-	move.met = append(move.met, met{k.peer, move.since, now.Mono})
+	move.met = append(move.met, met{k.Peer, move.since, now.Mono})
 	return true
 }
 

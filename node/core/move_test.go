@@ -9,6 +9,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -29,7 +30,7 @@ func newGrowingTrio(t testing.TB, interval time.Duration) *trio {
 	var err error
 	r.register, err = register.OpenLocal(cells)
 	r.check(err)
-	r.peers = []*peer{{self: first, store: memstore.New(), replies: map[Origin]Reply{}}}
+	r.peers = []*peer{{self: first, store: memstore.New(), replies: map[message.Origin]message.Reply{}}}
 	r.open(0)
 	r.set(first, register.Active)
 	r.tell()
@@ -61,7 +62,7 @@ func (r *trio) set(m register.Member, s register.NodeStatus) {
 func (r *trio) join() int {
 	i := len(r.peers)
 	m := register.Member{Node: fmt.Sprintf("n%d", i+1), Incarnation: register.Incarnation{byte(i + 1)}}
-	r.peers = append(r.peers, &peer{self: m, store: memstore.New(), replies: map[Origin]Reply{}})
+	r.peers = append(r.peers, &peer{self: m, store: memstore.New(), replies: map[message.Origin]message.Reply{}})
 	r.open(i)
 	r.set(m, register.Joining)
 	r.set(m, register.Active)

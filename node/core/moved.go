@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -18,8 +19,8 @@ import (
 // yet. What is here may be old, or on its way out, and no part of a quorum: not
 // to know a task here says nothing. Of a partition that is being deleted nothing
 // is read, whoever asks. nil: it may be answered.
-func (c observer) moved(r *Request) *proto.Error {
-	foreign := r.routed && r.From.Conn >= peerConns
+func (c observer) moved(r *message.Request) *proto.Error {
+	foreign := r.Routed && r.From.Conn >= message.PeerConns
 	if !foreign && len(c.moves.drops) == 0 {
 		return nil
 	}
@@ -39,7 +40,7 @@ func (c observer) moved(r *Request) *proto.Error {
 	case *nornv1.KeyRequest:
 		one(keyHome(c.Core, c.now, m.GetQueue(), m.GetKey(), m.GetWindowSeconds()))
 	case *nornv1.ListRequest, *nornv1.CountRequest, *nornv1.QueuesRequest:
-		about = r.partitions
+		about = r.Partitions
 	}
 	for _, p := range about {
 		if foreign && c.moves.elsewhere(p) || c.moves.closed(p) {

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -54,13 +55,13 @@ func (r *trio) blank(i int, p ring.Partition) string {
 }
 
 // forwarded is what a node answers to a request that another one has passed on.
-func (r *trio) forwarded(i int, m gproto.Message, about ...ring.Partition) *Forwarded {
+func (r *trio) forwarded(i int, m gproto.Message, about ...ring.Partition) *message.Forwarded {
 	from := (i + 1) % len(r.peers)
-	r.check(r.peers[i].core.Step(r.now, &FromPeer{From: r.peers[from].self, Message: &Forward{Number: 77, Wait: time.Minute, Partitions: about, Body: m}}))
+	r.check(r.peers[i].core.Step(r.now, &message.FromPeer{From: r.peers[from].self, Message: &message.Forward{Number: 77, Wait: time.Minute, Partitions: about, Body: m}}))
 	r.post = nil
 	r.turn(i)
 	for _, l := range r.post {
-		if f, ok := l.message.(*Forwarded); ok && f.Number == 77 {
+		if f, ok := l.message.(*message.Forwarded); ok && f.Number == 77 {
 			return f
 		}
 	}
@@ -204,52 +205,56 @@ func keyIn(p ring.Partition) (key string) {
 // TestNobodyGivesFactsToWhatIsBeingDeleted: what other nodes say of such a
 // partition changes nothing, and they hear nothing of it.
 func TestNobodyGivesFactsToWhatIsBeingDeleted(t *testing.T) {
-	type says map[string]func(r *trio, p ring.Partition, done, open id.ID) PeerMessage
+	type says map[string]func(r *trio, p ring.Partition, done, open id.ID) message.PeerMessage
 	fresh := func(r *trio, p ring.Partition) []crdt.Fact {
 		e := crdt.Enqueued{Queue: "q"}
 		return []crdt.Fact{e.Fact(r.in(p))}
 	}
-	for name, message := range (says{
-		"facts": func(r *trio, p ring.Partition, _, _ id.ID) PeerMessage {
-			return &Facts{Write: 5, Parts: []PartFacts{{Partition: p, Epoch: 1, Facts: fresh(r, p)}}}
+	for name, say := range (says{
+		"facts": func(r *trio, p ring.Partition, _, _ id.ID) message.PeerMessage {
+			return &message.Facts{Write: 5, Parts: []message.PartFacts{{Partition: p, Epoch: 1, Facts: fresh(r, p)}}}
 		},
-		"the answer to a read": func(r *trio, p ring.Partition, _, open id.ID) PeerMessage {
+		"the answer to a read": func(r *trio, p ring.Partition, _, open id.ID) message.PeerMessage {
 			e := crdt.Enqueued{Queue: "elsewhere"}
-			return &Fetched{Number: r.peers[1].core.fetches.number, Facts: []crdt.Fact{e.Fact(open)}}
+			return &message.Fetched{Number: r.peers[1].core.fetches.number, Facts: []crdt.Fact{e.Fact(open)}}
 		},
-		"the answer to claims": func(r *trio, p ring.Partition, _, _ id.ID) PeerMessage {
-			return &ClaimsTaken{Round: 5, Facts: []PartFacts{{Partition: p, Facts: fresh(r, p)}}}
+		"the answer to claims": func(r *trio, p ring.Partition, _, _ id.ID) message.PeerMessage {
+			return &message.ClaimsTaken{Round: 5, Facts: []message.PartFacts{{Partition: p, Facts: fresh(r, p)}}}
 		},
-		"a comparison": func(_ *trio, p ring.Partition, _, _ id.ID) PeerMessage {
-			return &Repair{Partition: p, Message: &antientropy.Message{Kind: antientropy.KindHello, Session: 5, Hash: antientropy.HashVersion}}
+		"a comparison": func(_ *trio, p ring.Partition, _, _ id.ID) message.PeerMessage {
+			return &message.Repair{Partition: p, Message: &antientropy.Message{Kind: antientropy.KindHello, Session: 5, Hash: antientropy.HashVersion}}
 		},
-		"pages of a comparison": func(r *trio, p ring.Partition, _, _ id.ID) PeerMessage {
-			return &Repair{Partition: p, Message: &antientropy.Message{Kind: antientropy.KindRequest, Session: 5, Hash: antientropy.HashVersion, Push: fresh(r, p)}}
+		"pages of a comparison": func(r *trio, p ring.Partition, _, _ id.ID) message.PeerMessage {
+			return &message.Repair{Partition: p, Message: &antientropy.Message{Kind: antientropy.KindRequest, Session: 5, Hash: antientropy.HashVersion, Push: fresh(r, p)}}
 		},
-		"a question for an end": func(_ *trio, _ ring.Partition, done, _ id.ID) PeerMessage { return &Watch{Tasks: []id.ID{done}} },
-		"a question for facts":  func(_ *trio, _ ring.Partition, done, _ id.ID) PeerMessage { return &Fetch{Number: 5, Task: done} },
+		"a question for an end": func(_ *trio, _ ring.Partition, done, _ id.ID) message.PeerMessage {
+			return &message.Watch{Tasks: []id.ID{done}}
+		},
+		"a question for facts": func(_ *trio, _ ring.Partition, done, _ id.ID) message.PeerMessage {
+			return &message.Fetch{Number: 5, Task: done}
+		},
 	}) {
 		t.Run(name, func(t *testing.T) {
 			r, p, done, open := dropping(t)
 			r.forwarded(1, &nornv1.GetRequest{Id: open.Bytes()}) // and nobody answers yet
 			r.peers[1].core.moves.forget(p)
 			r.post = nil
-			r.check(r.peers[1].core.Step(r.now, &FromPeer{From: r.peers[0].self, Message: message(r, p, done, open)}))
+			r.check(r.peers[1].core.Step(r.now, &message.FromPeer{From: r.peers[0].self, Message: say(r, p, done, open)}))
 			r.turn(1)
 			if left := r.blank(1, p); left != "" {
 				t.Error(left)
 			}
 			for _, l := range r.post {
 				switch m := l.message.(type) {
-				case *FactsTaken:
+				case *message.FactsTaken:
 					if !slices.Contains(m.Refused, p) {
 						t.Errorf("it says that it has them: %+v", m)
 					}
-				case *Repair:
+				case *message.Repair:
 					if m.Message.Kind != antientropy.KindRefusal {
 						t.Errorf("it says %v", m.Message)
 					}
-				case *Outcomes, *Fetched:
+				case *message.Outcomes, *message.Fetched:
 					t.Errorf("it says %+v", m)
 				}
 			}
@@ -265,9 +270,9 @@ func TestWhoDoesNotKeepATaskIsNoPartOfAQuorum(t *testing.T) {
 	cohort := r.state().Cells[ring.Of(task, partitions)].Cohort
 	for i, o := range r.peers {
 		r.post = nil
-		r.check(o.core.Step(r.now, &FromPeer{From: r.peers[(i+1)%5].self, Message: &Fetch{Number: 5, Task: task}}))
+		r.check(o.core.Step(r.now, &message.FromPeer{From: r.peers[(i+1)%5].self, Message: &message.Fetch{Number: 5, Task: task}}))
 		r.turn(i)
-		answers := slices.ContainsFunc(r.post, func(l letter) bool { _, ok := l.message.(*Fetched); return ok })
+		answers := slices.ContainsFunc(r.post, func(l letter) bool { _, ok := l.message.(*message.Fetched); return ok })
 		if member := slices.Contains(cohort, o.self); answers != member {
 			t.Errorf("%s, a member: %v, answers: %v", o.self.Node, member, answers)
 		}
@@ -310,7 +315,7 @@ func TestAHintIsHandedOverBeforeItsPartitionGoes(t *testing.T) {
 	for range 100 {
 		for n := 0; n < len(r.post); {
 			move := r.peers[late].core.moves.out[p]
-			if m, ok := r.post[n].message.(*FactsTaken); ok && r.post[n].to == late && move != nil && m.Write == move.probe {
+			if m, ok := r.post[n].message.(*message.FactsTaken); ok && r.post[n].to == late && move != nil && m.Write == move.probe {
 				answers = append(answers, r.post[n])
 				r.post = slices.Delete(r.post, n, n+1)
 				continue
@@ -328,7 +333,7 @@ func TestAHintIsHandedOverBeforeItsPartitionGoes(t *testing.T) {
 	}
 	second := hint()
 	for _, l := range answers {
-		r.check(r.peers[late].core.Step(r.now, &FromPeer{From: r.peers[l.from].self, Message: l.message}))
+		r.check(r.peers[late].core.Step(r.now, &message.FromPeer{From: r.peers[l.from].self, Message: l.message}))
 		r.turn(late)
 	}
 	if r.copies(second) != 1 {
@@ -393,14 +398,14 @@ func TestADependencyThatHasMovedHereIsSeen(t *testing.T) {
 	dependency, waits := r.in(q), r.in(p)
 	r.add(here, dependency, spec("d"))
 	r.add(here, waits, after("q", onFailCancel, dependency))
-	deaf := func(l letter) bool { _, tells := l.message.(*Outcomes); return tells && l.to == here }
+	deaf := func(l letter) bool { _, tells := l.message.(*message.Outcomes); return tells && l.to == here }
 	other := r.leader(q)
 	r.send(other, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: dependency.Bytes(), Token: 1 << 32}}})
 	r.settleBut(deaf)
 	facts, err := vnode.Facts(r.peers[other].store, q, dependency)
 	r.check(err)
 	c := r.peers[here].core
-	r.check(c.Step(r.now, &FromPeer{From: r.peers[other].self, Message: &Facts{Write: 5, Parts: []PartFacts{{Partition: q, Epoch: c.cells[q].Epoch, Facts: facts}}}}))
+	r.check(c.Step(r.now, &message.FromPeer{From: r.peers[other].self, Message: &message.Facts{Write: 5, Parts: []message.PartFacts{{Partition: q, Epoch: c.cells[q].Epoch, Facts: facts}}}}))
 	c.links.news = nil // it did not lead the task then
 	clear(c.links.told)
 	c.cells[q].Cohort = append(slices.Clone(c.cells[q].Cohort), r.peers[here].self)
@@ -444,7 +449,7 @@ func TestADependencyThatHasMovedAwayIsAskedAbout(t *testing.T) {
 	r.turn(here)
 	handed := func(l letter) bool { // to whoever keeps the partition
 		switch l.message.(type) {
-		case *Facts, *Repair:
+		case *message.Facts, *message.Repair:
 			return l.to == here
 		}
 		return false

@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -88,14 +89,14 @@ func (n *needs) of(task id.ID) {
 }
 
 // say has the leaders told.
-func (n *needs) say(asks map[register.Member]*Watch) {
+func (n *needs) say(asks map[register.Member]*message.Watch) {
 	for _, d := range slices.SortedFunc(maps.Keys(n.now), id.ID.Compare) {
 		to, ok := n.l.c.routes.leader(ring.Of(d, len(n.l.c.cells)))
 		if !ok || to == n.l.c.cfg.Self {
 			continue // it is looked at again
 		}
 		if asks[to] == nil {
-			asks[to] = &Watch{}
+			asks[to] = &message.Watch{}
 		}
 		asks[to].Keep = append(asks[to].Keep, d)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 )
@@ -96,7 +97,7 @@ func TestATombstoneStaysWithWhoNeedsIt(t *testing.T) {
 	r.add(3, task, after("c", onFailWait, ended, open))
 	r.finish(0, "a")
 	deaf := func() {
-		r.post = slices.DeleteFunc(r.post, func(l letter) bool { m, is := l.message.(*Watch); return is && len(m.Keep) > 0 })
+		r.post = slices.DeleteFunc(r.post, func(l letter) bool { m, is := l.message.(*message.Watch); return is && len(m.Keep) > 0 })
 	}
 	r.until(3*shortGrace, func() bool { return false }, deaf)
 	if stone := r.peers[0].remains()[ended]; !stone {

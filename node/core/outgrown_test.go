@@ -3,6 +3,7 @@ package core
 import (
 	"testing"
 
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/store/memstore"
 )
@@ -23,9 +24,9 @@ func TestWhoIsToldByAnotherIsNotAlone(t *testing.T) {
 			r.setBack(0, memstore.New())
 			state := r.atFirst(0)
 			state.Nodes = []register.Node{{Member: p.self, Status: register.Active}}
-			r.check(p.core.Step(r.clock(0), Changed{State: state, Leads: true, Majority: true, Voters: []register.Member{p.self}}))
+			r.check(p.core.Step(r.clock(0), message.Changed{State: state, Leads: true, Majority: true, Voters: []register.Member{p.self}}))
 			r.turn(0)
-			r.check(p.core.Step(r.clock(0), Registered{register.Result{Tag: 1, State: state}}))
+			r.check(p.core.Step(r.clock(0), message.Registered{Result: register.Result{Tag: 1, State: state}}))
 			m := p.core.marks
 			if !m.trusts(1) || !m.counts(1, 0) {
 				t.Fatalf("alone: trusts %t, counts %t", m.trusts(1), m.counts(1, 0))

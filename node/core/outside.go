@@ -7,27 +7,12 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
-
-// Cells says which cells of the register the sender knows, or asks for later ones
-// than these. A node that was removed hears nothing of the register any more, and
-// its partitions may have moved since.
-type Cells struct {
-	Ask   bool
-	Cells []KnownCell
-}
-
-// KnownCell is the cell of a partition; where it is asked for, its epoch alone.
-type KnownCell struct {
-	Partition ring.Partition
-	Cell      register.Cell
-}
-
-func (*Cells) peerMessage() {}
 
 const (
 	// cellsEvery is the pause between two questions about cells: a removed node is in
@@ -58,13 +43,13 @@ func (o *outside) work(now clock.Time) {
 		return
 	}
 	o.at = now.Mono + int64(cellsEvery)
-	ask := &Cells{Ask: true}
+	ask := &message.Cells{Ask: true}
 	var to []register.Member
 	for _, p := range m.todo {
 		if m.out[p] == nil {
 			continue
 		}
-		ask.Cells = append(ask.Cells, KnownCell{p, register.Cell{Epoch: o.c.cells[p].Epoch}})
+		ask.Cells = append(ask.Cells, message.KnownCell{Partition: p, Cell: register.Cell{Epoch: o.c.cells[p].Epoch}})
 		for _, who := range o.c.cells[p].Cohort {
 			// A message is what has this node look for somebody it has not known before.
 			if who != o.c.cfg.Self && !o.c.routes.up(who) && !slices.Contains(to, who) {
@@ -77,23 +62,23 @@ func (o *outside) work(now clock.Time) {
 		o.turn++
 	}
 	for _, who := range to {
-		o.c.ready.Send = append(o.c.ready.Send, Send{To: who, Message: ask})
+		o.c.ready.Send = append(o.c.ready.Send, message.Send{To: who, Message: ask})
 	}
 }
 
 // take answers who asks, and learns from an answer. A cell that a member knows has
 // been in the register: a later one is as good as heard from there.
-func (o *outside) take(now clock.Time, from register.Member, m *Cells) {
+func (o *outside) take(now clock.Time, from register.Member, m *message.Cells) {
 	switch {
 	case m.Ask && !o.c.moves.dismissed:
-		answer := &Cells{}
+		answer := &message.Cells{}
 		for i := range m.Cells {
 			if p := m.Cells[i].Partition; int(p) < len(o.c.cells) && o.c.cells[p].Epoch > m.Cells[i].Cell.Epoch {
-				answer.Cells = append(answer.Cells, KnownCell{p, o.c.cells[p]})
+				answer.Cells = append(answer.Cells, message.KnownCell{Partition: p, Cell: o.c.cells[p]})
 			}
 		}
 		if len(answer.Cells) > 0 {
-			o.c.ready.Send = append(o.c.ready.Send, Send{To: from, Message: answer})
+			o.c.ready.Send = append(o.c.ready.Send, message.Send{To: from, Message: answer})
 		}
 	case !m.Ask && o.c.moves.dismissed:
 		o.learn(now, from, m.Cells)
@@ -124,7 +109,7 @@ func (o *outside) enough(p ring.Partition, cell *register.Cell, from register.Me
 	return same >= min(2, max(others, 1))
 }
 
-func (o *outside) learn(now clock.Time, from register.Member, cells []KnownCell) {
+func (o *outside) learn(now clock.Time, from register.Member, cells []message.KnownCell) {
 	some := false
 	for i := range cells {
 		p := cells[i].Partition

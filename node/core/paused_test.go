@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 )
@@ -96,7 +97,7 @@ func TestAPausedLeaderCancelsNothing(t *testing.T) {
 	r.send(next, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}})
 	var late *letter
 	for k := range r.post {
-		if _, facts := r.post[k].message.(*Facts); facts && r.post[k].to == i {
+		if _, facts := r.post[k].message.(*message.Facts); facts && r.post[k].to == i {
 			late = &letter{next, i, r.post[k].message}
 		}
 	}
@@ -129,7 +130,7 @@ func TestALateDeathCancelsNothing(t *testing.T) {
 	grants, _ := r.granted(1, ask)
 	var late []letter
 	hold := func(l letter) bool {
-		_, facts := l.message.(*Facts)
+		_, facts := l.message.(*message.Facts)
 		if facts = facts && l.to == 0; facts {
 			late = append(late, l)
 		}

@@ -7,119 +7,68 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
 
-// Send is a message to another node. Like a reply it leaves when what was
-// persisted with it is durable. It may get lost, come twice or late.
-type Send struct {
-	To      register.Member
-	Message PeerMessage
-	After   uint64 // as [Reply.After], in [Ready.Send]
-}
-
-// FromPeer is a message from another node.
-type FromPeer struct {
-	From    register.Member
-	Message PeerMessage
-}
-
-// PeerMessage is what nodes say to each other.
-type PeerMessage interface{ peerMessage() }
-
-// Facts asks a replica to keep facts, whatever its epoch (design 5: acks are
-// fenced by votes, storage is not).
-type Facts struct {
-	Write uint64 // the sender's number for it, never used again by its process
-	Aside bool   // the sender kept them aside and is about to delete them: see [asides]
-	Parts []PartFacts
-}
-
-// PartFacts are facts of one partition.
-type PartFacts struct {
-	Partition ring.Partition
-	Epoch     uint64 // of the cell whose cohort the sender writes to
-	Facts     []crdt.Fact
-}
-
-// FactsTaken says that the facts of a write are on this node's disk, but for
-// those of the partitions named.
-type FactsTaken struct {
-	Write   uint64
-	Refused []ring.Partition // malformed, or not kept here
-	Fences  []Fence
-	Mark    uint64 // see [Marked]
-}
-
-// Fence goes with an ack where the sender may write to a cohort that is, or is
-// about to be, another one: it needs a quorum in each of these too (design 5:
-// acks are fenced by votes, storage is not).
-type Fence struct {
-	Partition ring.Partition
-	Cohorts   [][]register.Member // the newest registered one known, and of all open proposals
-}
-
-func (*Facts) peerMessage()      {}
-func (*FactsTaken) peerMessage() {}
-
 // peers answers other nodes.
 type peers struct{ *Core }
 
-func (c peers) take(now clock.Time, m *FromPeer) {
-	if mark := markOf(m.Message); mark != nil {
+func (c peers) take(now clock.Time, m *message.FromPeer) {
+	if mark := message.DurabilityIn(m.Message); mark != nil {
 		c.marks.saw(now, m.From, *mark)
 	}
 	switch b := m.Message.(type) {
-	case *Facts:
+	case *message.Facts:
 		c.facts(now, m.From, b)
-	case *FactsTaken:
+	case *message.FactsTaken:
 		if !c.moves.answered(now, m.From, b) && !c.asides.answered(now, m.From, b) {
 			c.writes.taken(m.From, b)
 		}
-	case *Repair:
+	case *message.Repair:
 		c.repairs.take(now, m.From, b)
-	case *Forward:
+	case *message.Forward:
 		c.routes.asked(now, m.From, b)
-	case *Forwarded:
-		c.routes.answered(b.Number, m.From, &Reply{Message: b.Message, Err: b.Err, Grants: b.Grants, declined: b.Declined})
-	case *Fetch:
+	case *message.Forwarded:
+		c.routes.answered(b.Number, m.From, &message.Reply{Message: b.Message, Err: b.Err, Grants: b.Grants, Declined: b.Declined})
+	case *message.Fetch:
 		c.fetches.asked(m.From, b)
-	case *Fetched:
+	case *message.Fetched:
 		c.fetches.fetched(now, m.From, b)
-	case *Watch:
+	case *message.Watch:
 		c.links.watches.watch(now, m.From, b)
-	case *Outcomes:
+	case *message.Outcomes:
 		c.links.watches.hear(b)
-	case *Heads:
+	case *message.QueueHeads:
 		c.seeks.learn(now, m.From, b)
 		c.inquiries.inquired(now, m.From, b)
-	case *Compared:
+	case *message.RepairCompleted:
 		c.collect.purges.compared(now, m.From, b)
-	case *Purge:
+	case *message.Purge:
 		c.collect.purges.take(now, m.From, b)
-	case *Cells:
+	case *message.Cells:
 		c.outside.take(now, m.From, b)
-	case *Aside:
+	case *message.QuarantineFacts:
 		c.asides.told(now, m.From, b)
-	case *Withdraw:
-		c.cancel(Origin{Conn: c.routes.conn(m.From), Request: b.Number})
-	case *Dropped:
+	case *message.Withdraw:
+		c.cancel(message.Origin{Conn: c.routes.conn(m.From), Request: b.Number})
+	case *message.Dropped:
 		c.undelivered(now, b.Grants)
-	case *Claims:
+	case *message.Claims:
 		c.grants.asked(now, m.From, b)
-	case *ClaimsTaken:
+	case *message.ClaimsTaken:
 		c.grants.taken(now, m.From, b)
-	case *Stuck:
+	case *message.AskOrphans:
 		c.grants.stuck(m.From, b)
-	case *Unheld:
+	case *message.NotHeld:
 		c.grants.unheld(now, b)
-	case *Work:
+	case *message.Work:
 		c.sessions.known.take(now, m.From, b)
-	case *TakenBack:
+	case *message.ReclaimLease:
 		c.grants.frees.take(now, b)
-	case *Unanswered:
+	case *message.AbandonClaims:
 		c.lost.take(now, b)
 	default:
 		c.elections(now, m)
@@ -127,32 +76,32 @@ func (c peers) take(now clock.Time, m *FromPeer) {
 }
 
 // elections takes what belongs to the elections of leaders.
-func (c peers) elections(now clock.Time, m *FromPeer) {
+func (c peers) elections(now clock.Time, m *message.FromPeer) {
 	v := voter(c)
 	switch b := m.Message.(type) {
-	case *Ballots:
+	case *message.Ballots:
 		v.ballots(now, m.From, b)
-	case *Votes:
+	case *message.Votes:
 		v.votes(now, m.From, b)
-	case *Pushes:
+	case *message.Pushes:
 		v.pushes(now, m.From, b)
-	case *PushesTaken:
+	case *message.PushesTaken:
 		for i := range b.Votes {
 			c.elector.runs.Pushed(now, m.From, b.Votes[i])
 			c.elector.runs.Hopeless(b.Votes[i].Partition, c.marks.stands)
 		}
-	case *Elect:
+	case *message.Elect:
 		v.stand(now, m.From, b)
-	case *Beat:
+	case *message.Beat:
 		c.clocks.asked(now, m.From, b)
-	case *Beaten:
+	case *message.Beaten:
 		c.clocks.beaten(now, m.From, b)
 	}
 }
 
 // facts keeps what another coordinator has written. The answer leaves when it
 // is durable, also when all of it was here before (design 5, last rule).
-func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
+func (c peers) facts(now clock.Time, from register.Member, m *message.Facts) {
 	var refused []ring.Partition
 	for i := range m.Parts {
 		part := &m.Parts[i]
@@ -179,8 +128,8 @@ func (c peers) facts(now clock.Time, from register.Member, m *Facts) {
 
 // took answers facts that were kept, but for those of some partitions; false when it
 // cannot be said yet whether their copies count here, or for which cohorts.
-func (c peers) took(from register.Member, m *Facts, refused []ring.Partition) bool {
-	answer := &FactsTaken{Write: m.Write, Refused: refused}
+func (c peers) took(from register.Member, m *message.Facts, refused []ring.Partition) bool {
+	answer := &message.FactsTaken{Write: m.Write, Refused: refused}
 	for i := range m.Parts {
 		p, epoch := m.Parts[i].Partition, m.Parts[i].Epoch
 		switch {
@@ -196,18 +145,18 @@ func (c peers) took(from register.Member, m *Facts, refused []ring.Partition) bo
 		}
 	}
 	if mutant.EarlyAck.On() {
-		c.ready.Early = append(c.ready.Early, Send{To: from, Message: answer})
+		c.ready.Early = append(c.ready.Early, message.Send{To: from, Message: answer})
 		return true
 	}
-	c.ready.Send = append(c.ready.Send, Send{To: from, Message: answer})
+	c.ready.Send = append(c.ready.Send, message.Send{To: from, Message: answer})
 	return true
 }
 
 // collected tells a coordinator of tasks that were collected here, which it does not
 // know: it wants copies of what nobody will have, as the tombstone takes its own, too.
 // That is no copy. When it asks again it can say why.
-func (c peers) collected(from register.Member, part *PartFacts, tasks []id.ID) {
-	answer := PartFacts{Partition: part.Partition, Epoch: part.Epoch}
+func (c peers) collected(from register.Member, part *message.PartFacts, tasks []id.ID) {
+	answer := message.PartFacts{Partition: part.Partition, Epoch: part.Epoch}
 	for _, task := range tasks {
 		facts, err := vnode.Facts(c.tx, part.Partition, task)
 		if !c.check(err) {
@@ -215,7 +164,7 @@ func (c peers) collected(from register.Member, part *PartFacts, tasks []id.ID) {
 		}
 		answer.Facts = append(answer.Facts, facts...)
 	}
-	c.ready.Send = append(c.ready.Send, Send{To: from, Message: &Facts{Parts: []PartFacts{answer}}})
+	c.ready.Send = append(c.ready.Send, message.Send{To: from, Message: &message.Facts{Parts: []message.PartFacts{answer}}})
 }
 
 // kept is how many of some facts were new here, and how many are here now, the new
@@ -227,7 +176,7 @@ type kept struct{ changed, taken int }
 // whether all the rest is. Those that were kept aside where they come from
 // are kept aside here, too, as long as their task is not known. Of a partition that
 // is being deleted nothing is kept, whoever sends it.
-func (c peers) keep(now clock.Time, from register.Member, part *PartFacts, aside bool) (n kept, void []id.ID, all bool) {
+func (c peers) keep(now clock.Time, from register.Member, part *message.PartFacts, aside bool) (n kept, void []id.ID, all bool) {
 	if c.moves.closed(part.Partition) {
 		return n, nil, false
 	}

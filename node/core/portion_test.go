@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -13,12 +14,12 @@ func TestLogReadersGiveWayToo(t *testing.T) {
 	r := newRig(t)
 	r.core.cfg.MaxWaiters = 40
 	task := r.enqueue(spec("other"))[0]
-	follow := func(conn uint64) Origin {
+	follow := func(conn uint64) message.Origin {
 		from := r.send(conn, &nornv1.LogRequest{Id: task.Bytes(), WaitSeconds: 60})
 		r.turn()
 		return from
 	}
-	var greedy []Origin
+	var greedy []message.Origin
 	for range 40 {
 		greedy = append(greedy, follow(1))
 	}
@@ -55,25 +56,25 @@ func TestLogReadersGiveWayToo(t *testing.T) {
 func TestNobodyHasMoreThanAQuarterOfWhatWaits(t *testing.T) {
 	c := newRig(t).core
 	routes := c.routes
-	routes.gather(c.now, &Request{From: Origin{Conn: 8, Request: 1}}, &whole{}, time.Minute)
+	routes.gather(c.now, &message.Request{From: message.Origin{Conn: 8, Request: 1}}, &whole{}, time.Minute)
 	for n := range maxGathers / 4 {
-		routes.gather(c.now, &Request{From: Origin{Conn: 7, Request: uint64(n)}}, &whole{}, time.Minute)
+		routes.gather(c.now, &message.Request{From: message.Origin{Conn: 7, Request: uint64(n)}}, &whole{}, time.Minute)
 	}
-	if !crowds(routes, Origin{Conn: 7}) || crowds(routes, Origin{Conn: 8}) || crowds(routes, Origin{Conn: peerConns + 7}) {
+	if !crowds(routes, message.Origin{Conn: 7}) || crowds(routes, message.Origin{Conn: 8}) || crowds(routes, message.Origin{Conn: message.PeerConns + 7}) {
 		t.Error("of gathers one has a quarter, and may have more; or others may have none")
 	}
 	for _, g := range append([]*gather(nil), routes.byTime...) {
 		routes.forget(g)
 	}
-	if len(routes.held) != 0 || crowds(routes, Origin{Conn: 7}) {
+	if len(routes.held) != 0 || crowds(routes, message.Origin{Conn: 7}) {
 		t.Errorf("nobody waits any more, and %v are counted", routes.held)
 	}
 	c.fetches.open = make(map[uint64]*fetch)
 	for n := range uint64(maxFetches / 4) {
-		c.fetches.open[n] = &fetch{from: Origin{Conn: 7, Request: n}}
-		c.grants.soles.waits = append(c.grants.soles.waits, soleWait{r: &Request{From: Origin{Conn: 7, Request: n}}})
+		c.fetches.open[n] = &fetch{from: message.Origin{Conn: 7, Request: n}}
+		c.grants.soles.waits = append(c.grants.soles.waits, soleWait{r: &message.Request{From: message.Origin{Conn: 7, Request: n}}})
 	}
-	for conn, want := range map[uint64]int64{7: maxFetches / 4, 8: 0, peerConns + 7: 0} {
+	for conn, want := range map[uint64]int64{7: maxFetches / 4, 8: 0, message.PeerConns + 7: 0} {
 		if n := c.fetches.held(conn); n != want {
 			t.Errorf("connection %d has %d reads of replicas", conn, n)
 		}

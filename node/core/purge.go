@@ -10,31 +10,12 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
-
-// Compared says that a comparison that the sender began has ended well: what
-// either side had when it began, which is as long ago as its age, is on the disks of
-// both.
-type Compared struct {
-	Partition ring.Partition
-	Session   uint64 // of the comparison
-	Age       time.Duration
-}
-
-// Purge has a member of the cohort let tombstones go: every member has them, so
-// that nobody has anything else of their tasks.
-type Purge struct {
-	Partition ring.Partition
-	Epoch     uint64 // in which the sender leads
-	Tasks     []id.ID
-}
-
-func (*Compared) peerMessage() {}
-func (*Purge) peerMessage()    {}
 
 // purges lets tombstones go (design 6, K8). The leader of a partition does, once
 // gc-grace is over and it knows of each other member of the registered cohort
@@ -47,9 +28,9 @@ func (*Purge) peerMessage()    {}
 // clocks agree but the grace itself.
 type purges struct {
 	c      *Core
-	rounds map[pair]round // comparisons that this node has begun
-	heard  map[pair]round // that others have
-	marks  map[pair]*mark
+	rounds map[message.Pair]round // comparisons that this node has begun
+	heard  map[message.Pair]round // that others have
+	marks  map[message.Pair]*mark
 	cells  map[ring.Partition]register.Cell // that the marks are about
 	scans  map[ring.Partition]*graveScan
 	tidied map[ring.Partition]int64 // when orphans were last dropped, mono ns
@@ -83,7 +64,7 @@ const maxHold = time.Hour
 
 func newPurges(c *Core) *purges {
 	return &purges{
-		c: c, rounds: make(map[pair]round), heard: make(map[pair]round), marks: make(map[pair]*mark),
+		c: c, rounds: make(map[message.Pair]round), heard: make(map[message.Pair]round), marks: make(map[message.Pair]*mark),
 		cells: make(map[ring.Partition]register.Cell), scans: make(map[ring.Partition]*graveScan), tidied: make(map[ring.Partition]int64),
 	}
 }
@@ -105,29 +86,29 @@ func (p *purges) stale(now clock.Time, began int64) bool {
 }
 
 // begin draws the session of a comparison that this node begins.
-func (p *purges) begin(now clock.Time, k pair) (session uint64) {
+func (p *purges) begin(now clock.Time, k message.Pair) (session uint64) {
 	session = p.c.cfg.Rand.Uint64()
-	p.rounds[k] = round{session, now.Mono, p.c.cells[k.partition].Epoch}
+	p.rounds[k] = round{session, now.Mono, p.c.cells[k.Partition].Epoch}
 	return session
 }
 
 // asked hears of a comparison that another member begins. Said twice it has begun
 // the first time.
-func (p *purges) asked(now clock.Time, k pair, m *antientropy.Message) {
+func (p *purges) asked(now clock.Time, k message.Pair, m *antientropy.Message) {
 	if old, ok := p.heard[k]; m.Kind == antientropy.KindHello && p.members(k) && (!ok || old.session != m.Session) {
-		p.heard[k] = round{m.Session, now.Mono, p.c.cells[k.partition].Epoch}
+		p.heard[k] = round{m.Session, now.Mono, p.c.cells[k.Partition].Epoch}
 	}
 }
 
 // ended hears how a comparison has ended that this node began.
-func (p *purges) ended(now clock.Time, k pair, r *antientropy.Result) {
+func (p *purges) ended(now clock.Time, k message.Pair, r *antientropy.Result) {
 	o, ok := p.rounds[k]
 	delete(p.rounds, k)
 	if !ok || !agreed(r) || !p.members(k) {
 		return
 	}
 	p.mark(now, k, o)
-	p.c.ready.Send = append(p.c.ready.Send, Send{To: k.peer, Message: &Compared{k.partition, o.session, time.Duration(now.SinceMono(o.began))}})
+	p.c.ready.Send = append(p.c.ready.Send, message.Send{To: k.Peer, Message: &message.RepairCompleted{Partition: k.Partition, Session: o.session, Age: time.Duration(now.SinceMono(o.began))}})
 }
 
 // agreed tells whether both sides had the same after a comparison, as far as they
@@ -138,8 +119,8 @@ func agreed(r *antientropy.Result) bool {
 
 // compared hears the same from the other side. That may have begun long before it was
 // heard of here: its first message is sent again until it is answered, as it was.
-func (p *purges) compared(now clock.Time, from register.Member, m *Compared) {
-	k := pair{m.Partition, from}
+func (p *purges) compared(now clock.Time, from register.Member, m *message.RepairCompleted) {
+	k := message.Pair{Partition: m.Partition, Peer: from}
 	if o, ok := p.heard[k]; ok && o.session == m.Session {
 		delete(p.heard, k)
 		if !mutant.ComparedLate.On() {
@@ -150,17 +131,17 @@ func (p *purges) compared(now clock.Time, from register.Member, m *Compared) {
 }
 
 // members tells whether both sides are of the cohort.
-func (p *purges) members(k pair) bool {
-	cohort := p.c.cells[k.partition].Cohort
-	return slices.Contains(cohort, k.peer) && slices.Contains(cohort, p.c.cfg.Self)
+func (p *purges) members(k message.Pair) bool {
+	cohort := p.c.cells[k.Partition].Cohort
+	return slices.Contains(cohort, k.Peer) && slices.Contains(cohort, p.c.cfg.Self)
 }
 
 // mark notes that the peer has what was here when a comparison began.
-func (p *purges) mark(now clock.Time, k pair, o round) {
-	if o.epoch != p.c.cells[k.partition].Epoch && !mutant.MarkOfBefore.On() || !p.members(k) {
+func (p *purges) mark(now clock.Time, k message.Pair, o round) {
+	if o.epoch != p.c.cells[k.Partition].Epoch && !mutant.MarkOfBefore.On() || !p.members(k) {
 		return // it may have left and come back meanwhile
 	}
-	p.follow(k.partition)
+	p.follow(k.Partition)
 	m := p.marks[k]
 	if m == nil {
 		m = &mark{latest: math.MinInt64} // it is below zero in the first seconds of a process
@@ -191,7 +172,7 @@ func (p *purges) follow(at ring.Partition) {
 	p.cells[at] = *cell
 	if cell.Epoch != old.Epoch+1 || !slices.Equal(sortedMembers(cell.Cohort), sortedMembers(old.Cohort)) {
 		for k := range p.marks { // Any order: each is looked at for itself.
-			if k.partition == at {
+			if k.Partition == at {
 				delete(p.marks, k)
 			}
 		}
@@ -204,15 +185,15 @@ func sortedMembers(all []register.Member) []register.Member {
 
 // forget drops what is known of a partition that is not kept here any longer.
 func (p *purges) forget(at ring.Partition) {
-	for _, all := range []map[pair]round{p.rounds, p.heard} {
+	for _, all := range []map[message.Pair]round{p.rounds, p.heard} {
 		for k := range all { // Any order: each is looked at for itself.
-			if k.partition == at {
+			if k.Partition == at {
 				delete(all, k)
 			}
 		}
 	}
 	for k := range p.marks { // Any order: as above.
-		if k.partition == at {
+		if k.Partition == at {
 			delete(p.marks, k)
 		}
 	}
@@ -233,7 +214,7 @@ func (p *purges) proven(now clock.Time, at ring.Partition) (upTo int64, ok bool)
 		if o == p.c.cfg.Self {
 			continue
 		}
-		m := p.marks[pair{at, o}]
+		m := p.marks[message.Pair{Partition: at, Peer: o}]
 		if m != nil {
 			m.ripen(now, p.hold())
 		}
@@ -271,7 +252,7 @@ func (p *purges) agreedAt(at ring.Partition) int64 {
 		if o == p.c.cfg.Self {
 			continue
 		}
-		m := p.marks[pair{at, o}]
+		m := p.marks[message.Pair{Partition: at, Peer: o}]
 		if m == nil {
 			return math.MinInt64
 		}
@@ -288,7 +269,7 @@ func (p *purges) caughtUp(at ring.Partition) bool {
 	cohort, since := p.c.cells[at].Cohort, p.c.links.watches.needs.led[at]
 	missing := len(cohort) - quorum.Majority(len(cohort))
 	for _, o := range cohort {
-		if m := p.marks[pair{at, o}]; m != nil && m.latest+p.margin() >= since {
+		if m := p.marks[message.Pair{Partition: at, Peer: o}]; m != nil && m.latest+p.margin() >= since {
 			missing--
 		}
 	}
@@ -375,7 +356,7 @@ func (p *purges) tell(v *vnode.Vnode, gone []id.ID) {
 	}
 	for _, o := range p.c.cells[v.Partition].Cohort {
 		if o != p.c.cfg.Self {
-			p.c.ready.Send = append(p.c.ready.Send, Send{To: o, Message: &Purge{v.Partition, v.Leading(), gone}})
+			p.c.ready.Send = append(p.c.ready.Send, message.Send{To: o, Message: &message.Purge{Partition: v.Partition, Epoch: v.Leading(), Tasks: gone}})
 		}
 	}
 }
@@ -398,8 +379,8 @@ func (p *purges) drop(v *vnode.Vnode, tasks []id.ID, upTo int64) (gone []id.ID) 
 // take lets tombstones go that the leader has let go. What it says is not trusted
 // with anything else, and what a task here waits for stays: the leader may not keep that
 // one, nor have been told. It gets the tombstone back.
-func (p *purges) take(now clock.Time, from register.Member, m *Purge) {
-	if int(m.Partition) >= len(p.c.cells) || !p.members(pair{m.Partition, from}) || m.Epoch < p.c.cells[m.Partition].Epoch {
+func (p *purges) take(now clock.Time, from register.Member, m *message.Purge) {
+	if int(m.Partition) >= len(p.c.cells) || !p.members(message.Pair{Partition: m.Partition, Peer: from}) || m.Epoch < p.c.cells[m.Partition].Epoch {
 		return
 	}
 	v := p.c.vnodes.of(m.Partition)

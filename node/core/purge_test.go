@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -224,7 +225,7 @@ func TestPurgesMayGetLost(t *testing.T) {
 		var post []letter
 		for _, l := range r.post {
 			post = append(post, l)
-			if _, ok := l.message.(*Purge); ok {
+			if _, ok := l.message.(*message.Purge); ok {
 				if purges++; lose && l.to == 2 {
 					post = post[:len(post)-1]
 				} else {
@@ -260,7 +261,7 @@ func TestAnotherLeaderGoesOn(t *testing.T) {
 	var late []letter
 	r.until(2*shortGrace, func() bool { return len(late) > 0 }, func() {
 		r.post = slices.DeleteFunc(r.post, func(l letter) bool {
-			_, ok := l.message.(*Purge)
+			_, ok := l.message.(*message.Purge)
 			if ok {
 				late = append(late, l)
 			}
@@ -302,7 +303,7 @@ func TestAPurgeIsNotTrusted(t *testing.T) {
 		t.Helper()
 		for _, task := range about {
 			at := ring.Of(task, partitions)
-			r.post = append(r.post, letter{from, 2, &Purge{Partition: at + wrong, Epoch: 9, Tasks: []id.ID{task, task}}})
+			r.post = append(r.post, letter{from, 2, &message.Purge{Partition: at + wrong, Epoch: 9, Tasks: []id.ID{task, task}}})
 		}
 		r.settle()
 	}
@@ -314,7 +315,7 @@ func TestAPurgeIsNotTrusted(t *testing.T) {
 	purge(0, live, 0)
 	purge(0, ended, 1)
 	purge(0, ended, partitions)
-	r.check(p.core.Step(r.now, &FromPeer{From: register.Member{Node: "n9"}, Message: &Purge{Partition: ring.Of(ended[0], partitions), Epoch: 9, Tasks: ended}}))
+	r.check(p.core.Step(r.now, &message.FromPeer{From: register.Member{Node: "n9"}, Message: &message.Purge{Partition: ring.Of(ended[0], partitions), Epoch: 9, Tasks: ended}}))
 	r.turn(2)
 	if got := p.facts(t); !slices.Equal(got, before) {
 		t.Fatalf("%d facts of %d are left", len(got), len(before))
@@ -377,25 +378,25 @@ func TestWhoLeftHasNothingToShow(t *testing.T) {
 func TestALateWordIsAboutItsComparison(t *testing.T) {
 	r := newTrio(t).collecting()
 	p, from := r.peers[1].core.collect.purges, r.peers[0].self
-	k, began := pair{0, from}, r.now
+	k, began := message.Pair{Partition: 0, Peer: from}, r.now
 	hello := &antientropy.Message{Kind: antientropy.KindHello, Session: 7}
 	p.asked(began, k, hello)
 	later := began.Add(time.Minute)
 	p.asked(later, k, hello) // sent again
-	p.compared(later, from, &Compared{Partition: 0, Session: 8})
+	p.compared(later, from, &message.RepairCompleted{Partition: 0, Session: 8})
 	if p.marks[k] != nil {
 		t.Fatal("a comparison counts that was never begun")
 	}
 	for range 2 {
-		p.compared(later, from, &Compared{Partition: 0, Session: 7})
+		p.compared(later, from, &message.RepairCompleted{Partition: 0, Session: 7})
 		later = later.Add(time.Hour)
 	}
 	if m := p.marks[k]; m == nil || !m.waits || m.known || m.waiting >= began.Mono {
 		t.Fatalf("%+v after a comparison begun at %d", m, began.Mono)
 	}
 	stranger := register.Member{Node: "n9"}
-	p.asked(began, pair{0, stranger}, hello)
-	p.compared(began, stranger, &Compared{Partition: 0, Session: 7})
+	p.asked(began, message.Pair{Partition: 0, Peer: stranger}, hello)
+	p.compared(began, stranger, &message.RepairCompleted{Partition: 0, Session: 7})
 	if len(p.marks) != 1 || len(p.heard) != 0 {
 		t.Fatal("who is no member counts")
 	}
@@ -540,7 +541,7 @@ func TestWhoIsFurthestBehindCounts(t *testing.T) {
 			if i == behind {
 				at = early
 			}
-			p.marks[pair{1, m}] = &mark{proven: at, latest: at, known: true}
+			p.marks[message.Pair{Partition: 1, Peer: m}] = &mark{proven: at, latest: at, known: true}
 		}
 		now := r.now.Add(2 * time.Hour)
 		if got, want := p.agreedSince(now, 1), now.Wall-(now.Mono-early); got != want {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 
@@ -32,7 +33,7 @@ func bare(set *nornv1.QueueSettings) *nornv1.QueueSettings {
 
 // remove deletes a queue, the settings of which are at a version, if those who keep its
 // tasks say that none of them is unfinished.
-func (q *queues) remove(from Origin, m *nornv1.SetQueueRequest, version uint64) {
+func (q *queues) remove(from message.Origin, m *nornv1.SetQueueRequest, version uint64) {
 	name := m.GetName()
 	join := q.join(&nornv1.QueuesRequest{Names: []string{name}})
 	asked, err := q.ask(from, name, join, func(*gather) {
@@ -49,11 +50,11 @@ func (q *queues) remove(from Origin, m *nornv1.SetQueueRequest, version uint64) 
 	case !asked && !q.c.desk.knows(name):
 		q.c.refuse(from, unknownQueue(name))
 	case !asked:
-		q.removeIf(from, m, version, q.wire(q.c.now, name, q.c.about(&Request{})))
+		q.removeIf(from, m, version, q.wire(q.c.now, name, q.c.about(&message.Request{})))
 	}
 }
 
-func (q *queues) removeIf(from Origin, m *nornv1.SetQueueRequest, version uint64, w *nornv1.Queue) {
+func (q *queues) removeIf(from message.Origin, m *nornv1.SetQueueRequest, version uint64, w *nornv1.Queue) {
 	n, set := w.GetCount(), &nornv1.QueueSettings{}
 	if left := n.GetTotal() - n.GetCompleted() - n.GetDead() - n.GetCancelled(); left > 0 {
 		q.c.refuse(from, conflict("queue %s has %d tasks that are not finished, %d of them are running; "+

@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -39,7 +40,7 @@ type setting struct {
 
 // setQueue is a change on its way to the register.
 type setQueue struct {
-	from Origin
+	from message.Origin
 	m    *nornv1.SetQueueRequest
 	old  uint64 // the version that it is a change of
 }
@@ -182,7 +183,7 @@ func (q *queues) count(name string, about []ring.Partition) *vnode.Counts {
 }
 
 // list answers a request for queues.
-func (q *queues) list(now clock.Time, r *Request, m *nornv1.QueuesRequest) {
+func (q *queues) list(now clock.Time, r *message.Request, m *nornv1.QueuesRequest) {
 	from, about := r.From, q.c.about(r)
 	names, page := m.GetNames(), newFill(m.GetLimit())
 	if len(names) > proto.MaxNames {
@@ -208,7 +209,7 @@ func (q *queues) list(now clock.Time, r *Request, m *nornv1.QueuesRequest) {
 			q.c.refuse(from, err)
 			return
 		}
-		if !q.c.desk.knows(name) && r.routed {
+		if !q.c.desk.knows(name) && r.Routed {
 			continue // another node may know it
 		}
 		if !q.c.desk.knows(name) {
@@ -293,11 +294,11 @@ func (q *queues) effective(name string) *nornv1.QueueSettings {
 }
 
 // change asks the register for a change of settings.
-func (q *queues) change(from Origin, m *nornv1.SetQueueRequest) { q.changeFrom(from, m, false) }
+func (q *queues) change(from message.Origin, m *nornv1.SetQueueRequest) { q.changeFrom(from, m, false) }
 
 // changeFrom does so; fresh is set when what is known of the register is from
 // after the request.
-func (q *queues) changeFrom(from Origin, m *nornv1.SetQueueRequest, fresh bool) {
+func (q *queues) changeFrom(from message.Origin, m *nornv1.SetQueueRequest, fresh bool) {
 	name := m.GetName()
 	if err := q.check(m); err != nil {
 		q.c.refuse(from, err)
@@ -343,7 +344,7 @@ func (q *queues) changeFrom(from Origin, m *nornv1.SetQueueRequest, fresh bool) 
 }
 
 // write asks the register for the settings of a queue, which are at a version now.
-func (q *queues) write(from Origin, m *nornv1.SetQueueRequest, version uint64, set *nornv1.QueueSettings) {
+func (q *queues) write(from message.Origin, m *nornv1.SetQueueRequest, version uint64, set *nornv1.QueueSettings) {
 	if q.over(set) {
 		set.Deleted = nil
 	}
@@ -358,7 +359,7 @@ func (q *queues) write(from Origin, m *nornv1.SetQueueRequest, version uint64, s
 }
 
 // anew comes back to a change once the register has been read: this node may be behind.
-func (q *queues) anew(from Origin, m *nornv1.SetQueueRequest) {
+func (q *queues) anew(from message.Origin, m *nornv1.SetQueueRequest) {
 	q.c.send(errand{then: func(_ clock.Time, r register.Result) {
 		if r.Err != nil {
 			q.c.refuse(from, unanswered(r.Err, nornv1.Effect_EFFECT_NONE))
@@ -371,7 +372,7 @@ func (q *queues) anew(from Origin, m *nornv1.SetQueueRequest) {
 // unset takes back settings that a queue does not have, such as the pause of one that was
 // never paused. An entry in the register would only be in the way, and where the name is a
 // typo nothing is known under it.
-func (q *queues) unset(from Origin, m *nornv1.SetQueueRequest, fresh bool) {
+func (q *queues) unset(from message.Origin, m *nornv1.SetQueueRequest, fresh bool) {
 	if !fresh {
 		q.anew(from, m)
 		return
@@ -380,14 +381,14 @@ func (q *queues) unset(from Origin, m *nornv1.SetQueueRequest, fresh bool) {
 	case err != nil:
 		q.c.refuse(from, err)
 	case !asked:
-		q.list(q.c.now, &Request{From: from}, &nornv1.QueuesRequest{Names: []string{m.GetName()}})
+		q.list(q.c.now, &message.Request{From: from}, &nornv1.QueuesRequest{Names: []string{m.GetName()}})
 	}
 }
 
 // ask has those who know the tasks of a queue tell how it is, and tells whether it does:
 // else it is this node alone that knows them, or there is nobody for some. What they say
 // is the answer, or for then, which may be nil.
-func (q *queues) ask(from Origin, name string, join joiner, then func(*gather)) (bool, *proto.Error) {
+func (q *queues) ask(from message.Origin, name string, join joiner, then func(*gather)) (bool, *proto.Error) {
 	r := q.c.routes
 	groups, lost := r.readers()
 	switch {
@@ -398,7 +399,7 @@ func (q *queues) ask(from Origin, name string, join joiner, then func(*gather)) 
 	case crowds(r, from):
 		return false, crowded()
 	}
-	g := r.gather(q.c.now, &Request{From: from}, join, statusTimeout-forwardTimeout)
+	g := r.gather(q.c.now, &message.Request{From: from}, join, statusTimeout-forwardTimeout)
 	g.method = uint16(nornv1.Method_METHOD_QUEUES) // of what is asked, not of what is answered
 	g.then = then
 	r.each(q.c.now, g, groups, &nornv1.QueuesRequest{Names: []string{name}})
@@ -448,7 +449,7 @@ func (q *queues) changed(now clock.Time, set *setQueue, r register.Result) {
 // them, as in a list. Should they not tell, it is told as it looks from here: the change
 // was made.
 func (q *queues) answer(now clock.Time, set *setQueue) {
-	own := q.wire(now, set.m.GetName(), q.c.about(&Request{}))
+	own := q.wire(now, set.m.GetName(), q.c.about(&message.Request{}))
 	if asked, _ := q.ask(set.from, set.m.GetName(), &changedQueue{own, max(set.old, own.GetVersion()), *q.join(nil)}, nil); !asked {
 		q.c.reply(set.from, &nornv1.QueuesReply{Queues: []*nornv1.Queue{own}})
 	}

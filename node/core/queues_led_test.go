@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 
@@ -47,8 +48,8 @@ func TestLedQueues(t *testing.T) {
 	ask[*nornv1.EnqueueReply](r, 0, &nornv1.EnqueueRequest{Tasks: tasks})
 	sum, most := uint64(0), uint64(0)
 	for i := range r.peers {
-		from := Origin{Conn: 1, Request: 1 << 40, Method: uint16(nornv1.Method_METHOD_QUEUES)}
-		r.check(r.peers[i].core.Step(r.clock(i), LedQueues(from, &nornv1.QueuesRequest{}, r.now.Mono)))
+		from := message.Origin{Conn: 1, Request: 1 << 40, Method: uint16(nornv1.Method_METHOD_QUEUES)}
+		r.check(r.peers[i].core.Step(r.clock(i), message.LedQueues(from, &nornv1.QueuesRequest{}, r.now.Mono)))
 		r.turn(i)
 		r.settle()
 		queues := r.peers[i].replies[from].Message.(*nornv1.QueuesReply).GetQueues()

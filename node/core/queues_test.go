@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 
@@ -146,7 +147,7 @@ func TestAQueueWithoutTasksAndSettingsIsNotThere(t *testing.T) {
 // the queue, looks before it says that there is nothing to take back.
 func TestAQueueIsResumedThroughANodeThatIsBehind(t *testing.T) {
 	r := newTrio(t)
-	send := func(i int, s *nornv1.QueueSettings) *Reply {
+	send := func(i int, s *nornv1.QueueSettings) *message.Reply {
 		t.Helper()
 		from := r.send(i, &nornv1.SetQueueRequest{Name: "q", Settings: s, Fields: []string{"paused"}})
 		r.settle()
@@ -324,7 +325,7 @@ func TestSettingsThatTheRegisterDoesNotTake(t *testing.T) {
 		for ; len(q.Queues) < 8192 && n < register.MaxNamed; n++ {
 			q.Queues = append(q.Queues, register.QueueChange{Name: fmt.Sprint("q", n), Settings: []byte{72, 1}})
 		}
-		r.register.Do(q, func(res register.Result) { r.step(Changed{State: res.State, Leads: true, Majority: true}) })
+		r.register.Do(q, func(res register.Result) { r.step(message.Changed{State: res.State, Leads: true, Majority: true}) })
 	}
 	if reply := r.ask(&nornv1.SetQueueRequest{Name: "one-more", Settings: &nornv1.QueueSettings{Paused: true}, Fields: []string{"paused"}}); reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_OVERLOADED || !reply.Err.Lasting {
 		t.Errorf("%v", reply)

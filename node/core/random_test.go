@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -82,7 +83,7 @@ func (s *storm) find(text string) *promise {
 func (s *storm) claimSome() {
 	reply := s.ask(&nornv1.ClaimRequest{Queues: []string{s.queue(), s.queue()}, MaxTasks: uint32(1 + s.rnd.IntN(4)), LeaseSeconds: float64(1 + s.rnd.IntN(30))})
 	if s.rnd.IntN(5) == 0 {
-		s.step(Undelivered{reply.Grants})
+		s.step(message.Undelivered{Grants: reply.Grants})
 		s.turn()
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/norn-dev/norn/election"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 )
@@ -45,7 +46,7 @@ func (r *reach) add(m register.Member) {
 }
 
 // fence adds cohorts that need a majority too, and gives who is to be asked as well.
-func (r *reach) fence(f *Fence, self register.Member) (more []register.Member) {
+func (r *reach) fence(f *message.Fence, self register.Member) (more []register.Member) {
 	for _, cohort := range f.Cohorts {
 		known := func(other []register.Member) bool { return election.Same(other, cohort) }
 		if len(cohort) == 0 || known(r.cohort) || slices.ContainsFunc(r.others, known) {

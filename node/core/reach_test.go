@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -14,7 +15,7 @@ import (
 func (r *trio) voteElsewhere() []register.Member {
 	cell := r.state().Cells[0]
 	next := []register.Member{r.peers[2].self, r.peers[3].self, r.peers[4].self}
-	r.say(2, 1, &Ballots{Ballots: []Ballot{{Partition: 0, Epoch: cell.Epoch + 40, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: next, Transfer: true}}})
+	r.say(2, 1, &message.Ballots{Ballots: []message.Ballot{{Partition: 0, Epoch: cell.Epoch + 40, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: next, Transfer: true}}})
 	return next
 }
 
@@ -37,11 +38,11 @@ func TestAnAckIsNotCountedBeforeOthersHaveTold(t *testing.T) {
 	old := r.backup(1)
 	r.voteElsewhere()
 	r.live(2*time.Second, 250*time.Millisecond, func(l letter) bool { // who leads partition 0 stays
-		_, votes := l.message.(*Ballots)
+		_, votes := l.message.(*message.Ballots)
 		return votes
 	})
 	r.setBack(1, old)
-	r.check(r.peers[1].core.Step(r.now, Changed{State: *r.state()}))
+	r.check(r.peers[1].core.Step(r.now, message.Changed{State: *r.state()}))
 	r.turn(1)
 	task := r.at(0)
 	from := r.enqueue(0, task, nil)
@@ -68,14 +69,14 @@ func TestAnAckThatHadToWaitIsGivenOnceOthersHaveTold(t *testing.T) {
 			r.put(0, 1)
 			r.kill(1)
 			r.open(1)
-			r.check(r.peers[1].core.Step(r.now, Changed{State: *r.state()}))
+			r.check(r.peers[1].core.Step(r.now, message.Changed{State: *r.state()}))
 			r.turn(1)
 			r.post = nil
 			task := r.at(1)
 			from := r.enqueue(through, task, nil)
 			facts := 0
 			only := func(l letter) bool {
-				if _, is := l.message.(*Facts); is {
+				if _, is := l.message.(*message.Facts); is {
 					facts++
 				}
 				return r.between(0, 1)(l)
@@ -98,7 +99,7 @@ func TestAnAckThatHadToWaitIsGivenOnceOthersHaveTold(t *testing.T) {
 func TestAnswersThatWaitAreBounded(t *testing.T) {
 	r := newTrio(t)
 	u := &unsaid{c: r.peers[0].core}
-	m := &Facts{Write: 1, Parts: []PartFacts{{Partition: 1, Epoch: 99}}}
+	m := &message.Facts{Write: 1, Parts: []message.PartFacts{{Partition: 1, Epoch: 99}}}
 	for range maxUnsaid + 5 {
 		u.add(r.now, r.peers[1].self, m, nil)
 	}
@@ -162,10 +163,10 @@ func TestWhoMayHaveForgottenIsNoPartOfAReadQuorum(t *testing.T) {
 				t.Fatalf("%v", res)
 			}
 			r.setBack(1, old)
-			r.check(r.peers[1].core.Step(r.now, Changed{State: *r.state()}))
+			r.check(r.peers[1].core.Step(r.now, message.Changed{State: *r.state()}))
 			r.turn(1)
 			for _, i := range []int{1, 2} { // who leads is out of reach
-				r.check(r.peers[i].core.Step(r.now, Alive{Members: []register.Member{r.peers[3-i].self}}))
+				r.check(r.peers[i].core.Step(r.now, message.Alive{Members: []register.Member{r.peers[3-i].self}}))
 				r.turn(i)
 			}
 			r.post = nil

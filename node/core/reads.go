@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -18,7 +19,7 @@ import (
 )
 
 // read starts a read, or refuses it.
-func (c *Core) read(r Read, refusal *proto.Error) {
+func (c *Core) read(r message.Read, refusal *proto.Error) {
 	if refusal != nil {
 		c.refuse(r.From, refusal)
 		return
@@ -38,14 +39,14 @@ func notFound(task id.ID) *proto.Error {
 }
 
 // newGet makes the read of one task.
-func newGet(from Origin, m *nornv1.GetRequest, partitions int) (Read, *proto.Error) {
+func newGet(from message.Origin, m *nornv1.GetRequest, partitions int) (message.Read, *proto.Error) {
 	task, bad := readID(m.GetId())
 	if bad != nil {
-		return Read{From: from}, bad
+		return message.Read{From: from}, bad
 	}
 	p := ring.Of(task, partitions)
 	atLeast := m.GetConsistency()
-	return Read{From: from, run: func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
+	return message.Read{From: from, Func: func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
 		d, err := vnode.ReadTask(view, p, task, vnode.ReadOptions{Log: proto.MaxUpdatesInTask})
 		if err != nil {
 			return nil, nil, err
@@ -80,8 +81,8 @@ const (
 )
 
 // newList makes the read of one page of tasks.
-func newList(from Origin, m *nornv1.ListRequest, partitions []ring.Partition) (Read, *proto.Error) {
-	r := Read{From: from}
+func newList(from message.Origin, m *nornv1.ListRequest, partitions []ring.Partition) (message.Read, *proto.Error) {
+	r := message.Read{From: from}
 	if m.GetQueue() != "" {
 		if err := proto.CheckQueue(m.GetQueue()); err != nil {
 			return r, err
@@ -104,7 +105,7 @@ func newList(from Origin, m *nornv1.ListRequest, partitions []ring.Partition) (R
 	if err := checkFilter(m.GetFilter()); err != nil {
 		return r, err
 	}
-	r.run = func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
+	r.Func = func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
 		reply, err := listPage(view, partitions, last, limit, m)
 		return reply, nil, err
 	}
@@ -160,7 +161,7 @@ func listPage(view store.View, partitions []ring.Partition, last id.ID, limit in
 	}
 }
 
-func (c *Core) count(r *Request, m *nornv1.CountRequest) {
+func (c *Core) count(r *message.Request, m *nornv1.CountRequest) {
 	from, about := r.From, c.about(r)
 	if m.GetQueue() != "" {
 		if err := proto.CheckQueue(m.GetQueue()); err != nil {
@@ -208,7 +209,7 @@ func wireCount(name string, n *vnode.Counts) *nornv1.Count {
 
 const defaultLogPage = 1000
 
-func (c *Core) log(now clock.Time, from Origin, deadline int64, m *nornv1.LogRequest) {
+func (c *Core) log(now clock.Time, from message.Origin, deadline int64, m *nornv1.LogRequest) {
 	task, bad := readID(m.GetId())
 	wait := proto.Seconds(m.GetWaitSeconds())
 	switch {

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -27,7 +28,7 @@ func TestAnAnswerCountsForWhatWasAskedOnly(t *testing.T) {
 	const through, voter = 2, 1
 	cell := r.state().Cells[0]
 	next := []register.Member{r.peers[2].self, r.peers[3].self, r.peers[4].self}
-	r.say(4, voter, &Ballots{Ballots: []Ballot{{Partition: 0, Epoch: cell.Epoch + 40, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: next, Transfer: true}}})
+	r.say(4, voter, &message.Ballots{Ballots: []message.Ballot{{Partition: 0, Epoch: cell.Epoch + 40, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: next, Transfer: true}}})
 	r.post = nil
 	first, second := r.at(0), r.at(2)
 	a, b := spec("q"), spec("q")
@@ -38,7 +39,7 @@ func TestAnAnswerCountsForWhatWasAskedOnly(t *testing.T) {
 			r.deliver(n)
 		}
 	}
-	facts := func(l letter) bool { _, is := l.message.(*Facts); return is }
+	facts := func(l letter) bool { _, is := l.message.(*message.Facts); return is }
 	deliver(func(l letter) bool { return facts(l) && l.to != 0 })
 	deliver(func(l letter) bool { return l.from == voter && l.to == through })
 	r.post = slices.DeleteFunc(r.post, facts) // also those that take the first one to its next cohort
@@ -69,12 +70,12 @@ func TestMoreCohortsThanAWriteCanReach(t *testing.T) {
 		task := r.at(1)
 		ask, one := r.enqueue(0, task, nil), r.enqueue(0, r.at(1), &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE})
 		w := r.peers[0].core.writes
-		f := Fence{Partition: 1}
+		f := message.Fence{Partition: 1}
 		for n := range maxFences + extra {
 			f.Cohorts = append(f.Cohorts, []register.Member{r.peers[0].self, r.peers[1].self, {Node: "later", Incarnation: register.Incarnation{99, byte(n)}}})
 		}
 		r.post = nil
-		r.say(1, 0, &FactsTaken{Write: w.open[0].number, Fences: []Fence{f}})
+		r.say(1, 0, &message.FactsTaken{Write: w.open[0].number, Fences: []message.Fence{f}})
 		if _, answered := r.peers[0].replies[ask]; answered != (extra == 0) {
 			t.Errorf("with %d cohorts too many: answered: %t", extra, answered)
 		}
@@ -104,10 +105,10 @@ func TestAllIsAllOfEachCohort(t *testing.T) {
 		w := r.peers[0].core.writes
 		r.post = nil
 		ask := r.enqueue(0, r.at(0), c.need)
-		taken := func(from int, fences ...Fence) {
-			r.say(from, 0, &FactsTaken{Write: w.open[len(w.open)-1].number, Fences: fences})
+		taken := func(from int, fences ...message.Fence) {
+			r.say(from, 0, &message.FactsTaken{Write: w.open[len(w.open)-1].number, Fences: fences})
 		}
-		taken(1, Fence{Partition: 0, Cohorts: [][]register.Member{next}})
+		taken(1, message.Fence{Partition: 0, Cohorts: [][]register.Member{next}})
 		taken(2)
 		for n := range c.after {
 			if res := r.result(0, ask); res != nil {
@@ -146,7 +147,7 @@ func TestACohortFromAnOldDiskIsNoMajority(t *testing.T) {
 			p := r.peers[0]
 			p.mute = true
 			r.setBack(0, memstore.New())
-			r.check(p.core.Step(r.clock(0), Changed{State: r.atFirst(0)}))
+			r.check(p.core.Step(r.clock(0), message.Changed{State: r.atFirst(0)}))
 			r.turn(0)
 			from := r.send(0, write(task.Bytes()))
 			reply, answered := p.replies[from]
@@ -172,7 +173,7 @@ func TestWhoIsAloneIsBelievedOnceTheRegisterHasAnswered(t *testing.T) {
 	r.kill(0)
 	p.mute = true
 	r.open(0)
-	r.check(p.core.Step(r.clock(0), Changed{State: *r.state()}))
+	r.check(p.core.Step(r.clock(0), message.Changed{State: *r.state()}))
 	r.turn(0)
 	ask := func(m gproto.Message) (gproto.Message, *proto.Error) {
 		reply := p.replies[r.send(0, m)]
@@ -183,7 +184,7 @@ func TestWhoIsAloneIsBelievedOnceTheRegisterHasAnswered(t *testing.T) {
 			t.Errorf("%T before the register has answered: %v", m, e)
 		}
 	}
-	r.check(p.core.Step(r.clock(0), Registered{register.Result{Tag: 1, State: *r.state()}}))
+	r.check(p.core.Step(r.clock(0), message.Registered{Result: register.Result{Tag: 1, State: *r.state()}}))
 	for _, m := range []gproto.Message{done, &nornv1.GetRequest{Id: task.Bytes()}} {
 		if reply, e := ask(m); e != nil || reply == nil {
 			t.Errorf("%T after: %v %v", m, reply, e)
@@ -356,7 +357,7 @@ func TestAComparisonIsAsOldAsItsQuestion(t *testing.T) {
 	r.live(53*time.Second, 100*time.Millisecond, nothing)
 	asked := map[int]letter{}
 	r.live(3*time.Second, 100*time.Millisecond, func(l letter) bool {
-		m, is := l.message.(*Repair)
+		m, is := l.message.(*message.Repair)
 		if is = is && l.to == last && m.Partition == p && m.Message.Kind == antientropy.KindHello; is {
 			asked[l.from] = l
 		}
@@ -410,7 +411,7 @@ func TestWhoIsDeposedCollectsNothing(t *testing.T) {
 	if r.peers[i].core.vnodes.see(1).Leading() != 0 {
 		t.Fatal("it leads all by itself")
 	}
-	r.check(r.peers[i].core.Step(r.clock(i), Archived{Tag: tag, Tasks: 1}))
+	r.check(r.peers[i].core.Step(r.clock(i), message.Archived{Tag: tag, Tasks: 1}))
 	r.live(2*time.Second, 100*time.Millisecond, nothing)
 	if stones, live := r.peers[i].have(); stones != 0 || live != 1 {
 		t.Fatalf("it has %d tombstones and %d tasks", stones, live)
@@ -492,7 +493,7 @@ func (r *trio) buriesBehind(late int, knows bool) id.ID {
 	stone := crdt.Tombstone{Outcome: crdt.StateCompleted, At: r.now.Wall, Collected: r.now.Wall}.Fact(task)
 	for i := range r.peers {
 		if i != late {
-			r.say(late, i, &Facts{Write: 1, Parts: []PartFacts{{Partition: 1, Facts: []crdt.Fact{stone}}}})
+			r.say(late, i, &message.Facts{Write: 1, Parts: []message.PartFacts{{Partition: 1, Facts: []crdt.Fact{stone}}}})
 		}
 	}
 	r.settle()
@@ -525,7 +526,7 @@ func TestAReadDoesNotOutliveItsPartition(t *testing.T) {
 	s.Cells = slices.Clone(s.Cells)
 	s.Cells[1].Epoch++
 	s.Cells[1].Cohort = []register.Member{r.peers[2].self, r.peers[3].self, r.peers[4].self}
-	r.check(c.Step(r.clock(1), Changed{State: s}))
+	r.check(c.Step(r.clock(1), message.Changed{State: s}))
 	c.moves.forget(1)
 	r.turn(1)
 	c.moves.drops[1] = &move{} // there is more of it

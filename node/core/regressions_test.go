@@ -1,7 +1,5 @@
 package core
 
-// Bugs found by reading, each with the test that showed it (track record).
-
 import (
 	"fmt"
 	"testing"
@@ -9,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -17,6 +16,8 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
+
+// Bugs found by reading, each with the test that showed it (track record).
 
 // retry of a dead keyed task whose key was taken again: two unfinished tasks of one key.
 func TestRetryDoesNotDoubleAKey(t *testing.T) {
@@ -84,7 +85,7 @@ func TestHeldTasksDoNotStopTheCollector(t *testing.T) {
 	for r.now.Mono < end.Mono && steps < 20000 {
 		next := r.now.Add(time.Duration(max(0, min(r.wakeMono, end.Mono)-r.now.Mono)))
 		r.now = next
-		r.step(Tick{})
+		r.step(message.Tick{})
 		r.turn()
 		steps++
 	}
@@ -194,7 +195,7 @@ func TestAClockThatWasAheadForAMoment(t *testing.T) {
 		r.enqueue(s)
 	}
 	r.now.Wall += int64(21 * time.Hour) // the clock is wrong for a moment
-	r.step(Tick{})
+	r.step(message.Tick{})
 	r.turn()
 	r.now.Wall -= int64(21 * time.Hour)
 	s = spec("q")
@@ -227,7 +228,7 @@ func TestSettingsOfUnknownOutcomeAreLookedUp(t *testing.T) {
 	req := r.waiting[0]
 	r.waiting = nil
 	r.register.Do(req, func(res register.Result) { // it was written, and its answer got lost
-		r.step(Registered{register.Result{Tag: res.Tag, Err: fmt.Errorf("lost")}})
+		r.step(message.Registered{Result: register.Result{Tag: res.Tag, Err: fmt.Errorf("lost")}})
 	})
 	r.manual = false
 	r.turn()
@@ -269,7 +270,7 @@ func TestAnOlderAnswerOfTheRegisterUndoesNothing(t *testing.T) {
 	r.set("q", &nornv1.QueueSettings{Paused: true}, "paused")
 	r.core.send(errand{}, register.Request{})
 	old.Tag = r.core.tag
-	r.step(Registered{old})
+	r.step(message.Registered{Result: old})
 	r.turn()
 	r.enqueue(spec("q"))
 	if g := r.claim("q", 1); len(g) != 0 {
@@ -291,7 +292,7 @@ func TestManyLogReadersComeAndGo(t *testing.T) {
 	if reply := r.replies[last]; reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
 		t.Fatalf("past max-waiters: %v", reply.Err)
 	}
-	r.step(Gone{Conn: 2})
+	r.step(message.Gone{Conn: 2})
 	before := len(r.replies)
 	must[*nornv1.WriteReply](r, &nornv1.UpdateRequest{Id: task.Bytes(), Token: 1<<32 + 1, Data: []byte("news")})
 	if n := len(r.replies) - before; n != 1+2000 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -20,7 +21,7 @@ func TestNobodyIsSentToARemovedNode(t *testing.T) {
 		r.set(o.self, register.Active)
 	}
 	r.set(r.peers[2].self, register.Removed)
-	r.check(r.peers[2].core.Step(r.now, Dismissed{}))
+	r.check(r.peers[2].core.Step(r.now, message.Dismissed{}))
 	r.tell()
 	r.settle()
 	r.live(2*time.Second, 100*time.Millisecond, nothing)
@@ -65,7 +66,7 @@ func TestRemovedNodesThatComeBackFreeNoPartition(t *testing.T) {
 	}
 	for i := 1; i < 3; i++ {
 		r.open(i)
-		r.check(r.peers[i].core.Step(r.now, Dismissed{}))
+		r.check(r.peers[i].core.Step(r.now, message.Dismissed{}))
 	}
 	r.live(time.Minute, time.Second, nothing)
 	if s := r.status(0); s.Movement.Stuck != partitions {

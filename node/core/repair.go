@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"iter"
 	"maps"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
@@ -31,24 +31,6 @@ const (
 	settleTime = 2 * time.Second
 )
 
-// Repair is a message of anti-entropy about one partition.
-type Repair struct {
-	Partition ring.Partition
-	Message   *antientropy.Message
-}
-
-func (*Repair) peerMessage() {}
-
-// pair is a partition and another member of its cohort.
-type pair struct {
-	partition ring.Partition
-	peer      register.Member
-}
-
-func (a pair) compare(b pair) int {
-	return cmp.Or(cmp.Compare(a.partition, b.partition), a.peer.Compare(b.peer))
-}
-
 // repairs compares what this node has with what the others of each cohort
 // have, a few partitions at a time, round and round (design 6). A round moves
 // facts both ways, so of two members the one whose name comes first begins.
@@ -58,15 +40,15 @@ type repairs struct {
 	moving  antientropy.Config // of partitions that are copied and handed over
 	now     clock.Time         // of the call under way
 	at      int64              // mono ns of the next start; Never: there are no others
-	last    pair               // that was begun
-	begun   []pair             // rounds that go on, in order
-	ours    map[pair]*antientropy.Initiator
-	theirs  map[pair]answerer
-	wake    map[pair]int64 // when to go on with ours, mono ns
-	rouse   map[pair]int64 // and with theirs
-	moved   uint64         // facts
-	failed  uint64         // rounds
-	compare uint64         // rounds that ended well
+	last    message.Pair       // that was begun
+	begun   []message.Pair     // rounds that go on, in order
+	ours    map[message.Pair]*antientropy.Initiator
+	theirs  map[message.Pair]answerer
+	wake    map[message.Pair]int64 // when to go on with ours, mono ns
+	rouse   map[message.Pair]int64 // and with theirs
+	moved   uint64                 // facts
+	failed  uint64                 // rounds
+	compare uint64                 // rounds that ended well
 	urgent  urgent
 }
 
@@ -81,10 +63,10 @@ func newRepairs(c *Core) *repairs {
 			PageBytes: movePage, ScanBytes: moveScan, Timeout: moveTimeout, Retries: moveRetries, MinBackoff: moveRetry,
 			Bucket: antientropy.NewBucket(moveRate, moveBurst),
 		},
-		ours:   make(map[pair]*antientropy.Initiator),
-		theirs: make(map[pair]answerer),
-		wake:   make(map[pair]int64),
-		rouse:  make(map[pair]int64),
+		ours:   make(map[message.Pair]*antientropy.Initiator),
+		theirs: make(map[message.Pair]answerer),
+		wake:   make(map[message.Pair]int64),
+		rouse:  make(map[message.Pair]int64),
 	}
 }
 
@@ -99,7 +81,7 @@ func (r *repairs) changed(now clock.Time) {
 }
 
 // pairs are the comparisons that this node begins, in order.
-func (r *repairs) pairs() (all []pair) {
+func (r *repairs) pairs() (all []message.Pair) {
 	for p := range r.c.cells {
 		cohort := r.c.cells[p].Cohort
 		if !slices.Contains(cohort, r.c.cfg.Self) || vnode.Tree(r.c.vnodes.see(ring.Partition(p))) == nil {
@@ -107,11 +89,11 @@ func (r *repairs) pairs() (all []pair) {
 		}
 		for _, m := range cohort {
 			if m != r.c.cfg.Self && r.c.cfg.Self.Node < m.Node {
-				all = append(all, pair{ring.Partition(p), m})
+				all = append(all, message.Pair{Partition: ring.Partition(p), Peer: m})
 			}
 		}
 	}
-	slices.SortFunc(all, pair.compare)
+	slices.SortFunc(all, message.Pair.Compare)
 	return all
 }
 
@@ -130,7 +112,7 @@ func (r *repairs) work(now clock.Time) {
 	for _, k := range due(now, r.wake) {
 		switch i := r.ours[k]; {
 		case i == nil:
-		case r.gone(k.peer):
+		case r.gone(k.Peer):
 			r.ready(k, i.GiveUp(now))
 		default:
 			r.ready(k, i.Advance(now))
@@ -144,14 +126,14 @@ func (r *repairs) work(now clock.Time) {
 }
 
 // due takes out what is due, in order. Most often nothing is.
-func due(now clock.Time, wake map[pair]int64) (all []pair) {
+func due(now clock.Time, wake map[message.Pair]int64) (all []message.Pair) {
 	for k, at := range wake { // Any order: sorted below.
 		if at <= now.Mono {
 			all = append(all, k)
 			delete(wake, k)
 		}
 	}
-	slices.SortFunc(all, pair.compare)
+	slices.SortFunc(all, message.Pair.Compare)
 	return all
 }
 
@@ -177,13 +159,13 @@ func (r *repairs) begin(now clock.Time) {
 	if up >= maxRounds || r.c.cfg.Repair <= 0 {
 		return
 	}
-	from, found := slices.BinarySearchFunc(all, r.last, pair.compare)
+	from, found := slices.BinarySearchFunc(all, r.last, message.Pair.Compare)
 	if found {
 		from++
 	}
 	for n := range all {
 		k := all[(from+n)%len(all)]
-		if vain >= maxVain && !r.c.routes.up(k.peer) {
+		if vain >= maxVain && !r.c.routes.up(k.Peer) {
 			continue
 		}
 		i := r.initiator(k, r.cfg)
@@ -201,7 +183,7 @@ func (r *repairs) begin(now clock.Time) {
 // with others.
 func (r *repairs) under() (up, vain int) {
 	for _, k := range r.begun {
-		if r.c.routes.up(k.peer) {
+		if r.c.routes.up(k.Peer) {
 			up++
 		} else {
 			vain++
@@ -218,10 +200,10 @@ func (r *repairs) room(now clock.Time) {
 	}
 }
 
-func (r *repairs) initiator(k pair, cfg antientropy.Config) *antientropy.Initiator {
+func (r *repairs) initiator(k message.Pair, cfg antientropy.Config) *antientropy.Initiator {
 	i := r.ours[k]
 	if i == nil {
-		i = antientropy.NewInitiator(cfg, vnode.Tree(r.c.vnodes.see(k.partition)), &partition{r.c, k.partition, k.peer})
+		i = antientropy.NewInitiator(cfg, vnode.Tree(r.c.vnodes.see(k.Partition)), &partition{r.c, k.Partition, k.Peer})
 		r.ours[k] = i
 	}
 	return i
@@ -229,7 +211,7 @@ func (r *repairs) initiator(k pair, cfg antientropy.Config) *antientropy.Initiat
 
 // copy compares a partition that moves, at once and at the rate of moves. How it
 // ends the moves are told.
-func (r *repairs) copy(now clock.Time, k pair) {
+func (r *repairs) copy(now clock.Time, k message.Pair) {
 	delete(r.ours, k)
 	delete(r.wake, k)
 	r.ready(k, r.initiator(k, r.moving).Start(now, r.c.collect.purges.begin(now, k)))
@@ -239,8 +221,8 @@ func (r *repairs) copy(now clock.Time, k pair) {
 // however long it did not answer before. What a move or a hand-over waits for goes
 // on: without an end it would wait for its own.
 func (r *repairs) returned(m register.Member) {
-	silent := func(k pair) bool {
-		return k.peer == m && r.ours[k] != nil && !r.c.moves.busy[k] && !r.c.elector.compares(k)
+	silent := func(k message.Pair) bool {
+		return k.Peer == m && r.ours[k] != nil && !r.c.moves.busy[k] && !r.c.elector.compares(k)
 	}
 	for _, k := range r.begun {
 		if silent(k) && r.urgent.going[k] {
@@ -249,29 +231,29 @@ func (r *repairs) returned(m register.Member) {
 		}
 	}
 	r.begun = slices.DeleteFunc(r.begun, silent)
-	maps.DeleteFunc(r.ours, func(k pair, _ *antientropy.Initiator) bool { return silent(k) })
+	maps.DeleteFunc(r.ours, func(k message.Pair, _ *antientropy.Initiator) bool { return silent(k) })
 }
 
 // forget ends all comparisons of a partition.
 func (r *repairs) forget(p ring.Partition) {
-	gone := func(k pair) bool { return k.partition == p }
-	maps.DeleteFunc(r.c.moves.busy, func(k pair, _ bool) bool { return gone(k) })
+	gone := func(k message.Pair) bool { return k.Partition == p }
+	maps.DeleteFunc(r.c.moves.busy, func(k message.Pair, _ bool) bool { return gone(k) })
 	r.begun = slices.DeleteFunc(r.begun, gone)
-	maps.DeleteFunc(r.ours, func(k pair, _ *antientropy.Initiator) bool { return gone(k) })
-	maps.DeleteFunc(r.theirs, func(k pair, _ answerer) bool { return gone(k) })
-	maps.DeleteFunc(r.wake, func(k pair, _ int64) bool { return gone(k) })
-	maps.DeleteFunc(r.rouse, func(k pair, _ int64) bool { return gone(k) })
+	maps.DeleteFunc(r.ours, func(k message.Pair, _ *antientropy.Initiator) bool { return gone(k) })
+	maps.DeleteFunc(r.theirs, func(k message.Pair, _ answerer) bool { return gone(k) })
+	maps.DeleteFunc(r.wake, func(k message.Pair, _ int64) bool { return gone(k) })
+	maps.DeleteFunc(r.rouse, func(k message.Pair, _ int64) bool { return gone(k) })
 	r.urgent.forget(p)
 	r.c.collect.purges.forget(p)
 }
 
 // take goes on with a message of the other side.
-func (r *repairs) take(now clock.Time, from register.Member, m *Repair) {
+func (r *repairs) take(now clock.Time, from register.Member, m *message.Repair) {
 	r.now = now
 	if int(m.Partition) >= len(r.c.cells) || m.Message == nil {
 		return
 	}
-	k := pair{m.Partition, from}
+	k := message.Pair{Partition: m.Partition, Peer: from}
 	switch m.Message.Kind {
 	case antientropy.KindHello, antientropy.KindRequest:
 		// Whoever asks may need what is here, or bring what is not: a newcomer, or
@@ -301,14 +283,14 @@ type answerer struct {
 	moves bool
 }
 
-func (r *repairs) answerer(k pair, tree *antientropy.Tree, moves bool) answerer {
+func (r *repairs) answerer(k message.Pair, tree *antientropy.Tree, moves bool) answerer {
 	a, ok := r.theirs[k]
 	if !ok || a.moves != moves {
 		cfg := r.cfg
 		if moves {
 			cfg = r.moving
 		}
-		a = answerer{antientropy.NewResponder(cfg, tree, &partition{r.c, k.partition, k.peer}), moves}
+		a = answerer{antientropy.NewResponder(cfg, tree, &partition{r.c, k.Partition, k.Peer}), moves}
 		r.theirs[k] = a
 	}
 	return a
@@ -316,7 +298,7 @@ func (r *repairs) answerer(k pair, tree *antientropy.Tree, moves bool) answerer 
 
 // want sends what a machine wants sent, and notes when it is to go on: what it said
 // before about that is over.
-func (r *repairs) want(wake map[pair]int64, k pair, ready antientropy.Ready) {
+func (r *repairs) want(wake map[message.Pair]int64, k message.Pair, ready antientropy.Ready) {
 	if ready.Send != nil {
 		r.send(k, ready.Send)
 	}
@@ -331,12 +313,12 @@ func (r *repairs) want(wake map[pair]int64, k pair, ready antientropy.Ready) {
 }
 
 // ready does what a machine of ours wants.
-func (r *repairs) ready(k pair, ready antientropy.Ready) {
+func (r *repairs) ready(k message.Pair, ready antientropy.Ready) {
 	r.want(r.wake, k, ready)
 	if ready.Result == nil {
 		return
 	}
-	r.begun = slices.DeleteFunc(r.begun, func(o pair) bool { return o == k })
+	r.begun = slices.DeleteFunc(r.begun, func(o message.Pair) bool { return o == k })
 	if r.urgent.ended(k) {
 		r.at = min(r.at, r.now.Mono)
 	}
@@ -347,15 +329,15 @@ func (r *repairs) ready(k pair, ready antientropy.Ready) {
 		r.compare++
 	}
 	r.c.collect.purges.ended(r.now, k, ready.Result)
-	r.c.scrubs.suspect(k.partition, ready.Result.Suspects)
+	r.c.scrubs.suspect(k.Partition, ready.Result.Suspects)
 	elected := r.c.elector.compared(k, ready.Result)
 	if r.c.moves.compared(r.now, k, ready.Result) || elected {
 		delete(r.ours, k) // the next comparison, as a member, is another one
 	}
 }
 
-func (r *repairs) send(k pair, m *antientropy.Message) {
-	s := Send{To: k.peer, Message: &Repair{k.partition, m}}
+func (r *repairs) send(k message.Pair, m *antientropy.Message) {
+	s := message.Send{To: k.Peer, Message: &message.Repair{Partition: k.Partition, Message: m}}
 	if promisesNothing(m) {
 		r.c.ready.Early = append(r.c.ready.Early, s)
 		return
@@ -408,6 +390,6 @@ func (p *partition) Facts(place antientropy.Position, to id.ID) iter.Seq[crdt.Fa
 // Apply merges facts of the peer.
 func (p *partition) Apply(facts []crdt.Fact) (changed, refused int) {
 	p.c.tx.Bulk() // where a replica is filled, most of it is new and lies in a row
-	n, _, _ := peers{p.c}.keep(p.c.repairs.now, p.from, &PartFacts{Partition: p.p, Facts: facts}, false)
+	n, _, _ := peers{p.c}.keep(p.c.repairs.now, p.from, &message.PartFacts{Partition: p.p, Facts: facts}, false)
 	return n.changed, len(facts) - n.taken
 }

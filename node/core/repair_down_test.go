@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 )
@@ -24,7 +25,7 @@ func newOneDown(t *testing.T, leads int) *trio {
 // their next comparisons, not after those with a node that is down have timed out.
 func TestWhoIsDownDoesNotHoldUpRepair(t *testing.T) {
 	r := newOneDown(t, 0)
-	unheard := func(l letter) bool { _, is := l.message.(*Facts); return is }
+	unheard := func(l letter) bool { _, is := l.message.(*message.Facts); return is }
 	for p := range ring.Partition(partitions) {
 		task, s := r.in(p), spec("q")
 		s.Id = task.Bytes()
@@ -60,7 +61,7 @@ func TestWhoIsThoughtDownIsComparedWithToo(t *testing.T) {
 		t.Fatal("the first node was told")
 	}
 	for at := range ring.Partition(partitions) {
-		if p.core.collect.purges.marks[pair{at, to}] == nil {
+		if p.core.collect.purges.marks[message.Pair{Partition: at, Peer: to}] == nil {
 			t.Errorf("partition %d was not compared; %d comparisons before, %d now", at, before, r.peers[0].core.repairs.compare)
 		}
 	}

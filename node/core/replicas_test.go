@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -105,7 +106,7 @@ type busy struct {
 // underway is a request that waits for its answer.
 type underway struct {
 	node int
-	from Origin
+	from message.Origin
 	body gproto.Message
 	done map[id.ID]bool // what was completed before it was sent
 }
@@ -175,7 +176,7 @@ func (b *busy) granted(a *underway, task id.ID, token uint64) {
 func (b *busy) work() {
 	b.t.Helper()
 	behind := b.rand.IntN(len(b.peers))
-	b.lost = func(l letter) bool { _, is := l.message.(*Facts); return is && l.to == behind }
+	b.lost = func(l letter) bool { _, is := l.message.(*message.Facts); return is && l.to == behind }
 	defer func() { b.lost = nothing }()
 	for range 10 {
 		task := spec("q")
@@ -275,7 +276,7 @@ func TestReplicasChangeUnderLoad(t *testing.T) {
 func TestSomebodyElseSetsReplicasFirst(t *testing.T) {
 	r := newAdmins(t, 3)
 	p, touched := r.peers[0].core, false
-	r.check(p.Step(r.now, &Request{From: Origin{Conn: 1, Request: 1 << 20}, Body: setReplicas(5), Received: r.now.Mono}))
+	r.check(p.Step(r.now, &message.Request{From: message.Origin{Conn: 1, Request: 1 << 20}, Body: setReplicas(5), Received: r.now.Mono}))
 	for range 100 {
 		ready, err := p.Ready(r.now)
 		r.check(err)
@@ -291,7 +292,7 @@ func TestSomebodyElseSetsReplicasFirst(t *testing.T) {
 				touched = true
 				r.register.Do(register.Request{Replicas: &register.ReplicasChange{Old: 3, New: 2}}, func(register.Result) {})
 			}
-			r.register.Do(req, func(res register.Result) { r.check(p.Step(r.now, Registered{res})) })
+			r.register.Do(req, func(res register.Result) { r.check(p.Step(r.now, message.Registered{Result: res})) })
 		}
 	}
 	t.Error("no answer")

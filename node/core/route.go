@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/portion"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -16,65 +17,13 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 )
 
-// Forward asks another node for the part of a request that it can answer. It is
-// answered there, by whatever it has; nothing is forwarded twice.
-type Forward struct {
-	// Number is the asker's, never used again by its process.
-	Number uint64
-	Method uint16
-	// Wait is for how long the asker waits, counted from its sending; 0: not said.
-	Wait time.Duration
-	// Partitions that the answer is to be about; nil: those the request names.
-	Partitions []ring.Partition
-	// Body is a request message of nornv1.
-	Body gproto.Message
-	// Choosy says that a claim request is to be declined where much better tasks are
-	// known to be elsewhere.
-	Choosy bool
-}
-
-// Forwarded answers a [Forward]: a message or an error.
-type Forwarded struct {
-	Number  uint64
-	Method  uint16
-	Message gproto.Message
-	Err     *proto.Error
-	// Grants are those in the message. The asker tells back when they surely never
-	// reached the client: [Dropped].
-	Grants []GrantRef
-	// Declined says that a choosy claim request was granted nothing though there is
-	// something.
-	Declined bool
-}
-
-// Withdraw says that nobody waits for the answer to a Forward any more.
-type Withdraw struct{ Number uint64 }
-
-// Dropped says that grants surely never reached the client.
-type Dropped struct{ Grants []GrantRef }
-
-func (*Forward) peerMessage()   {}
-func (*Forwarded) peerMessage() {}
-func (*Withdraw) peerMessage()  {}
-func (*Dropped) peerMessage()   {}
-
 const (
-	// partConn is the connection of the parts of requests that this node answers
-	// itself; peerConns and above are those of other nodes. Clients' connections
-	// are numbered from 1, those of callers within the process from ownConns.
-	ownConns  = uint64(1) << 61
-	partConn  = uint64(1) << 62
-	peerConns = uint64(1) << 63
 	// forwardTimeout is how long the part of another node is waited for, beyond
 	// what the request asks for itself.
 	forwardTimeout = 5 * time.Second
 	// maxGathers bounds the requests that wait for other nodes.
 	maxGathers = 1 << 16
 )
-
-// Internal tells whether an answer is for this node itself or for another one:
-// the loop steps it as [Answered] instead of sending it to a client.
-func (o Origin) Internal() bool { return o.Conn >= partConn }
 
 // routes sends requests where they can be answered: any node takes any request
 // (design 7.3), facts are written by the members of their cohorts, and what only
@@ -92,14 +41,14 @@ type routes struct {
 	seen   uint64 // goes up when cells or hints change
 	parts  map[uint64]*part
 	byTime byTime[*gather]
-	of     map[Origin]*gather
+	of     map[message.Origin]*gather
 	held   map[uint64]int // of byTime, by connection
 
 	forsaken forsaken
 }
 
 func newRoutes(c *Core) *routes {
-	return &routes{c: c, alone: true, holder: true, whole: true, alive: make(map[register.Member]bool), conns: make(map[register.Member]uint64), parts: make(map[uint64]*part), of: make(map[Origin]*gather), held: make(map[uint64]int)}
+	return &routes{c: c, alone: true, holder: true, whole: true, alive: make(map[register.Member]bool), conns: make(map[register.Member]uint64), parts: make(map[uint64]*part), of: make(map[message.Origin]*gather), held: make(map[uint64]int)}
 }
 
 // changed looks what there is to route after the cells have changed.
@@ -195,7 +144,7 @@ func (r *routes) reader(p ring.Partition) (register.Member, bool) {
 func (r *routes) conn(m register.Member) uint64 {
 	n, ok := r.conns[m]
 	if !ok {
-		n = peerConns | uint64(len(r.peers))
+		n = message.PeerConns | uint64(len(r.peers))
 		r.peers, r.conns[m] = append(r.peers, m), n
 	}
 	return n
@@ -210,8 +159,8 @@ func (r *routes) partition(task []byte) (ring.Partition, bool) {
 
 // take sends a request on its way, and tells whether it did: else this node
 // answers all of it.
-func (r *routes) take(now clock.Time, q *Request) bool {
-	if r.alone || q.routed {
+func (r *routes) take(now clock.Time, q *message.Request) bool {
+	if r.alone || q.Routed {
 		return false
 	}
 	if m, adds := q.Body.(*nornv1.EnqueueRequest); adds && ((enqueuing{r.c}).shut(q.From) || checkTasks(m.GetTasks()) != nil) {
@@ -243,7 +192,7 @@ func (r *routes) take(now clock.Time, q *Request) bool {
 }
 
 // pass sends a request that is about one task to who knows it best.
-func (r *routes) pass(now clock.Time, q *Request, task []byte, wait time.Duration) bool {
+func (r *routes) pass(now clock.Time, q *message.Request, task []byte, wait time.Duration) bool {
 	p, ok := r.partition(task)
 	if !ok {
 		return false
@@ -262,7 +211,7 @@ func (r *routes) pass(now clock.Time, q *Request, task []byte, wait time.Duratio
 }
 
 // split sends the items of a request to those who can judge them.
-func (r *routes) split(now clock.Time, q *Request, list items) bool {
+func (r *routes) split(now clock.Time, q *message.Request, list items) bool {
 	if list.n == 0 || list.n > proto.MaxBatchTasks || r.holder && !list.led && !list.anyBest() {
 		return false // refused here, or answered here
 	}
@@ -337,7 +286,7 @@ func (r *routes) copies(p ring.Partition) (n int) {
 }
 
 // scatter asks one replica of each partition.
-func (r *routes) scatter(now clock.Time, q *Request, join joiner) bool {
+func (r *routes) scatter(now clock.Time, q *message.Request, join joiner) bool {
 	groups, lost := r.readers()
 	switch {
 	case lost != nil:
@@ -401,9 +350,9 @@ func unreachable(p ring.Partition) *proto.Error {
 }
 
 // crowds tells whether one more request of a connection may not wait for other nodes.
-func crowds(r *routes, from Origin) bool {
+func crowds(r *routes, from message.Origin) bool {
 	own := int64(0)
-	if from.Conn < ownConns {
+	if from.Conn < message.OwnConns {
 		own = int64(r.held[from.Conn])
 	}
 	return !portion.Fits(maxGathers, int64(len(r.byTime)), own, 1)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 
@@ -135,7 +136,7 @@ func TestAWorkerGetsTheTasksOfAllLeaders(t *testing.T) {
 // without end.
 func TestAWaitingClaimHearsOfWorkElsewhere(t *testing.T) {
 	r := newCluster(t, 5, 0)
-	from := map[int]Origin{}
+	from := map[int]message.Origin{}
 	for i := range 5 {
 		from[i] = r.send(i, &nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 20})
 	}
@@ -222,8 +223,8 @@ func TestAReadSeesWhatAMajorityHas(t *testing.T) {
 	for _, l := range []nornv1.ReadLevel{nornv1.ReadLevel_READ_LEVEL_ONE, nornv1.ReadLevel_READ_LEVEL_QUORUM, nornv1.ReadLevel_READ_LEVEL_ONE} {
 		// Through itself: a cluster whose leader is the first would be asked else.
 		r.next++
-		o := Origin{Conn: 1, Request: r.next}
-		r.check(r.peers[2].core.Step(r.now, &Request{From: o, routed: true, Body: &nornv1.GetRequest{Id: task.Bytes(), Consistency: &nornv1.Consistency{Level: l}}}))
+		o := message.Origin{Conn: 1, Request: r.next}
+		r.check(r.peers[2].core.Step(r.now, &message.Request{From: o, Routed: true, Body: &nornv1.GetRequest{Id: task.Bytes(), Consistency: &nornv1.Consistency{Level: l}}}))
 		r.turn(2)
 		r.settle()
 		reply, first := r.peers[2].replies[o], l == nornv1.ReadLevel_READ_LEVEL_ONE && r.next == 2
@@ -258,11 +259,11 @@ func TestAtLeastIsNotAnsweredWithNothing(t *testing.T) {
 	if r.result(0, from).GetReceipt() == nil || r.copies(task) != 2 {
 		t.Fatalf("%v on %d disks", r.result(0, from), r.copies(task))
 	}
-	read := func(task id.ID) *Reply {
+	read := func(task id.ID) *message.Reply {
 		r.next++
-		o := Origin{Conn: 1, Request: r.next}
+		o := message.Origin{Conn: 1, Request: r.next}
 		c := &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_ONE, AtLeast: true, AtLeastToken: 1 << 32}
-		r.check(r.peers[2].core.Step(r.now, &Request{From: o, routed: true, Body: &nornv1.GetRequest{Id: task.Bytes(), Consistency: c}}))
+		r.check(r.peers[2].core.Step(r.now, &message.Request{From: o, Routed: true, Body: &nornv1.GetRequest{Id: task.Bytes(), Consistency: c}}))
 		r.turn(2)
 		r.settle()
 		if _, ok := r.peers[2].replies[o]; !ok {
@@ -293,7 +294,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	for seed := range uint64(40) {
 		dice := rand.New(rand.NewPCG(seed, 1))
 		r := newTrio(t).spread()
-		waiting := map[Origin]int{}
+		waiting := map[message.Origin]int{}
 		enqueued, claimed := 0, 0
 		look := func() {
 			for from, i := range waiting { // Any order: they are counted.
@@ -351,7 +352,7 @@ func TestOneTaskIsAskedForOnce(t *testing.T) {
 		for range 10 {
 			r.pass(time.Millisecond)
 			for len(r.post) > 0 {
-				if f, ok := r.post[0].message.(*Forward); ok && r.post[0].from == 0 {
+				if f, ok := r.post[0].message.(*message.Forward); ok && r.post[0].from == 0 {
 					if _, ok := f.Body.(*nornv1.ClaimRequest); ok {
 						asked++
 					}
@@ -399,13 +400,13 @@ func TestAReadThatCameTooLate(t *testing.T) {
 	} {
 		for to, want := range map[int]bool{outside: false, at: true} {
 			from := (to + 1) % len(r.peers)
-			var answer *Forwarded
-			r.check(r.peers[to].core.Step(r.now, &FromPeer{From: r.peers[from].self, Message: &Forward{Number: 77, Wait: time.Minute, Partitions: p, Body: m}}))
+			var answer *message.Forwarded
+			r.check(r.peers[to].core.Step(r.now, &message.FromPeer{From: r.peers[from].self, Message: &message.Forward{Number: 77, Wait: time.Minute, Partitions: p, Body: m}}))
 			r.post = nil
 			r.turn(to)
 			for range 10 { // a quorum is asked
 				for _, l := range r.post {
-					if f, ok := l.message.(*Forwarded); ok && f.Number == 77 {
+					if f, ok := l.message.(*message.Forwarded); ok && f.Number == 77 {
 						answer = f
 					}
 				}

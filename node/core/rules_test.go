@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -113,7 +114,7 @@ func TestWhatNoArchiveHasStays(t *testing.T) {
 	first := k.archives.dues[0].Task
 	r.core.ready.Archives = nil                  // it is written, with one of them
 	k.archives.again = r.now.Add(time.Hour).Mono // and no other one is
-	r.step(Archived{Tag: k.archives.tag, Tasks: 1})
+	r.step(message.Archived{Tag: k.archives.tag, Tasks: 1})
 	r.turn()
 	r.pass(time.Second)
 	for _, task := range tasks {
@@ -152,9 +153,9 @@ func TestAWindowLongerThanTheGraceIsOpenToItsEnd(t *testing.T) {
 func TestAComparisonIsAsOldAsWhoBeganItSays(t *testing.T) {
 	r := newTrio(t).collecting()
 	p, from := r.peers[1].core.collect.purges, r.peers[0].self
-	k := pair{0, from}
+	k := message.Pair{Partition: 0, Peer: from}
 	p.asked(r.now, k, &antientropy.Message{Kind: antientropy.KindHello, Session: 7})
-	p.compared(r.now.Add(time.Second), from, &Compared{Partition: 0, Session: 7, Age: time.Minute})
+	p.compared(r.now.Add(time.Second), from, &message.RepairCompleted{Partition: 0, Session: 7, Age: time.Minute})
 	if m, latest := p.marks[k], r.now.Add(time.Second-time.Minute).Mono-p.margin(); m == nil || m.latest != latest || m.waiting != latest {
 		t.Errorf("it proves what was there at %+v, want %d", m, latest)
 	}
@@ -169,7 +170,7 @@ func TestARefusedClaimIsNotOnAMajority(t *testing.T) {
 	from := r.send(i, claimUpTo(1))
 	for o := range r.peers {
 		if o != i {
-			r.refuse(o, PartTaken{Refused: []Refusal{{Verdict: vnode.SkewedClock}}})
+			r.refuse(o, message.PartTaken{Refused: []message.Refusal{{Verdict: vnode.SkewedClock}}})
 		}
 	}
 	r.settle()

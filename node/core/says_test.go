@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -24,11 +25,11 @@ func victory(p ring.Partition, epoch uint64) *election.Victory[register.Member] 
 func TestWhatWaitsToBeSaid(t *testing.T) {
 	r := newTrio(t)
 	c := r.peers[0].core
-	m := &Facts{Write: 9}
+	m := &message.Facts{Write: 9}
 	for p := range ring.Partition(2) {
-		m.Parts = append(m.Parts, PartFacts{Partition: p, Epoch: c.cells[p].Epoch})
+		m.Parts = append(m.Parts, message.PartFacts{Partition: p, Epoch: c.cells[p].Epoch})
 	}
-	say := func(after time.Duration) []Send {
+	say := func(after time.Duration) []message.Send {
 		c.ready.Send = nil
 		c.unsaid.look = true
 		c.unsaid.work(r.now.Add(after))
@@ -41,7 +42,7 @@ func TestWhatWaitsToBeSaid(t *testing.T) {
 	c.unsaid.add(r.now, r.peers[1].self, m, nil)
 	c.moves.drops[1] = &move{}
 	all := say(0)
-	if delete(c.moves.drops, 1); len(all) != 1 || len(all[0].Message.(*FactsTaken).Refused) != 1 || all[0].Message.(*FactsTaken).Refused[0] != 1 {
+	if delete(c.moves.drops, 1); len(all) != 1 || len(all[0].Message.(*message.FactsTaken).Refused) != 1 || all[0].Message.(*message.FactsTaken).Refused[0] != 1 {
 		t.Errorf("while partition 1 is being deleted it says %+v", all)
 	}
 	c.ready.Send = nil
@@ -55,11 +56,11 @@ func TestWhoseCopyCounts(t *testing.T) {
 	epoch := c.cells[1].Epoch
 	refused := func(facts ...crdt.Fact) bool {
 		c.ready.Send = nil
-		peers{c}.facts(r.now, r.peers[1].self, &Facts{Write: 9, Parts: []PartFacts{{Partition: 1, Epoch: epoch, Facts: facts}}})
+		peers{c}.facts(r.now, r.peers[1].self, &message.Facts{Write: 9, Parts: []message.PartFacts{{Partition: 1, Epoch: epoch, Facts: facts}}})
 		if len(c.ready.Send) != 1 {
 			t.Fatalf("it says %v", c.ready.Send)
 		}
-		m, is := c.ready.Send[0].Message.(*FactsTaken)
+		m, is := c.ready.Send[0].Message.(*message.FactsTaken)
 		return is && len(m.Refused) == 1
 	}
 	task := r.at(1)
@@ -92,7 +93,7 @@ func TestWhoAnswersAReader(t *testing.T) {
 	answers := func() bool {
 		r.post = nil
 		c.ready.Send = nil
-		c.fetches.asked(r.peers[0].self, &Fetch{Number: 1, Epoch: c.cells[1].Epoch, Task: task})
+		c.fetches.asked(r.peers[0].self, &message.Fetch{Number: 1, Epoch: c.cells[1].Epoch, Task: task})
 		n := len(c.ready.Send)
 		c.ready.Send = nil
 		return n > 0
@@ -118,11 +119,11 @@ func TestWhoAnswersAReader(t *testing.T) {
 	c.acceptors.all[1].Open = nil
 	from := r.send(0, &nornv1.GetRequest{Id: task.Bytes(), Consistency: &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_QUORUM}})
 	r.post = nil
-	r.say(1, 0, &Fetched{Number: r.peers[0].core.fetches.number, Facts: []crdt.Fact{crdt.Completed{Token: 1<<32 + 1}.Fact(r.at(1))}})
+	r.say(1, 0, &message.Fetched{Number: r.peers[0].core.fetches.number, Facts: []crdt.Fact{crdt.Completed{Token: 1<<32 + 1}.Fact(r.at(1))}})
 	if reply, is := r.peers[0].replies[from]; is {
 		t.Errorf("facts of another task are an answer: %v", reply)
 	}
-	r.say(1, 0, &Fetched{Number: r.peers[0].core.fetches.number})
+	r.say(1, 0, &message.Fetched{Number: r.peers[0].core.fetches.number})
 	if _, is := r.peers[0].replies[from]; !is {
 		t.Error("an answer is none")
 	}
@@ -160,17 +161,17 @@ func TestWhatOneMemberSaysCountsOnce(t *testing.T) {
 	r, m, out := leaving(t)
 	a, cohort := m.c.asides, m.c.cells[0].Cohort
 	out.aside.write = 7
-	a.answered(r.now, cohort[0], &FactsTaken{Write: 7})
-	if a.answered(r.now, cohort[0], &FactsTaken{Write: 7}); out.aside.write == 0 {
+	a.answered(r.now, cohort[0], &message.FactsTaken{Write: 7})
+	if a.answered(r.now, cohort[0], &message.FactsTaken{Write: 7}); out.aside.write == 0 {
 		t.Error("one member is a majority")
 	}
-	if a.answered(r.now, cohort[1], &FactsTaken{Write: 7}); out.aside.write != 0 {
+	if a.answered(r.now, cohort[1], &message.FactsTaken{Write: 7}); out.aside.write != 0 {
 		t.Error("a majority is none")
 	}
 	young := r.at(0)
 	fact := crdt.Completed{Token: 1<<32 + 1, At: r.now.Wall}.Fact(young)
-	r.say(0, 4, &Facts{Write: 3, Parts: []PartFacts{{Partition: 0, Epoch: m.c.cells[0].Epoch, Facts: []crdt.Fact{fact}}}})
-	r.say(0, 4, &Aside{Partition: 0, Epoch: m.c.cells[0].Epoch, Tasks: []id.ID{young}})
+	r.say(0, 4, &message.Facts{Write: 3, Parts: []message.PartFacts{{Partition: 0, Epoch: m.c.cells[0].Epoch, Facts: []crdt.Fact{fact}}}})
+	r.say(0, 4, &message.QuarantineFacts{Partition: 0, Epoch: m.c.cells[0].Epoch, Tasks: []id.ID{young}})
 	if n, _ := vnode.KeptAside(m.c.vnodes.see(0)); n != 0 || !vnode.Known(m.c.tx, 0, young) {
 		t.Errorf("%d young tasks are set aside", n)
 	}
@@ -228,7 +229,7 @@ func TestWhatTheRegisterDidNotTakeIsAskedForAgain(t *testing.T) {
 	if r.core.commons.asked == 0 {
 		t.Fatal("nothing is asked")
 	}
-	r.step(Registered{register.Result{Tag: tag, Err: errors.New("no majority")}})
+	r.step(message.Registered{Result: register.Result{Tag: tag, Err: errors.New("no majority")}})
 	if r.core.commons.asked != 0 {
 		t.Error("it is not asked again")
 	}
@@ -240,12 +241,12 @@ func TestANodeThatWasRemovedLearnsOfItsPartitions(t *testing.T) {
 	cell := m.c.cells[0]
 	old := cell.Epoch
 	cell.Epoch += 3
-	m.c.outside.learn(r.now, register.Member{Node: "x"}, []KnownCell{{Partition: 0, Cell: cell}})
+	m.c.outside.learn(r.now, register.Member{Node: "x"}, []message.KnownCell{{Partition: 0, Cell: cell}})
 	if m.c.cells[0].Epoch != old+3 || m.c.acceptors.all[0].Seen != old+3 {
 		t.Errorf("told of epoch %d it knows of %d, and has seen %d", old+3, m.c.cells[0].Epoch, m.c.acceptors.all[0].Seen)
 	}
 	cell.Epoch--
-	if m.c.outside.learn(r.now, register.Member{Node: "x"}, []KnownCell{{Partition: 0, Cell: cell}}); m.c.cells[0].Epoch != old+3 {
+	if m.c.outside.learn(r.now, register.Member{Node: "x"}, []message.KnownCell{{Partition: 0, Cell: cell}}); m.c.cells[0].Epoch != old+3 {
 		t.Error("an older word takes that back")
 	}
 }
@@ -254,8 +255,8 @@ func TestANodeThatWasRemovedLearnsOfItsPartitions(t *testing.T) {
 func TestAFullDiskTakesPartsOfOthers(t *testing.T) {
 	r := newRig(t)
 	r.core.cfg.DiskReserve, r.core.disk = 2, 1
-	if e := (enqueuing{r.core}); !e.shut(Origin{Conn: 1}) || e.shut(Origin{Conn: peerConns}) {
-		t.Errorf("shut for clients: %v, for other nodes: %v", e.shut(Origin{Conn: 1}), e.shut(Origin{Conn: peerConns}))
+	if e := (enqueuing{r.core}); !e.shut(message.Origin{Conn: 1}) || e.shut(message.Origin{Conn: message.PeerConns}) {
+		t.Errorf("shut for clients: %v, for other nodes: %v", e.shut(message.Origin{Conn: 1}), e.shut(message.Origin{Conn: message.PeerConns}))
 	}
 }
 
@@ -267,9 +268,9 @@ func TestAQuestionAboutManyTasksIsBounded(t *testing.T) {
 	for n := range uint64(maxFetches) {
 		f.open[n] = nil
 	}
-	q := &Request{From: Origin{Conn: 1, Request: 9}, Body: &nornv1.CancelRequest{Ids: [][]byte{r.at(1).Bytes()}}}
-	if waits := f.hear(r.now, q); waits || !q.unsure || len(f.open) > maxFetches {
-		t.Errorf("it waits: %v, is unsure: %v, with %d reads", waits, q.unsure, len(f.open))
+	q := &message.Request{From: message.Origin{Conn: 1, Request: 9}, Body: &nornv1.CancelRequest{Ids: [][]byte{r.at(1).Bytes()}}}
+	if waits := f.hear(r.now, q); waits || !q.Unsure || len(f.open) > maxFetches {
+		t.Errorf("it waits: %v, is unsure: %v, with %d reads", waits, q.Unsure, len(f.open))
 	}
 	clear(f.open)
 	u := &unheard{f: f, r: q, open: 1, given: true}

@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -45,7 +46,7 @@ type large struct {
 type parcel struct {
 	at int64
 	to int
-	m  *FromPeer
+	m  *message.FromPeer
 }
 
 func newLarge(b testing.TB, nodes, partitions int) *large {
@@ -89,8 +90,8 @@ func newLarge(b testing.TB, nodes, partitions int) *large {
 		l.cores, l.stores, l.wake = append(l.cores, c), append(l.stores, s), append(l.wake, 0)
 	}
 	for i, c := range l.cores {
-		l.step(i, Changed{State: state})
-		l.step(i, Alive{Members: slices.DeleteFunc(slices.Clone(members), func(m register.Member) bool { return m == c.cfg.Self })})
+		l.step(i, message.Changed{State: state})
+		l.step(i, message.Alive{Members: slices.DeleteFunc(slices.Clone(members), func(m register.Member) bool { return m == c.cfg.Self })})
 		c.ready.Register, c.current = nil, true // as if it had answered
 		for p := range state.Cells {            // nobody has to be elected
 			if state.Cells[p].Leader == c.cfg.Self {
@@ -147,7 +148,7 @@ func (l *large) run(d time.Duration) {
 				if l.said != nil {
 					l.said(i, l.index[s.To], s.Message)
 				}
-				l.post = append(l.post, parcel{l.now.Mono + int64(time.Millisecond), l.index[s.To], &FromPeer{From: c.cfg.Self, Message: s.Message}})
+				l.post = append(l.post, parcel{l.now.Mono + int64(time.Millisecond), l.index[s.To], &message.FromPeer{From: c.cfg.Self, Message: s.Message}})
 			}
 			for _, r := range ready.Replies {
 				l.answered(i, r)
@@ -159,7 +160,7 @@ func (l *large) run(d time.Duration) {
 // request asks one node for something.
 func (l *large) request(i int, m gproto.Message) {
 	l.requests++
-	l.step(i, &Request{From: Origin{Conn: 1, Request: l.requests}, Body: m, Received: l.now.Mono})
+	l.step(i, &message.Request{From: message.Origin{Conn: 1, Request: l.requests}, Body: m, Received: l.now.Mono})
 }
 
 // enqueue has tasks enqueued through one node.
@@ -180,7 +181,7 @@ func (l *large) claim(i int) {
 }
 
 // answered is what a node answers a producer or its worker.
-func (l *large) answered(i int, r Reply) {
+func (l *large) answered(i int, r message.Reply) {
 	if r.Err != nil && r.Err.Kind == nornv1.ErrorKind_ERROR_KIND_CANCELLED {
 		return
 	}
@@ -328,7 +329,7 @@ func TestATaskIsToldToAFew(t *testing.T) {
 	l.settle()
 	forwards := 0 // claims and writes on their way to who leads
 	l.said = func(_, _ int, m any) {
-		if _, is := m.(*Forward); is {
+		if _, is := m.(*message.Forward); is {
 			forwards++
 		}
 	}
@@ -356,7 +357,7 @@ func TestTheNextOnesHearWhenNobodyComes(t *testing.T) {
 	for i := 1; i < nodes; i++ { // each asks every leader, in vain
 		l.claim(i)
 		if l.run(50 * time.Millisecond); i < nodes-1 {
-			l.step(i, Cancel{From: Origin{Conn: 1, Request: l.requests}})
+			l.step(i, message.Cancel{From: message.Origin{Conn: 1, Request: l.requests}})
 		}
 	}
 	if got := l.cores[0].seeks.hungry["q"]; got == nil || len(got.asked) != nodes-1 {
@@ -392,7 +393,7 @@ func TestAllHearThatTasksAreWanted(t *testing.T) {
 	}
 	told := make(map[int]bool)
 	l.said = func(from, to int, m any) {
-		if h, is := m.(*Heads); is && from == 0 && slices.ContainsFunc(h.Heads, func(h Head) bool { return h.Wanted }) {
+		if h, is := m.(*message.QueueHeads); is && from == 0 && slices.ContainsFunc(h.Heads, func(h message.QueueHead) bool { return h.Wanted }) {
 			told[to] = true
 		}
 	}

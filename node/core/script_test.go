@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/datadriven"
-
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
 
+	"github.com/cockroachdb/datadriven"
 	gproto "google.golang.org/protobuf/proto"
 )
 
@@ -58,7 +58,7 @@ type claimScript struct {
 type scriptedAsk struct {
 	name string
 	node int
-	from Origin
+	from message.Origin
 }
 
 func newClaimScript(t *testing.T) *claimScript {
@@ -94,7 +94,7 @@ func (s *claimScript) run(t *testing.T, d *datadriven.TestData) string {
 	case "stand":
 		cell, heir := s.r.state().Cells[1], s.node(what)
 		s.do(func() {
-			s.r.post = append(s.r.post, letter{s.first, heir, &Elect{Stand: []Stand{{Partition: 1, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}}}})
+			s.r.post = append(s.r.post, letter{s.first, heir, &message.Elect{Stand: []message.Stand{{Partition: 1, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}}}})
 		})
 	case "tell":
 		s.do(s.r.tell)
@@ -112,7 +112,7 @@ func (s *claimScript) run(t *testing.T, d *datadriven.TestData) string {
 	case "stall":
 		s.do(func() {
 			r, i := s.r, s.node(what)
-			r.check(r.peers[i].core.Step(r.now, DiskStalled{Is: !d.HasArg("over")}))
+			r.check(r.peers[i].core.Step(r.now, message.DiskStalled{Is: !d.HasArg("over")}))
 			r.turn(i)
 		})
 	case "task":
@@ -151,7 +151,7 @@ func (s *claimScript) do(f func()) {
 	s.r.post = before
 	for _, l := range fresh {
 		switch l.message.(type) {
-		case *Beat, *Beaten, *Marked:
+		case *message.Beat, *message.Beaten, *message.DurabilityEpoch:
 			s.hand(l)
 			continue
 		}
@@ -257,10 +257,10 @@ func (s *claimScript) request(d *datadriven.TestData, what string) {
 		return
 	case "undelivered":
 		ask := s.asked[what]
-		s.step(ask.node, Undelivered{r.peers[ask.node].replies[ask.from].Grants})
+		s.step(ask.node, message.Undelivered{Grants: r.peers[ask.node].replies[ask.from].Grants})
 		return
 	case "cancel":
-		s.step(s.asked[what].node, Cancel{s.asked[what].from})
+		s.step(s.asked[what].node, message.Cancel{From: s.asked[what].from})
 		return
 	case "claim":
 		m = s.claim(d)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -100,7 +101,7 @@ func (s *claimScript) token(task id.ID, token uint64) string {
 	return fmt.Sprintf("%s#%d.%d", s.names[task], token>>32-s.epoch, token&0xffffffff)
 }
 
-func (s *claimScript) refs(all []GrantRef) (text []string) {
+func (s *claimScript) refs(all []message.GrantRef) (text []string) {
 	for _, g := range all {
 		text = append(text, s.token(g.Task, g.Token))
 	}
@@ -127,7 +128,7 @@ func (s *claimScript) held(b []byte) (text []string) {
 	return text
 }
 
-func (s *claimScript) parts(all []PartClaims) (text []string) {
+func (s *claimScript) parts(all []message.PartClaims) (text []string) {
 	for _, p := range all {
 		if p.Partition == 1 {
 			text = append(text, s.held(p.Claims)...)
@@ -136,7 +137,9 @@ func (s *claimScript) parts(all []PartClaims) (text []string) {
 	return text
 }
 
-func messageName(l letter) string { return strings.TrimPrefix(fmt.Sprintf("%T", l.message), "*core.") }
+func messageName(l letter) string {
+	return strings.TrimPrefix(fmt.Sprintf("%T", l.message), "*message.")
+}
 
 var factNames = map[crdt.Kind]string{crdt.KindEnqueued: "enqueued", crdt.KindCompleted: "completed", crdt.KindFailed: "failed", crdt.KindExpired: "expired"}
 
@@ -144,17 +147,17 @@ var factNames = map[crdt.Kind]string{crdt.KindEnqueued: "enqueued", crdt.KindCom
 func (s *claimScript) line(l letter) string {
 	var text []string
 	switch m := l.message.(type) {
-	case *Claims:
+	case *message.Claims:
 		text = s.parts(m.Parts)
-	case *ClaimsTaken:
+	case *message.ClaimsTaken:
 		text = s.taken(m)
-	case *Stuck:
+	case *message.AskOrphans:
 		text = s.parts(m.Parts)
-	case *Unheld:
+	case *message.NotHeld:
 		text = s.parts(m.Parts)
-	case *TakenBack:
+	case *message.ReclaimLease:
 		text = s.parts(m.Parts)
-	case *Heads:
+	case *message.QueueHeads:
 		for _, h := range m.Heads {
 			news := map[bool]string{true: "there is work", false: "there is none"}[h.Ready]
 			if h.Wanted {
@@ -163,17 +166,17 @@ func (s *claimScript) line(l letter) string {
 			text = append(text, news)
 		}
 		text = slices.Compact(text)
-	case *Forward:
+	case *message.Forward:
 		text = []string{strings.TrimSuffix(string(m.Body.ProtoReflect().Descriptor().Name()), "Request")}
-	case *Forwarded:
+	case *message.Forwarded:
 		text = s.forwarded(m)
-	case *Dropped:
+	case *message.Dropped:
 		text = s.refs(m.Grants)
-	case *Unanswered:
+	case *message.AbandonClaims:
 		for _, k := range m.Asks {
 			text = append(text, fmt.Sprintf("request %d", k.Request))
 		}
-	case *Facts:
+	case *message.Facts:
 		for _, p := range m.Parts {
 			for _, f := range p.Facts {
 				text = append(text, fmt.Sprintf("%s %s", s.names[f.Task], factNames[f.Key.Kind]))
@@ -189,7 +192,7 @@ func (s *claimScript) line(l letter) string {
 	return line
 }
 
-func (s *claimScript) taken(m *ClaimsTaken) (text []string) {
+func (s *claimScript) taken(m *message.ClaimsTaken) (text []string) {
 	for _, p := range m.Parts {
 		if p.No {
 			text = append(text, fmt.Sprintf("no, the promise is %d", p.Promise-s.epoch))
@@ -212,7 +215,7 @@ func (s *claimScript) taken(m *ClaimsTaken) (text []string) {
 	return text
 }
 
-func (s *claimScript) forwarded(m *Forwarded) []string {
+func (s *claimScript) forwarded(m *message.Forwarded) []string {
 	if m.Err != nil {
 		return []string{kindName(m.Err.Kind)}
 	}
@@ -227,38 +230,38 @@ func (s *claimScript) forwarded(m *Forwarded) []string {
 	return nil
 }
 
-func (s *claimScript) electing(message PeerMessage) (text []string) {
-	vote := func(v Vote) {
+func (s *claimScript) electing(m message.PeerMessage) (text []string) {
+	vote := func(v message.Vote) {
 		if v.Partition == 1 {
 			kind := map[bool]string{true: "pre-vote", false: "vote"}[v.Pre]
 			text = append(text, fmt.Sprintf("%s for epoch %d %s, promise %d", kind, v.Epoch-s.epoch, map[bool]string{true: "granted", false: "refused"}[v.Granted], v.Promise-s.epoch))
 		}
 	}
-	switch m := message.(type) {
-	case *Ballots:
+	switch m := m.(type) {
+	case *message.Ballots:
 		for _, b := range m.Ballots {
 			if b.Partition == 1 {
 				text = append(text, fmt.Sprintf("%s for epoch %d", map[bool]string{true: "pre-vote", false: "ballot"}[b.Pre], b.Epoch-s.epoch))
 			}
 		}
-	case *Votes:
+	case *message.Votes:
 		for _, v := range m.Votes {
 			if vote(v.Vote); v.Partition == 1 {
 				text = append(text, s.held(v.Claims)...)
 			}
 		}
-	case *Pushes:
+	case *message.Pushes:
 		for _, p := range m.Pushes {
 			if p.Partition == 1 {
 				text = append(text, fmt.Sprintf("epoch %d", p.Epoch-s.epoch))
 				text = append(text, s.held(p.Claims)...)
 			}
 		}
-	case *PushesTaken:
+	case *message.PushesTaken:
 		for _, v := range m.Votes {
 			vote(v)
 		}
-	case *Elect:
+	case *message.Elect:
 		for _, e := range m.Stand {
 			text = append(text, fmt.Sprintf("stand after epoch %d", e.Epoch-s.epoch))
 		}
@@ -318,15 +321,15 @@ func readFiles(t *testing.T, pattern string) string {
 // models or tests of their own for them.
 var elsewhere = map[string]string{
 	"Facts": "shown here; writes: cluster_test.go", "FactsTaken": "the same", "Repair": "antientropy/testdata",
-	"Beat": "clocks_test.go", "Beaten": "the same", "Marked": "marks_test.go", "Work": "session/testdata",
+	"Beat": "clocks_test.go", "Beaten": "the same", "DurabilityEpoch": "marks_test.go", "Work": "session/testdata",
 	"Fetch": "route_test.go", "Fetched": "the same", "Watch": "watch_test.go", "Outcomes": "the same",
-	"Compared": "purge_test.go", "Purge": "the same", "Aside": "aside_test.go", "Cells": "dismiss_test.go",
+	"RepairCompleted": "purge_test.go", "Purge": "the same", "QuarantineFacts": "aside_test.go", "Cells": "dismiss_test.go",
 }
 
 // TestEveryMessageHasAFile: each message of claims and elections between nodes, and each
 // verdict on a claim, is in a file; each message is lost, comes twice and comes late in one.
 func TestEveryMessageHasAFile(t *testing.T) {
-	files, source := readFiles(t, "testdata/claims/*"), readFiles(t, "*.go")
+	files, source := readFiles(t, "testdata/claims/*"), readFiles(t, "message/*.go")
 	kinds := regexp.MustCompile(`(?m)^func \(\*(\w+)\) peerMessage\(\)`).FindAllStringSubmatch(source, -1)
 	if len(kinds) < 25 {
 		t.Fatalf("only %d messages were found", len(kinds))
@@ -344,7 +347,7 @@ func TestEveryMessageHasAFile(t *testing.T) {
 	if none := regexp.MustCompile(`(?m)^no \w+ is on its way`).FindString(files); none != "" {
 		t.Errorf("a file has: %s", none)
 	}
-	for v := vnode.Lacking; uint32(v) <= MaxVerdict; v++ {
+	for v := vnode.Lacking; uint32(v) <= message.MaxVerdict; v++ {
 		if !strings.Contains(files, "but "+v.String()) {
 			t.Errorf("no file has a claim that is %s", v)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -15,27 +16,6 @@ import (
 
 	gproto "google.golang.org/protobuf/proto"
 )
-
-// Heads tells another node the best ready task of some queues over the
-// partitions led here: after each claim request of its own, when a queue that had
-// nothing for it has something, and every few milliseconds while it changes.
-type Heads struct{ Heads []Head }
-
-// Head is the best ready task of one queue. Ready false: there is none.
-type Head struct {
-	Queue string
-	Ready bool
-	Rank  claim.Rank
-	// Full says that Marks tell of all there is. Wanted says that workers ask for
-	// the queue there, who are to hear of the others' tasks.
-	Full, Wanted bool
-	// Asks says that the sender wants to be told what is here, if nothing, too.
-	Asks  bool
-	Marks Marks
-	Few   int // ready tasks, up to maxFew; 0: more, or it is not said
-}
-
-func (*Heads) peerMessage() {}
 
 const (
 	// maxCredit bounds the claim requests of one queue that are on their way to
@@ -64,8 +44,8 @@ const (
 type seeks struct {
 	c     *Core
 	heads map[register.Member]map[string]*remote
-	asked map[AskKey]*gather // claims on their way
-	at    int64              // mono ns of the next look at who waits
+	asked map[message.AskKey]*gather // claims on their way
+	at    int64                      // mono ns of the next look at who waits
 	turn  int
 	again uint64            // turns of those that are asked again
 	who   []register.Member // the other leaders
@@ -85,10 +65,10 @@ type remote struct {
 	known  bool
 	ready  bool
 	rank   claim.Rank
-	marks  Marks
+	marks  message.RankSample
 	open   int // requests on their way
 	credit int
-	few    int    // see [Head]
+	few    int    // see [message.QueueHead]
 	fills  uint64 // how often it was told that there is something
 	heard  int64  // mono ns of the last news
 	behind int64  // mono ns since when what is better there is passed over, or since the last request went; 0: it is not
@@ -102,12 +82,12 @@ func (s *seeks) full(h *remote) bool {
 	if h.known && h.ready && h.few > 0 {
 		return h.open >= min(h.credit, h.few)
 	}
-	return h.open >= max(h.credit, h.marks.count()/(1+len(s.leaders())))
+	return h.open >= max(h.credit, h.marks.Count()/(1+len(s.leaders())))
 }
 
 func newSeeks(c *Core) *seeks {
 	return &seeks{
-		c: c, heads: make(map[register.Member]map[string]*remote), asked: make(map[AskKey]*gather),
+		c: c, heads: make(map[register.Member]map[string]*remote), asked: make(map[message.AskKey]*gather),
 		hungry: make(map[string]*hungry), at: clock.Never, shy: clock.Never, stranded: clock.Never,
 	}
 }
@@ -211,10 +191,10 @@ func (s *seeks) ask(now clock.Time, w *waiter, to register.Member) {
 	body.WaitSeconds = 0
 	waited := time.Duration(now.Mono - w.received)
 	r := s.c.routes
-	g := r.gather(now, &Request{From: w.from}, nil, 0)
+	g := r.gather(now, &message.Request{From: w.from}, nil, 0)
 	k := &seeking{s: s, w: w, to: to, waited: waited}
 	g.join, g.then, g.choosy = k, k.came, first
-	if w.key().named() {
+	if w.key().Named() {
 		s.asked[w.key()] = g
 	}
 	r.forward(now, g, to, nil, body, nil)
@@ -260,7 +240,7 @@ func (k *seeking) came(g *gather) {
 		return
 	}
 	k.reply.WaitedSeconds = k.waited.Seconds()
-	k.s.c.ready.Replies = append(k.s.c.ready.Replies, Reply{To: k.w.from, Message: k.reply, Grants: g.grants, After: k.s.c.round.after(0)})
+	k.s.c.ready.Replies = append(k.s.c.ready.Replies, message.Reply{To: k.w.from, Message: k.reply, Grants: g.grants, After: k.s.c.round.after(0)})
 	k.more()
 }
 
@@ -336,10 +316,10 @@ func (s *seeks) returned(g *gather, w *waiter, to register.Member, got bool) {
 
 // withdraw gives up a request with this key that is on its way, if there is
 // one, and gives its origin.
-func (s *seeks) withdraw(key AskKey) (Origin, bool) {
+func (s *seeks) withdraw(key message.AskKey) (message.Origin, bool) {
 	g := s.asked[key]
 	if g == nil {
-		return Origin{}, false
+		return message.Origin{}, false
 	}
 	k := g.join.(*seeking)
 	s.c.routes.abandon(g)
@@ -347,7 +327,7 @@ func (s *seeks) withdraw(key AskKey) (Origin, bool) {
 }
 
 // learn takes the news of another leader.
-func (s *seeks) learn(now clock.Time, from register.Member, m *Heads) {
+func (s *seeks) learn(now clock.Time, from register.Member, m *message.QueueHeads) {
 	for _, n := range m.Heads {
 		h := s.of(from, n.Queue)
 		h.known, h.ready, h.rank, h.few = true, n.Ready, n.Rank, n.Few
@@ -410,7 +390,7 @@ func (s *seeks) meet(now clock.Time) {
 			continue
 		}
 		for _, h := range s.heads[m] { // Any order: each is changed for itself.
-			h.known, h.ready, h.marks, h.few = false, false, Marks{}, 0
+			h.known, h.ready, h.marks, h.few = false, false, message.RankSample{}, 0
 		}
 		for _, name := range names {
 			s.send(now, m, name)
@@ -477,7 +457,7 @@ func (s *seeks) strand(now clock.Time) {
 // served tells a node that asked for tasks what is left, and remembers which
 // queues have nothing for it.
 func (s *seeks) served(to register.Member, w *waiter) {
-	news := &Heads{}
+	news := &message.QueueHeads{}
 	for _, name := range w.names {
 		h := s.head(name)
 		news.Heads = append(news.Heads, h)
@@ -486,11 +466,11 @@ func (s *seeks) served(to register.Member, w *waiter) {
 		}
 		s.starve(name, to, true)
 	}
-	s.c.ready.Early = append(s.c.ready.Early, Send{To: to, Message: news})
+	s.c.ready.Early = append(s.c.ready.Early, message.Send{To: to, Message: news})
 }
 
-func (s *seeks) head(name string) Head {
-	h := Head{Queue: name}
+func (s *seeks) head(name string) message.QueueHead {
+	h := message.QueueHead{Queue: name}
 	if q := s.c.desk.queues[name]; q != nil && !s.c.desk.paused[name] {
 		if _, rank, ok := q.heads.Best(); ok {
 			h.Ready, h.Rank, h.Few = true, *rank, s.few(q)

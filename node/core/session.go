@@ -5,14 +5,12 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/session"
 )
-
-// workConn is the connection of what the sessions of workers ask the cluster for.
-const workConn = partConn | 1<<61
 
 // pushedAsk marks grants in answers to workers: whether they were sent is what a
 // session has to know, not the request that they were granted to.
@@ -42,7 +40,7 @@ type sessions struct {
 	streams map[session.Instance]*stream
 	conns   map[uint64]map[session.Instance]*stream // by connection
 	dirty   []*stream                               // with something to say, or an answer too many
-	open    map[Origin]*heldOpen
+	open    map[message.Origin]*heldOpen
 	waits   byTime[*heldOpen]
 	arrived uint64 // of requests
 	wakeAt  int64  // of the machine
@@ -75,7 +73,7 @@ type stream struct {
 // heldOpen is a request of a worker that waits for something to say.
 type heldOpen struct {
 	timed
-	from   Origin
+	from   message.Origin
 	stream *stream
 }
 
@@ -86,7 +84,7 @@ func newSessions(c *Core) (*sessions, error) {
 	}
 	s := &sessions{
 		c: c, d: d, streams: make(map[session.Instance]*stream), conns: make(map[uint64]map[session.Instance]*stream),
-		open: make(map[Origin]*heldOpen), wakeAt: clock.Never,
+		open: make(map[message.Origin]*heldOpen), wakeAt: clock.Never,
 	}
 	s.asks.begin(s)
 	s.names.begin(s)
@@ -97,7 +95,7 @@ func newSessions(c *Core) (*sessions, error) {
 
 // request takes messages of a worker. Its answer brings what there is to say, now
 // or as soon as there is something.
-func (s *sessions) request(now clock.Time, r *Request, m *nornv1.SessionRequest) {
+func (s *sessions) request(now clock.Time, r *message.Request, m *nornv1.SessionRequest) {
 	all, err := session.Unbundle(m)
 	if err != nil {
 		s.c.refuse(r.From, proto.CheckSession(m))
@@ -118,10 +116,10 @@ func (s *sessions) request(now clock.Time, r *Request, m *nornv1.SessionRequest)
 	if r.Deadline != 0 {
 		h.until = min(h.until, r.Deadline)
 	}
-	if old := s.open[numberOf(r.From)]; old != nil {
+	if old := s.open[message.NumberOf(r.From)]; old != nil {
 		s.forget(old) // a client that uses a number twice
 	}
-	s.open[numberOf(r.From)], st.open = h, append(st.open, h)
+	s.open[message.NumberOf(r.From)], st.open = h, append(st.open, h)
 	s.waits.add(h)
 	s.touch(st)
 }
@@ -178,7 +176,7 @@ func (s *sessions) drop(now clock.Time, st *stream) {
 }
 
 func (s *sessions) forget(h *heldOpen) {
-	delete(s.open, numberOf(h.from))
+	delete(s.open, message.NumberOf(h.from))
 	s.waits.remove(h)
 	h.stream.open = slices.DeleteFunc(h.stream.open, func(o *heldOpen) bool { return o == h })
 }
@@ -197,8 +195,8 @@ func (s *sessions) gone(now clock.Time, conn uint64) {
 }
 
 // cancel answers a request that its worker gave up.
-func (s *sessions) cancel(from Origin) {
-	if h := s.open[numberOf(from)]; h != nil {
+func (s *sessions) cancel(from message.Origin) {
+	if h := s.open[message.NumberOf(from)]; h != nil {
 		s.forget(h)
 		s.c.refuse(h.from, cancelled())
 		s.touch(h.stream)
@@ -217,7 +215,7 @@ func (s *sessions) drain(why *proto.Error) {
 }
 
 // unsent takes out the grants that were pushed to workers and surely never left.
-func (s *sessions) unsent(now clock.Time, grants []GrantRef) []GrantRef {
+func (s *sessions) unsent(now clock.Time, grants []message.GrantRef) []message.GrantRef {
 	if len(grants) == 0 || grants[0].Ask.Request != pushedAsk {
 		return grants
 	}
@@ -344,11 +342,11 @@ func (s *sessions) answer(h *heldOpen, all []session.Message) {
 		return
 	}
 	reply.Association = h.stream.association
-	r := Reply{To: h.from, Message: reply}
+	r := message.Reply{To: h.from, Message: reply}
 	for _, m := range all {
 		if t, ok := m.Body.(*session.RunTask); ok && t.Check == 0 && m.Association == h.stream.association {
-			r.Grants = append(r.Grants, GrantRef{
-				Partition: s.partition(t.Claim.Task), Task: t.Claim.Task, Token: t.Claim.Token, Ask: AskKey{m.Instance, pushedAsk},
+			r.Grants = append(r.Grants, message.GrantRef{
+				Partition: s.partition(t.Claim.Task), Task: t.Claim.Task, Token: t.Claim.Token, Ask: message.AskKey{Session: m.Instance, Request: pushedAsk},
 			})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -33,8 +34,8 @@ const (
 type workAsks struct {
 	s        *sessions
 	number   uint64 // of the newest request
-	open     map[uint64]func(clock.Time, *Reply)
-	answers  []Reply          // to be taken
+	open     map[uint64]func(clock.Time, *message.Reply)
+	answers  []message.Reply  // to be taken
 	wants    map[uint64]*want // by their number
 	shares   map[session.Instance]*session.Shares
 	later    byTime[*workLater]
@@ -49,29 +50,29 @@ type workLater struct {
 
 func (a *workAsks) begin(s *sessions) {
 	a.s = s
-	a.open, a.wants = make(map[uint64]func(clock.Time, *Reply)), make(map[uint64]*want)
+	a.open, a.wants = make(map[uint64]func(clock.Time, *message.Reply)), make(map[uint64]*want)
 	a.shares = make(map[session.Instance]*session.Shares)
 	a.renewals.at = clock.Never
 }
 
 // put asks the cluster; then takes the answer.
-func (a *workAsks) put(now clock.Time, method nornv1.Method, body gproto.Message, then func(clock.Time, *Reply)) (number uint64) {
+func (a *workAsks) put(now clock.Time, method nornv1.Method, body gproto.Message, then func(clock.Time, *message.Reply)) (number uint64) {
 	a.number++
 	number = a.number
 	a.open[number] = then
-	a.s.c.request(now, &Request{From: Origin{Conn: workConn, Request: number, Method: uint16(method)}, Body: body, Received: now.Mono})
+	a.s.c.request(now, &message.Request{From: message.Origin{Conn: message.WorkConn, Request: number, Method: uint16(method)}, Body: body, Received: now.Mono})
 	return number
 }
 
 // collect takes the answers that have come.
 func (a *workAsks) collect(now clock.Time) {
 	for {
-		if len(a.open) > 0 && slices.ContainsFunc(a.s.c.ready.Replies, func(r Reply) bool { return r.To.Conn == workConn }) {
-			a.s.c.ready.Replies = slices.DeleteFunc(a.s.c.ready.Replies, func(r Reply) bool {
-				if r.To.Conn == workConn {
+		if len(a.open) > 0 && slices.ContainsFunc(a.s.c.ready.Replies, func(r message.Reply) bool { return r.To.Conn == message.WorkConn }) {
+			a.s.c.ready.Replies = slices.DeleteFunc(a.s.c.ready.Replies, func(r message.Reply) bool {
+				if r.To.Conn == message.WorkConn {
 					a.answers = append(a.answers, r)
 				}
-				return r.To.Conn == workConn
+				return r.To.Conn == message.WorkConn
 			})
 		}
 		if len(a.answers) == 0 {
@@ -214,7 +215,7 @@ func (a *workAsks) endSome(now clock.Time, method nornv1.Method, some []*ending)
 		}
 		body = m
 	}
-	a.put(now, method, body, func(now clock.Time, r *Reply) {
+	a.put(now, method, body, func(now clock.Time, r *message.Reply) {
 		reply, _ := r.Message.(*nornv1.WriteReply)
 		for i, e := range some {
 			o := refusedEnd(r.Err)

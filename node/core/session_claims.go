@@ -8,43 +8,11 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/session"
 )
-
-// Work is news of the claims of workers, between leaders and dispatchers. All of it
-// is a hint that makes something happen sooner; leases do without.
-type Work struct{ Items []WorkItem }
-
-// WorkKind is what is said of the claims of a worker.
-type WorkKind uint8
-
-// Kinds of news.
-const (
-	WorkDoubt WorkKind = iota + 1 // the worker may hold them: its dispatcher is to ask it
-	WorkStop                      // they are to stop: its dispatcher is to tell it
-	WorkAsk                       // which ones has it? A leader answers with doubts
-)
-
-// WorkItem is news of one worker.
-type WorkItem struct {
-	Kind     WorkKind
-	Instance [16]byte
-	Claims   []WorkClaim
-	// Association, with a question: what was granted in it is left out.
-	Association uint64
-}
-
-// WorkClaim is a claim of a worker.
-type WorkClaim struct {
-	Task  id.ID
-	Token uint64
-	Lease time.Duration
-	Cause uint8 // of a stop: a session.Cause
-}
-
-func (*Work) peerMessage() {}
 
 // When a leader is asked what a worker that has turned to this node holds: soon, and
 // once more when a partition that had no leader may have one.
@@ -98,7 +66,7 @@ func (h *holdings) work(now clock.Time) {
 		return
 	}
 	h.at = clock.Never
-	m := &Work{}
+	m := &message.Work{}
 	for _, i := range slices.SortedFunc(maps.Keys(h.looks), compareInstances) {
 		l := h.looks[i]
 		switch {
@@ -108,7 +76,7 @@ func (h *holdings) work(now clock.Time) {
 		case l.at == clock.Never:
 			continue
 		case now.Mono >= l.at:
-			m.Items = append(m.Items, WorkItem{Kind: WorkAsk, Instance: i, Association: l.association})
+			m.Items = append(m.Items, message.WorkItem{Kind: message.WorkAsk, Instance: i, Association: l.association})
 			if l.at = clock.Never; l.again {
 				l.at, l.again = now.Mono+int64(lookAgain), false
 			}
@@ -124,25 +92,25 @@ func (h *holdings) work(now clock.Time) {
 	}
 }
 
-func (h *holdings) send(to register.Member, items []WorkItem) {
-	h.s.c.ready.Send = append(h.s.c.ready.Send, Send{To: to, Message: &Work{Items: items}})
+func (h *holdings) send(to register.Member, items []message.WorkItem) {
+	h.s.c.ready.Send = append(h.s.c.ready.Send, message.Send{To: to, Message: &message.Work{Items: items}})
 }
 
 // take takes news from a node.
-func (h *holdings) take(now clock.Time, from register.Member, m *Work) {
+func (h *holdings) take(now clock.Time, from register.Member, m *message.Work) {
 	asked := make(map[session.Instance]uint64)
 	for i := range m.Items {
 		x := &m.Items[i]
 		switch x.Kind {
-		case WorkAsk:
+		case message.WorkAsk:
 			asked[x.Instance] = x.Association
-		case WorkDoubt:
+		case message.WorkDoubt:
 			var all []session.Question
 			for _, c := range x.Claims {
 				all = append(all, session.Question{Claim: session.Claim{Task: c.Task, Token: c.Token}, Lease: c.Lease})
 			}
 			h.s.d.Doubt(now, x.Instance, all)
-		case WorkStop:
+		case message.WorkStop:
 			for _, c := range x.Claims {
 				h.s.d.Cancel(now, x.Instance, session.Claim{Task: c.Task, Token: c.Token}, session.Cause(c.Cause))
 			}
@@ -155,7 +123,7 @@ func (h *holdings) take(now clock.Time, from register.Member, m *Work) {
 	switch {
 	case len(items) == 0:
 	case from == h.s.c.cfg.Self:
-		h.take(now, from, &Work{Items: items})
+		h.take(now, from, &message.Work{Items: items})
 	default:
 		h.send(from, items)
 	}
@@ -164,21 +132,21 @@ func (h *holdings) take(now clock.Time, from register.Member, m *Work) {
 // heldBy lists what workers hold of the partitions led here, but for what they were
 // granted in the associations named: their dispatcher knows of that, or is about to.
 // It looks at every claim here, for all of the workers at once.
-func (h *holdings) heldBy(asked map[session.Instance]uint64) (items []WorkItem) {
-	held := make(map[session.Instance][]WorkClaim)
+func (h *holdings) heldBy(asked map[session.Instance]uint64) (items []message.WorkItem) {
+	held := make(map[session.Instance][]message.WorkClaim)
 	for _, v := range h.s.c.vnodes.each() {
 		if v.Leading() == 0 {
 			continue
 		}
 		v.Held(func(task id.ID, r *claim.Record) {
 			if association, ok := asked[r.Session]; ok && r.Request>>32 != association {
-				held[r.Session] = append(held[r.Session], WorkClaim{Task: task, Token: r.Token, Lease: r.Lease})
+				held[r.Session] = append(held[r.Session], message.WorkClaim{Task: task, Token: r.Token, Lease: r.Lease})
 			}
 		})
 	}
 	for _, i := range slices.SortedFunc(maps.Keys(held), compareInstances) {
-		slices.SortFunc(held[i], func(a, b WorkClaim) int { return a.Task.Compare(b.Task) })
-		items = append(items, WorkItem{Kind: WorkDoubt, Instance: i, Claims: held[i]})
+		slices.SortFunc(held[i], func(a, b message.WorkClaim) int { return a.Task.Compare(b.Task) })
+		items = append(items, message.WorkItem{Kind: message.WorkDoubt, Instance: i, Claims: held[i]})
 	}
 	return items
 }
@@ -212,7 +180,7 @@ func (h *holdings) stop(now clock.Time) {
 			continue
 		}
 		if to, ok := h.s.dispatcherOf(e.instance); ok && to != h.s.c.cfg.Self {
-			h.send(to, []WorkItem{{Kind: WorkStop, Instance: e.instance, Claims: []WorkClaim{{Task: e.claim.Task, Token: e.claim.Token, Cause: uint8(cause)}}}})
+			h.send(to, []message.WorkItem{{Kind: message.WorkStop, Instance: e.instance, Claims: []message.WorkClaim{{Task: e.claim.Task, Token: e.claim.Token, Cause: uint8(cause)}}}})
 		}
 	}
 }
@@ -226,11 +194,11 @@ func (h *holdings) handOver(now clock.Time, all []session.Doubt) {
 		case to == h.s.c.cfg.Self:
 			h.s.d.Doubt(now, x.Instance, x.Claims)
 		default:
-			item := WorkItem{Kind: WorkDoubt, Instance: x.Instance}
+			item := message.WorkItem{Kind: message.WorkDoubt, Instance: x.Instance}
 			for _, q := range x.Claims {
-				item.Claims = append(item.Claims, WorkClaim{Task: q.Claim.Task, Token: q.Claim.Token, Lease: q.Lease})
+				item.Claims = append(item.Claims, message.WorkClaim{Task: q.Claim.Task, Token: q.Claim.Token, Lease: q.Lease})
 			}
-			h.send(to, []WorkItem{item})
+			h.send(to, []message.WorkItem{item})
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/session"
@@ -120,7 +121,7 @@ func TestALeaseCountsFromTheGrant(t *testing.T) {
 	w := &want{open: make(map[uint64]bool), asked: clock.Never}
 	a.ask(r.now, w, []string{"nothing"}, 1, time.Minute, func(clock.Time, int) {})
 	then := a.open[a.number]
-	then(r.now.Add(2*time.Second), &Reply{Message: &nornv1.ClaimReply{WaitedSeconds: 0.5}})
+	then(r.now.Add(2*time.Second), &message.Reply{Message: &nornv1.ClaimReply{WaitedSeconds: 0.5}})
 	if w.asked != r.now.Mono+int64(time.Second/2) {
 		t.Errorf("it counts from %v after it was asked for", time.Duration(w.asked-r.now.Mono))
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
@@ -28,13 +29,13 @@ func TestLargeResultsGoInSeveralRequests(t *testing.T) {
 			}})
 		}
 		r.next++
-		from := Origin{Conn: 1000 + r.next, Request: r.next}
+		from := message.Origin{Conn: 1000 + r.next, Request: r.next}
 		body := session.Bundle(session.Instance{byte(w + 1)}, 1, r.now.Mono, all, 0)
-		r.check(r.peers[via].core.Step(r.now, &Request{From: from, Body: body, Received: r.now.Mono}))
+		r.check(r.peers[via].core.Step(r.now, &message.Request{From: from, Body: body, Received: r.now.Mono}))
 	}
 	r.turn(via)
 	for _, l := range r.post {
-		f, ok := l.message.(*Forward)
+		f, ok := l.message.(*message.Forward)
 		if !ok || l.from != via {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/portion"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
@@ -30,13 +31,13 @@ type lineAsks struct {
 
 type lineAsk struct {
 	number uint64
-	from   Origin
+	from   message.Origin
 	claim  session.Claim
 	until  int64 // mono ns
 }
 
 // lines asks the worker of a task, wherever its session is.
-func (w workers) lines(now clock.Time, r *Request, m *nornv1.LinesRequest) {
+func (w workers) lines(now clock.Time, r *message.Request, m *nornv1.LinesRequest) {
 	if err := proto.CheckLines(m); err != nil {
 		w.c.refuse(r.From, err)
 		return
@@ -45,7 +46,7 @@ func (w workers) lines(now clock.Time, r *Request, m *nornv1.LinesRequest) {
 	switch {
 	case ok && w.d.Knows(instance):
 		w.asked.ask(now, r, instance, m)
-	case !ok || r.routed || node == w.c.cfg.Self || !w.c.routes.up(node):
+	case !ok || r.Routed || node == w.c.cfg.Self || !w.c.routes.up(node):
 		w.c.refuse(r.From, noWorker(m.GetWorker()))
 	case crowds(w.c.routes, r.From):
 		w.c.refuse(r.From, crowded())
@@ -61,10 +62,10 @@ func noWorker(name string) *proto.Error {
 }
 
 // ask asks a worker of this node.
-func (l *lineAsks) ask(now clock.Time, r *Request, instance session.Instance, m *nornv1.LinesRequest) {
+func (l *lineAsks) ask(now clock.Time, r *message.Request, instance session.Instance, m *nornv1.LinesRequest) {
 	own := int64(0)
 	for i := range l.open {
-		if l.open[i].from.Conn == r.From.Conn && r.From.Conn < ownConns { // other nodes ask for their clients
+		if l.open[i].from.Conn == r.From.Conn && r.From.Conn < message.OwnConns { // other nodes ask for their clients
 			own++
 		}
 	}
@@ -132,9 +133,9 @@ func (l *lineAsks) gone(conn uint64) {
 }
 
 // cancel answers a question that its client gave up.
-func (l *lineAsks) cancel(from Origin) {
+func (l *lineAsks) cancel(from message.Origin) {
 	l.open = slices.DeleteFunc(l.open, func(o lineAsk) bool {
-		is := numberOf(o.from) == numberOf(from)
+		is := message.NumberOf(o.from) == message.NumberOf(from)
 		if is {
 			l.s.c.refuse(o.from, cancelled())
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -22,7 +23,7 @@ import (
 type workers struct{ *sessions }
 
 // list answers with the sessions of all nodes in reach.
-func (w workers) list(now clock.Time, r *Request, m *nornv1.WorkersRequest) {
+func (w workers) list(now clock.Time, r *message.Request, m *nornv1.WorkersRequest) {
 	if len(m.GetNames()) > proto.MaxNames {
 		w.c.refuse(r.From, tooManyNames(len(m.GetNames())))
 		return
@@ -48,7 +49,7 @@ func (w workers) list(now clock.Time, r *Request, m *nornv1.WorkersRequest) {
 		}
 		own.Workers = append(own.Workers, one)
 	}
-	if r.routed {
+	if r.Routed {
 		w.c.reply(r.From, own)
 		return
 	}
@@ -71,7 +72,7 @@ func (w workers) list(now clock.Time, r *Request, m *nornv1.WorkersRequest) {
 }
 
 // set drains or kills a worker, wherever its session is.
-func (w workers) set(now clock.Time, r *Request, m *nornv1.SetWorkerRequest) {
+func (w workers) set(now clock.Time, r *message.Request, m *nornv1.SetWorkerRequest) {
 	if err := proto.CheckSetWorker(m); err != nil {
 		w.c.refuse(r.From, err)
 		return
@@ -87,7 +88,7 @@ func (w workers) set(now clock.Time, r *Request, m *nornv1.SetWorkerRequest) {
 		w.act(now, r, m, instance)
 		return
 	}
-	if !ok || r.routed || node == w.c.cfg.Self || !w.c.routes.up(node) {
+	if !ok || r.Routed || node == w.c.cfg.Self || !w.c.routes.up(node) {
 		w.c.refuse(r.From, noWorker(m.GetName()))
 		return
 	}
@@ -99,7 +100,7 @@ func (w workers) set(now clock.Time, r *Request, m *nornv1.SetWorkerRequest) {
 }
 
 // act tells a worker of this node what an operator wants.
-func (w workers) act(now clock.Time, r *Request, m *nornv1.SetWorkerRequest, instance session.Instance) {
+func (w workers) act(now clock.Time, r *message.Request, m *nornv1.SetWorkerRequest, instance session.Instance) {
 	if m.GetAction() == nornv1.WorkerAction_WORKER_ACTION_KILL {
 		w.d.Kill(now, instance, cmp.Or(m.GetReason(), "an operator has stopped it"))
 	} else {
@@ -118,7 +119,7 @@ func (a *workAsks) order(now clock.Time, o session.Order, since int64, pause tim
 	if o.Kill {
 		m.Action = nornv1.WorkerAction_WORKER_ACTION_KILL
 	}
-	a.put(now, nornv1.Method_METHOD_SET_WORKER, m, func(now clock.Time, r *Reply) {
+	a.put(now, nornv1.Method_METHOD_SET_WORKER, m, func(now clock.Time, r *message.Reply) {
 		if r.Err == nil || now.Mono-since > int64(settleFor) {
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
 )
@@ -19,7 +20,7 @@ func TestSessionSameLock(t *testing.T) {
 		task := r.stock(1, 1)[0]
 		r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(dead.running) == 1 }, dead)
 		dead.gone = true
-		r.check(r.peers[0].core.Step(r.now, Gone{Conn: dead.conn}))
+		r.check(r.peers[0].core.Step(r.now, message.Gone{Conn: dead.conn}))
 		r.turn(0)
 		r.live(time.Second, 100*time.Millisecond, nothing) // it began later
 		heir := r.newHand("w", node, 1, lock)
@@ -103,7 +104,7 @@ func TestSessionHandedOver(t *testing.T) {
 	h := r.newHand("w", 0, 1)
 	r.stock(1, 1)
 	r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(h.running) == 1 }, h)
-	r.check(r.peers[0].core.Step(r.now, Gone{Conn: h.conn}))
+	r.check(r.peers[0].core.Step(r.now, message.Gone{Conn: h.conn}))
 	r.turn(0)
 	h.turn(1)
 	r.days(10*time.Second, 50*time.Millisecond, func() bool { return r.peers[0].core.Stats().Sessions == 0 }, h)
@@ -126,7 +127,7 @@ func TestAnOrderFollowsTheWorker(t *testing.T) {
 		r.stock(1, 1)
 		r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(h.running) == 1 }, h)
 		r.tell()
-		r.check(r.peers[0].core.Step(r.now, Gone{Conn: h.conn}))
+		r.check(r.peers[0].core.Step(r.now, message.Gone{Conn: h.conn}))
 		r.turn(0)
 		if got := ask[*nornv1.WorkersReply](r, 1, &nornv1.SetWorkerRequest{Name: "w", Action: action, Reason: "old"}).GetWorkers(); len(got) != 1 || got[0].GetNode() != r.peers[0].core.cfg.Self.Node {
 			t.Fatalf("%v: told %v", action, got)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
 )
@@ -19,7 +20,7 @@ func TestSessionGrantThatDiedWithItsLeader(t *testing.T) {
 	r.days(10*time.Second, 100*time.Millisecond, func() bool { return h.m.Info().State == session.Healthy }, h)
 	lost := false
 	answer := func(l letter) bool {
-		f, ok := l.message.(*Forwarded)
+		f, ok := l.message.(*message.Forwarded)
 		ok = ok && l.from == leader && len(f.Grants) > 0
 		lost = lost || ok
 		return ok

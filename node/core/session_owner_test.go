@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
 )
@@ -17,10 +18,10 @@ func (h *hand) claims(bodies ...session.Body) {
 		all = append(all, session.Message{Instance: h.self.Instance, Association: h.m.Info().Association, Stamp: h.m.Stamp(r.now), Body: b})
 	}
 	r.next++
-	from := Origin{Conn: h.conn, Request: r.next}
+	from := message.Origin{Conn: h.conn, Request: r.next}
 	h.open = append(h.open, from)
 	body := session.Bundle(h.self.Instance, h.m.Info().Association, h.m.Stamp(r.now), all, 5*time.Minute)
-	r.check(r.peers[h.node].core.Step(r.now, &Request{From: from, Body: body, Received: r.now.Mono}))
+	r.check(r.peers[h.node].core.Step(r.now, &message.Request{From: from, Body: body, Received: r.now.Mono}))
 	r.turn(h.node)
 	r.settle()
 }

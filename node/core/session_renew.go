@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
@@ -80,7 +81,7 @@ func (a *workAsks) renewAll(now clock.Time, all []session.Renew) {
 			for _, i := range idx {
 				m.Claims = append(m.Claims, claimRefOf(claims[i].claim, claims[i].of.Instance, claims[i].of.Name))
 			}
-			a.put(now, nornv1.Method_METHOD_RENEW, m, func(now clock.Time, r *Reply) {
+			a.put(now, nornv1.Method_METHOD_RENEW, m, func(now clock.Time, r *message.Reply) {
 				reply, _ := r.Message.(*nornv1.RenewReply)
 				if len(reply.GetResults()) != len(idx) {
 					undecided(now, idx)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
 )
@@ -19,7 +20,7 @@ func TestStreamsOfWorkersThatHaveLeft(t *testing.T) {
 		r.days(10*time.Second, 100*time.Millisecond, func() bool { return h.m.Info().Left }, h)
 		h.gone = true
 		for _, from := range h.open { // which nobody waits for any more
-			r.check(r.peers[0].core.Step(r.now, Cancel{From: from}))
+			r.check(r.peers[0].core.Step(r.now, message.Cancel{From: from}))
 			r.turn(0)
 		}
 	}
@@ -37,16 +38,16 @@ func TestStreamsOfWhoeverGivesUp(t *testing.T) {
 	c := r.peers[0].core
 	for i := range 100 {
 		r.next++
-		from := Origin{Conn: 7, Request: r.next}
+		from := message.Origin{Conn: 7, Request: r.next}
 		instance := session.Instance{1, byte(i)}
 		var says []session.Message
 		if i%2 == 1 { // of no version that there is
 			says = []session.Message{{Instance: instance, Association: 1, Body: &session.Heartbeat{Identity: session.Identity{Name: "w"}}}}
 		}
-		r.check(c.Step(r.now, &Request{From: from, Body: session.Bundle(instance, 1, 1, says, time.Minute), Received: r.now.Mono}))
+		r.check(c.Step(r.now, &message.Request{From: from, Body: session.Bundle(instance, 1, 1, says, time.Minute), Received: r.now.Mono}))
 		r.turn(0)
 		if i%2 == 0 {
-			r.check(c.Step(r.now, Cancel{From: from}))
+			r.check(c.Step(r.now, message.Cancel{From: from}))
 			r.turn(0)
 		}
 		if _, answered := r.peers[0].replies[from]; !answered {
@@ -70,7 +71,7 @@ func TestALateRequestOfAnEarlierStream(t *testing.T) {
 	c := r.peers[0].core
 	stream, open := c.sessions.streams[h.self.Instance], len(h.open)
 	r.next++
-	late := &Request{From: Origin{Conn: 999, Request: r.next}, Body: session.Bundle(h.self.Instance, 1, 1, nil, time.Minute), Received: r.now.Mono}
+	late := &message.Request{From: message.Origin{Conn: 999, Request: r.next}, Body: session.Bundle(h.self.Instance, 1, 1, nil, time.Minute), Received: r.now.Mono}
 	r.check(c.Step(r.now, late))
 	r.turn(0)
 	r.settle()

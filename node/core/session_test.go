@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -19,7 +20,7 @@ type hand struct {
 	self    session.Identity
 	node    int
 	conn    uint64
-	open    []Origin
+	open    []message.Origin
 	running map[session.Claim]*nornv1.Grant
 	starts  []session.Claim // in order
 	stops   []session.Stop
@@ -89,14 +90,14 @@ func (h *hand) exchange() (more bool) {
 	}
 	if len(ready.Send) > 0 || len(h.open) == 0 {
 		r.next++
-		from := Origin{Conn: h.conn, Request: r.next}
+		from := message.Origin{Conn: h.conn, Request: r.next}
 		h.open, h.calls = append(h.open, from), h.calls+1
 		body := session.Bundle(h.self.Instance, h.m.Info().Association, h.m.Stamp(r.now), ready.Send, 5*time.Minute)
-		r.check(p.core.Step(r.now, &Request{From: from, Body: body, Received: r.now.Mono}))
+		r.check(p.core.Step(r.now, &message.Request{From: from, Body: body, Received: r.now.Mono}))
 		r.turn(h.node)
 		r.settle()
 	}
-	h.open = slices.DeleteFunc(h.open, func(from Origin) bool {
+	h.open = slices.DeleteFunc(h.open, func(from message.Origin) bool {
 		reply, ok := p.replies[from]
 		if !ok {
 			return false
@@ -264,7 +265,7 @@ func TestSessionHandOver(t *testing.T) {
 	r.live(100*time.Millisecond, 50*time.Millisecond, nothing)
 	h.exchange()
 	h.deaf = nil
-	r.check(r.peers[0].core.Step(r.now, Gone{Conn: h.conn}))
+	r.check(r.peers[0].core.Step(r.now, message.Gone{Conn: h.conn}))
 	r.turn(0)
 	h.turn(1)
 	took := r.days(10*time.Second, 50*time.Millisecond, func() bool { return len(h.running) == 2 }, h)
@@ -344,7 +345,7 @@ func (h *hand) lines(through int, m *nornv1.LinesRequest) (*nornv1.LinesReply, *
 	r := h.r
 	r.t.Helper()
 	from := r.send(through, m)
-	var reply Reply
+	var reply message.Reply
 	r.days(10*time.Second, 50*time.Millisecond, func() (there bool) {
 		reply, there = r.peers[through].replies[from]
 		return there
@@ -427,14 +428,14 @@ func TestSessionLinesAreBounded(t *testing.T) {
 	r.days(10*time.Second, 100*time.Millisecond, func() bool { return h.m.Info().State == session.Healthy }, h)
 	h.gone = true
 	ask := &nornv1.LinesRequest{Worker: "w", Id: make([]byte, id.Size), Token: 1}
-	var last Origin
+	var last message.Origin
 	for range maxLineAsks + 1 {
 		last = r.send(0, ask)
 	}
 	if reply, ok := r.peers[0].replies[last]; !ok || reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
 		t.Errorf("one too many: %+v", reply)
 	}
-	r.check(r.peers[0].core.Step(r.now, Gone{Conn: last.Conn}))
+	r.check(r.peers[0].core.Step(r.now, message.Gone{Conn: last.Conn}))
 	if n := len(r.peers[0].core.sessions.asked.open); n != 0 {
 		t.Errorf("%d questions of a closed connection are left", n)
 	}
@@ -501,7 +502,7 @@ func TestSessionTurnover(t *testing.T) {
 	for i := range 40 {
 		h := r.newHand(string(rune('a'+i%26))+string(rune('a'+i/26)), i%3, 1)
 		r.days(10*time.Second, 50*time.Millisecond, func() bool { return h.m.Info().Joined }, h)
-		r.check(r.peers[h.node].core.Step(r.now, Gone{Conn: h.conn}))
+		r.check(r.peers[h.node].core.Step(r.now, message.Gone{Conn: h.conn}))
 	}
 	next := r.newHand("next", 0, 1)
 	took := r.days(10*time.Second, 50*time.Millisecond, func() bool { return next.m.Info().State == session.Healthy }, next)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
@@ -129,7 +130,7 @@ func (a *workAsks) ask(now clock.Time, w *want, queues []string, most int, wait 
 	}
 	received := now.Mono
 	number := uint64(0)
-	number = a.put(now, nornv1.Method_METHOD_CLAIM, m, func(now clock.Time, r *Reply) {
+	number = a.put(now, nornv1.Method_METHOD_CLAIM, m, func(now clock.Time, r *message.Reply) {
 		delete(w.open, number)
 		reply, _ := r.Message.(*nornv1.ClaimReply)
 		if r.Err != nil || reply == nil {
@@ -166,7 +167,7 @@ func (a *workAsks) ask(now clock.Time, w *want, queues []string, most int, wait 
 func (a *workAsks) unanswered(now clock.Time, w *want, request uint64) {
 	a.put(now, nornv1.Method_METHOD_CLAIM, &nornv1.ClaimRequest{
 		Session: slices.Clone(w.Instance[:]), RequestNo: w.Association<<32 | (a.number+1)&(1<<32-1), Unanswered: []uint64{request},
-	}, func(clock.Time, *Reply) {})
+	}, func(clock.Time, *message.Reply) {})
 }
 
 // granted answers a want. One that failed is asked again after a pause.
@@ -204,6 +205,6 @@ func (a *workAsks) unwant(no uint64) {
 	}
 	slices.SortFunc(numbers, cmp.Compare[uint64])
 	for _, number := range numbers {
-		a.s.c.cancel(Origin{Conn: workConn, Request: number, Method: uint16(nornv1.Method_METHOD_CLAIM)})
+		a.s.c.cancel(message.Origin{Conn: message.WorkConn, Request: number, Method: uint16(nornv1.Method_METHOD_CLAIM)})
 	}
 }

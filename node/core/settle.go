@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -151,7 +152,7 @@ func (c settling) stateOf(task id.ID) nornv1.State {
 	return nornv1.State(d.State)
 }
 
-func (c settling) renew(now clock.Time, from Origin, m *nornv1.RenewRequest) {
+func (c settling) renew(now clock.Time, from message.Origin, m *nornv1.RenewRequest) {
 	if err := checkBatch(len(m.GetClaims())); err != nil {
 		c.refuse(from, err)
 		return
@@ -204,7 +205,7 @@ func (c settling) renew(now clock.Time, from Origin, m *nornv1.RenewRequest) {
 				res.Error = uncommitted(pl).Proto()
 			}
 		}
-		c.ready.Replies = append(c.ready.Replies, Reply{To: from, Message: reply, After: c.round.after(round)})
+		c.ready.Replies = append(c.ready.Replies, message.Reply{To: from, Message: reply, After: c.round.after(round)})
 	})
 }
 
@@ -215,7 +216,7 @@ func uncommitted(pl *pledge) *proto.Error {
 	return e
 }
 
-func (c settling) update(now clock.Time, from Origin, m *nornv1.UpdateRequest) {
+func (c settling) update(now clock.Time, from message.Origin, m *nornv1.UpdateRequest) {
 	task, bad := claimRef(m.GetId(), m.GetToken())
 	if bad == nil {
 		bad = checkBatch(1 + len(m.GetMore()))
@@ -287,7 +288,7 @@ func (c settling) full(f crdt.Fact, last bool, before *nornv1.Error) *nornv1.Err
 // granted, and for each the task with its completions is read.
 const maxSame = 64
 
-func (c settling) complete(now clock.Time, from Origin, m *nornv1.CompleteRequest) {
+func (c settling) complete(now clock.Time, from message.Origin, m *nornv1.CompleteRequest) {
 	err := checkBatch(len(m.GetCompletions()))
 	if err == nil {
 		err = c.writes.checkEnd(m.GetDurability())
@@ -336,7 +337,7 @@ func (c settling) complete(now clock.Time, from Origin, m *nornv1.CompleteReques
 func (c settling) unheardOf(now clock.Time, task id.ID, token uint64) bool {
 	p := ring.Of(task, len(c.cells))
 	return c.clocks.wall(now)-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, p, task) &&
-		len(vnode.Unheld(c.vnodes.see(p), heldAs([]GrantRef{{Partition: p, Task: task, Token: token}}))) > 0
+		len(vnode.Unheld(c.vnodes.see(p), heldAs([]message.GrantRef{{Partition: p, Task: task, Token: token}}))) > 0
 }
 
 // add stores a fact that any node may write and says what it has bought.
@@ -379,7 +380,7 @@ func (c settling) bought(res *nornv1.WriteResult, task id.ID, existed bool) {
 	c.writes.bought(res, res.Receipt, task, existed, crdt.Key{})
 }
 
-func (c settling) fail(now clock.Time, from Origin, m *nornv1.FailRequest) {
+func (c settling) fail(now clock.Time, from message.Origin, m *nornv1.FailRequest) {
 	err := checkBatch(len(m.GetFailures()))
 	if err == nil {
 		err = c.led()
@@ -443,7 +444,7 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteRe
 	return nil
 }
 
-func (c settling) release(now clock.Time, from Origin, m *nornv1.ReleaseRequest) {
+func (c settling) release(now clock.Time, from message.Origin, m *nornv1.ReleaseRequest) {
 	err := checkBatch(len(m.GetClaims()))
 	if err == nil {
 		err = c.led()
@@ -488,6 +489,6 @@ func (c settling) release(now clock.Time, from Origin, m *nornv1.ReleaseRequest)
 				reply.Results[i].Receipt, reply.Results[i].Error = nil, uncommitted(pl).Proto()
 			}
 		}
-		c.ready.Replies = append(c.ready.Replies, Reply{To: from, Message: reply, After: c.round.after(round)})
+		c.ready.Replies = append(c.ready.Replies, message.Reply{To: from, Message: reply, After: c.round.after(round)})
 	})
 }

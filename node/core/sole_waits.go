@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/portion"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -18,8 +19,8 @@ import (
 // soleWait is a request that waits until a majority has said that this node still leads,
 // or an answer that has its copies and does so.
 type soleWait struct {
-	since soleSince
-	r     *Request // nil: then it is an answer
+	since message.ConfirmedSince
+	r     *message.Request // nil: then it is an answer
 	held  *held
 	until int64 // mono ns: then it goes on without, and is refused
 }
@@ -32,8 +33,8 @@ const maxSoleWaits = 1 << 14
 // process that stood still would give the key of a task that has been retried since, or
 // under an ID that has been used and is done, or retry a task whose key another one has by
 // now, or which has been retried and died again.
-func (s *soles) hear(now clock.Time, r *Request) (waits bool) {
-	if s.hearing = r.sole; r.sole.at != 0 || r.unsure || s.g.c.routes.alone {
+func (s *soles) hear(now clock.Time, r *message.Request) (waits bool) {
+	if s.hearing = r.Confirm; r.Confirm.At != 0 || r.Unsure || s.g.c.routes.alone {
 		return false // it was asked, or too few of the same members have just answered something else
 	}
 	var parts []ring.Partition
@@ -50,8 +51,8 @@ func (s *soles) hear(now clock.Time, r *Request) (waits bool) {
 		s.g.c.refuse(r.From, crowded())
 		return true
 	}
-	r.sole = soleSince{max(now.Mono, 1), parts}
-	s.waits = append(s.waits, soleWait{since: r.sole, r: r, until: now.Mono + int64(grantTimeout)})
+	r.Confirm = message.ConfirmedSince{At: max(now.Mono, 1), Parts: parts}
+	s.waits = append(s.waits, soleWait{since: r.Confirm, r: r, until: now.Mono + int64(grantTimeout)})
 	for _, p := range parts {
 		s.want(p)
 	}
@@ -60,7 +61,7 @@ func (s *soles) hear(now clock.Time, r *Request) (waits bool) {
 
 // held is how many requests of a connection wait: they are looked at only when there are many.
 func (s *soles) held(conn uint64) (n int64) {
-	if len(s.waits) < maxSoleWaits/4 || conn >= ownConns {
+	if len(s.waits) < maxSoleWaits/4 || conn >= message.OwnConns {
 		return 0
 	}
 	for i := range s.waits {
@@ -102,7 +103,7 @@ func ledBy(c *Core, m gproto.Message) (all []id.ID) {
 // still refuses to decide something about a partition unless a majority has said, since it
 // was asked for the request that is being handled, that this node leads.
 func (s *soles) still(p ring.Partition, guarantee string) *proto.Error {
-	if !slices.Contains(s.hearing.parts, p) || s.g.c.vnodes.see(p).Leading() != 0 && s.since(p, s.hearing.at) {
+	if !slices.Contains(s.hearing.Parts, p) || s.g.c.vnodes.see(p).Leading() != 0 && s.since(p, s.hearing.At) {
 		return nil
 	}
 	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "no majority has confirmed that node %s still leads partition %d; try again", s.g.c.cfg.Self.Node, p)
@@ -129,10 +130,10 @@ func (s *soles) goOn(now clock.Time) {
 
 // decided tells whether all is known that somebody waits for. Where something was asked
 // before that it is asked again.
-func (s *soles) decided(since soleSince) bool {
+func (s *soles) decided(since message.ConfirmedSince) bool {
 	done := true
-	for _, p := range since.parts {
-		if s.g.c.vnodes.see(p).Leading() != 0 && !s.since(p, since.at) {
+	for _, p := range since.Parts {
+		if s.g.c.vnodes.see(p).Leading() != 0 && !s.since(p, since.At) {
 			s.want(p)
 			done = false
 		}
@@ -145,16 +146,16 @@ func (s *soles) decided(since soleSince) bool {
 // come to it. If a majority has them, and says after that that nobody else was elected
 // meanwhile, whoever is elected later hears of them before it decides.
 func (s *soles) confirm(h *held) (waits bool) {
-	since := soleSince{at: max(s.g.c.now.Mono, 1)}
+	since := message.ConfirmedSince{At: max(s.g.c.now.Mono, 1)}
 	for _, it := range h.items {
-		if it.epoch != 0 && !slices.Contains(since.parts, it.partition) {
-			since.parts = append(since.parts, it.partition)
+		if it.epoch != 0 && !slices.Contains(since.Parts, it.partition) {
+			since.Parts = append(since.Parts, it.partition)
 		}
 	}
-	if len(since.parts) == 0 {
+	if len(since.Parts) == 0 {
 		return false
 	}
-	s.waits = append(s.waits, soleWait{since: since, held: h, until: since.at + int64(grantTimeout)})
+	s.waits = append(s.waits, soleWait{since: since, held: h, until: since.At + int64(grantTimeout)})
 	s.look = true
 	return true
 }
@@ -162,7 +163,7 @@ func (s *soles) confirm(h *held) (waits bool) {
 // answer lets such an answer go, with what is unknown.
 func (s *soles) answer(w soleWait) {
 	for _, it := range w.held.items {
-		if it.epoch == 0 || it.epoch == s.g.c.vnodes.see(it.partition).Leading() && s.since(it.partition, w.since.at) {
+		if it.epoch == 0 || it.epoch == s.g.c.vnodes.see(it.partition).Leading() && s.since(it.partition, w.since.At) {
 			continue
 		}
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "while this was written another node may have come to lead partition %d, and have decided otherwise; ask again", it.partition)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -27,15 +28,9 @@ type soles struct {
 	asked map[ring.Partition]int64 // mono ns at which they are asked again
 	last  map[ring.Partition]int64 // mono ns of the last time at which nobody else led
 
-	waits   []soleWait // requests that wait for that
-	look    bool       // one of them may be done
-	hearing soleSince  // of the request that is being handled
-}
-
-// soleSince is since when a majority has been asked about some partitions.
-type soleSince struct {
-	at    int64 // mono ns
-	parts []ring.Partition
+	waits   []soleWait             // requests that wait for that
+	look    bool                   // one of them may be done
+	hearing message.ConfirmedSince // of the request that is being handled
 }
 
 // lapsed notes a partition in which a claim has lapsed, and tells whether there is nobody

@@ -3,6 +3,7 @@ package core
 import (
 	"slices"
 
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -28,7 +29,7 @@ type soundness struct {
 
 // hears takes what another node says of its disk. One of a build that says nothing is
 // never counted, and whoever has forgotten something waits.
-func (s *soundness) hears(from register.Member, m *Beaten) {
+func (s *soundness) hears(from register.Member, m *message.Beaten) {
 	old, known := s.of[from]
 	if !s.m.c.routes.up(from) || known && m.Sent.Mono < old.asked || m.Sent.Mono < s.m.since {
 		return

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store/memstore"
 )
@@ -131,7 +132,7 @@ func TestWhoSaysNothingOfItsDiskIsNotCounted(t *testing.T) {
 	r.live(2*seenAfter, time.Second, nothing)
 	r.setBack(0, old)
 	before := func(l letter) bool {
-		if m, is := l.message.(*Beaten); is && l.from == 2 {
+		if m, is := l.message.(*message.Beaten); is && l.from == 2 {
 			m.Whole, m.Sound = false, false
 		}
 		return false
@@ -155,7 +156,7 @@ func TestWhatIsSaidOfADiskCountsWhileInReach(t *testing.T) {
 	}
 	at := s.of[o].asked
 	say := func(after int64, sound bool) {
-		m := &Beaten{Whole: true, Sound: sound}
+		m := &message.Beaten{Whole: true, Sound: sound}
 		m.Sent.Mono = at + after
 		s.hears(o, m)
 	}
@@ -169,7 +170,7 @@ func TestWhatIsSaidOfADiskCountsWhileInReach(t *testing.T) {
 		}
 	}
 	cut := func(all ...int) {
-		var alive Alive
+		var alive message.Alive
 		for _, i := range all {
 			alive.Members = append(alive.Members, r.peers[i].self)
 		}

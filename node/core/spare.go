@@ -3,31 +3,11 @@ package core
 import (
 	"slices"
 
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
-
-// Forgot says that this disk has lost what it had acknowledged, as the register's group has
-// found or another node has said. From then on the node neither votes nor takes claims.
-// As it may be in reach of nobody, whoever runs it asks whether it can be spared ([Spared]).
-type Forgot struct {
-	Why   string
-	Asked bool // one member says so, and the others are asked whether it is: the core only stands aside
-}
-
-// Spare is what a node says to another one that has lost what it had acknowledged, does not
-// know any more how the cluster is, and is refused everything else.
-type Spare struct {
-	// Sound: this one has lost nothing, as [soundness] has it towards who asks. Else it does
-	// not count, and neither does what follows.
-	Sound bool
-	// Revision is of the register from which the rest is.
-	Revision uint64
-	// Needs are those of whom a majority is needed: the cohorts with the one who asks, and the
-	// register's voters.
-	Needs [][]register.Member
-}
 
 // without tells whether a majority of these is there and intact without a node.
 func without(self register.Member, needs []register.Member, counts func(register.Member) bool) bool {
@@ -47,7 +27,7 @@ func without(self register.Member, needs []register.Member, counts func(register
 // others in reach have said: the same question as [marks.spared], by their register. least is
 // how many of them have to say so. Who is needed is not one's word either: one who lies could
 // name a register that is newer than all, in which nobody needs this node.
-func Spared(self register.Member, said map[register.Member]Spare, least int) bool {
+func Spared(self register.Member, said map[register.Member]message.MayRetire, least int) bool {
 	var revisions []uint64
 	for _, s := range said { // Any order: they are sorted.
 		if s.Sound {
@@ -101,7 +81,7 @@ func Testify(c *Core, was *Witness) *Witness {
 }
 
 // For is what a witness says to one who asks; nil is none, and says that it does not count.
-func (w *Witness) For(who register.Member) (s Spare) {
+func (w *Witness) For(who register.Member) (s message.MayRetire) {
 	if w == nil || !w.sound || who == w.self {
 		return s
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
@@ -17,24 +18,26 @@ func TestWhoIsSparedByWhatOthersSay(t *testing.T) {
 		}
 		return all
 	}
-	sound := func(revision uint64, needs ...[]register.Member) Spare { return Spare{true, revision, needs} }
+	sound := func(revision uint64, needs ...[]register.Member) message.MayRetire {
+		return message.MayRetire{Sound: true, Revision: revision, Needs: needs}
+	}
 	for name, c := range map[string]struct {
-		said map[byte]Spare
+		said map[byte]message.MayRetire
 		want bool
 	}{
 		"nobody":                     {nil, false},
-		"one of three":               {map[byte]Spare{2: sound(5, of(1, 2, 3))}, false},
-		"one says that it has lost":  {map[byte]Spare{2: sound(5, of(1, 2, 3)), 3: {Revision: 9}}, false},
-		"both":                       {map[byte]Spare{2: sound(5, of(1, 2, 3)), 3: sound(5, of(1, 2, 3))}, true},
-		"of two":                     {map[byte]Spare{2: sound(5, of(1, 2))}, false},
-		"another cohort lacks one":   {map[byte]Spare{2: sound(5, of(1, 2, 3), of(1, 3, 4)), 3: sound(5, of(1, 2, 3))}, false},
-		"an older register is other": {map[byte]Spare{2: sound(5, of(1, 3, 4)), 3: sound(6, of(1, 2, 3)), 4: sound(6, of(1, 2, 3))}, true},
-		"one knows a newer register": {map[byte]Spare{2: sound(1 << 60), 3: sound(6, of(1, 3, 4))}, false},
-		"one of many does":           {map[byte]Spare{2: sound(1 << 60), 3: sound(6, of(1, 3, 9)), 4: sound(6, of(1, 3, 9)), 5: sound(6)}, false},
-		"a newer register is other":  {map[byte]Spare{2: sound(7, of(1, 3, 4)), 3: sound(6, of(1, 2, 3))}, false},
-		"nothing needs it":           {map[byte]Spare{2: sound(5, of(2, 3))}, true},
+		"one of three":               {map[byte]message.MayRetire{2: sound(5, of(1, 2, 3))}, false},
+		"one says that it has lost":  {map[byte]message.MayRetire{2: sound(5, of(1, 2, 3)), 3: {Revision: 9}}, false},
+		"both":                       {map[byte]message.MayRetire{2: sound(5, of(1, 2, 3)), 3: sound(5, of(1, 2, 3))}, true},
+		"of two":                     {map[byte]message.MayRetire{2: sound(5, of(1, 2))}, false},
+		"another cohort lacks one":   {map[byte]message.MayRetire{2: sound(5, of(1, 2, 3), of(1, 3, 4)), 3: sound(5, of(1, 2, 3))}, false},
+		"an older register is other": {map[byte]message.MayRetire{2: sound(5, of(1, 3, 4)), 3: sound(6, of(1, 2, 3)), 4: sound(6, of(1, 2, 3))}, true},
+		"one knows a newer register": {map[byte]message.MayRetire{2: sound(1 << 60), 3: sound(6, of(1, 3, 4))}, false},
+		"one of many does":           {map[byte]message.MayRetire{2: sound(1 << 60), 3: sound(6, of(1, 3, 9)), 4: sound(6, of(1, 3, 9)), 5: sound(6)}, false},
+		"a newer register is other":  {map[byte]message.MayRetire{2: sound(7, of(1, 3, 4)), 3: sound(6, of(1, 2, 3))}, false},
+		"nothing needs it":           {map[byte]message.MayRetire{2: sound(5, of(2, 3))}, true},
 	} {
-		said := make(map[register.Member]Spare)
+		said := make(map[register.Member]message.MayRetire)
 		for who, s := range c.said {
 			said[of(who)[0]] = s
 		}
@@ -66,7 +69,7 @@ func TestWhatANodeSaysOfAnother(t *testing.T) {
 	if next == nil || next.For(who).Sound || !next.For(r.peers[3].self).Sound || !w.For(who).Sound {
 		t.Errorf("one of a cohort has not told what it knows: %+v", next)
 	}
-	r.check(c.Step(r.now, Forgot{Why: "told so"}))
+	r.check(c.Step(r.now, message.Forgot{Why: "told so"}))
 	if last := Testify(c, next); last == nil || last.For(r.peers[3].self).Sound {
 		t.Errorf("it has forgotten something: %+v", last)
 	}
@@ -80,17 +83,17 @@ func TestWhoIsToldThatItHasForgotten(t *testing.T) {
 	r := newTrio(t)
 	r.live(3*time.Second, 250*time.Millisecond, nothing)
 	p, q := r.peers[0], r.peers[1]
-	r.check(p.core.Step(r.now, Forgot{Why: "told so"}))
+	r.check(p.core.Step(r.now, message.Forgot{Why: "told so"}))
 	if m := p.core.marks; m.trusts(ring.Partition(1)) || m.spared() || Forgotten(p.core) == nil {
 		t.Errorf("told so: votes %t, spared %t, says %v", m.trusts(1), m.spared(), Forgotten(p.core))
 	}
-	r.check(q.core.Step(r.now, Forgot{Why: "told so, too"}))
+	r.check(q.core.Step(r.now, message.Forgot{Why: "told so, too"}))
 	r.live(10*time.Second, 100*time.Millisecond, nothing)
 	r.stays("two at once", 0, 1)
 
 	r = newTrio(t)
 	r.live(3*time.Second, 250*time.Millisecond, nothing)
-	r.check(r.peers[0].core.Step(r.now, Forgot{Why: "told so"}))
+	r.check(r.peers[0].core.Step(r.now, message.Forgot{Why: "told so"}))
 	r.live(10*time.Second, 100*time.Millisecond, nothing)
 	if r.peers[0].forgot == nil || r.peers[1].forgot != nil {
 		t.Errorf("one alone: %v, %v", r.peers[0].forgot, r.peers[1].forgot)

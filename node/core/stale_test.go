@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -37,7 +38,7 @@ func TestTheFirstNodeStartsAgain(t *testing.T) {
 	r.kill(0)
 	p.mute = true
 	r.open(0)
-	r.check(p.core.Step(r.clock(0), Changed{State: r.atFirst(0)}))
+	r.check(p.core.Step(r.clock(0), message.Changed{State: r.atFirst(0)}))
 	r.turn(0)
 	from := r.send(0, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: 1<<32 + 1}}})
 	switch reply, answered := p.replies[from]; {
@@ -76,13 +77,13 @@ func TestWhoCannotNameTheCohortDoesNotCount(t *testing.T) {
 	task := r.put(0, 1)
 	r.live(2*time.Second, 100*time.Millisecond, nothing)
 	p := ring.Of(task, partitions)
-	facts := func() *Facts {
-		return &Facts{Write: 77, Parts: []PartFacts{{Partition: p, Epoch: 0, Facts: nil}}}
+	facts := func() *message.Facts {
+		return &message.Facts{Write: 77, Parts: []message.PartFacts{{Partition: p, Epoch: 0, Facts: nil}}}
 	}
-	answers := func() (all []*FactsTaken) {
+	answers := func() (all []*message.FactsTaken) {
 		r.say(1, 0, facts())
 		for _, l := range r.post {
-			if m, is := l.message.(*FactsTaken); is && l.from == 0 {
+			if m, is := l.message.(*message.FactsTaken); is && l.from == 0 {
 				all = append(all, m)
 			}
 		}
@@ -127,7 +128,7 @@ func TestALoneNodeTakesTasksInThoughItsRegisterIsBehind(t *testing.T) {
 			r.kill(0)
 			p.mute = true
 			r.open(0)
-			r.check(p.core.Step(r.clock(0), Changed{State: state(r)}))
+			r.check(p.core.Step(r.clock(0), message.Changed{State: state(r)}))
 			r.turn(0)
 			alone := func(letter) bool { return true }
 			answer := func(m gproto.Message) *proto.Error {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 )
@@ -19,7 +20,7 @@ func TestRenewalDuringStartIsUnavailableNotLost(t *testing.T) {
 	slow := r.slow()
 	ref := []*nornv1.ClaimRef{{Id: task.Bytes(), Token: g.Token}}
 	slow() // the read has come back, the change has not
-	for name, reply := range map[string]Reply{
+	for name, reply := range map[string]message.Reply{
 		"renew":   r.ask(&nornv1.RenewRequest{Claims: ref}),
 		"release": r.ask(&nornv1.ReleaseRequest{Claims: ref}),
 		"fail":    r.ask(&nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: g.Token}}}),
@@ -40,7 +41,7 @@ func TestRenewalDuringStartIsUnavailableNotLost(t *testing.T) {
 func TestANodeThatWaitsForItsRegisterSleeps(t *testing.T) {
 	r := newRig(t)
 	r.slow()
-	r.step(Alive{Members: []register.Member{{Node: "n2"}}})
+	r.step(message.Alive{Members: []register.Member{{Node: "n2"}}})
 	r.turn()
 	if r.wakeMono <= r.now.Mono {
 		t.Fatal("it wants to go on at once, again and again")
@@ -58,7 +59,7 @@ func (r *rig) slow() (answer func()) {
 		waiting := r.waiting
 		r.waiting = nil
 		for _, request := range waiting {
-			r.register.Do(request, func(res register.Result) { r.step(Registered{res}) })
+			r.register.Do(request, func(res register.Result) { r.step(message.Registered{Result: res}) })
 		}
 		r.turn()
 	}
@@ -112,7 +113,7 @@ func TestADisplacedClaimRequestIsAnswered(t *testing.T) {
 	if reply, ok := r.replies[live]; !ok || reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
 		t.Fatalf("the displaced request got %v", r.replies[live])
 	}
-	r.step(Gone{Conn: 8})
+	r.step(message.Gone{Conn: 8})
 	again := r.send(7, m)
 	r.turn()
 	r.enqueue(spec("q"))

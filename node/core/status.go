@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -33,8 +34,8 @@ type observer struct{ *Core }
 
 // status answers with what this node knows; another node is told only what it
 // cannot know itself.
-func (c observer) status(now clock.Time, r *Request, m *nornv1.StatusRequest) {
-	if r.routed {
+func (c observer) status(now clock.Time, r *message.Request, m *nornv1.StatusRequest) {
+	if r.Routed {
 		c.reply(r.From, c.partOfStatus(now))
 		return
 	}
@@ -42,7 +43,7 @@ func (c observer) status(now clock.Time, r *Request, m *nornv1.StatusRequest) {
 }
 
 // statuses asks all nodes in reach what only they know.
-func (r *routes) statuses(now clock.Time, q *Request, m *nornv1.StatusRequest) bool {
+func (r *routes) statuses(now clock.Time, q *message.Request, m *nornv1.StatusRequest) bool {
 	if crowds(r, q.From) {
 		r.c.refuse(q.From, crowded())
 		return true

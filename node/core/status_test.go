@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 )
@@ -170,8 +171,8 @@ func TestStatusKnowsAddresses(t *testing.T) {
 	r.join()
 	r.run(2)
 	c := r.peers[0].core
-	r.check(c.Step(r.now, Changed{State: *r.state(), Voters: []register.Member{{Node: "n2"}, {Node: "n1"}}, Majority: true}))
-	r.check(c.Step(r.now, Alive{Clients: map[register.Member]string{r.peers[1].self: "10.0.0.2:7711"}}))
+	r.check(c.Step(r.now, message.Changed{State: *r.state(), Voters: []register.Member{{Node: "n2"}, {Node: "n1"}}, Majority: true}))
+	r.check(c.Step(r.now, message.Alive{Clients: map[register.Member]string{r.peers[1].self: "10.0.0.2:7711"}}))
 	r.turn(0)
 	s := r.status(0)
 	if n := nodeOf(s, "n2"); n.State != "down" || n.Address != "10.0.0.2:7711" {

@@ -5,21 +5,12 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
-
-// Stuck asks a leader about claims that lapsed here long ago, and of which
-// nothing has come that ends them: grants that never reached their majority.
-type Stuck struct{ Parts []PartClaims }
-
-// Unheld answers [Stuck] with those that the leader does not hold.
-type Unheld struct{ Parts []PartClaims }
-
-func (*Stuck) peerMessage()  {}
-func (*Unheld) peerMessage() {}
 
 const (
 	// stuckEvery is how often a member looks for claims that are stuck: they block
@@ -35,7 +26,7 @@ func (g *grants) align(now clock.Time) {
 		return
 	}
 	g.alignAt = now.Mono + int64(stuckEvery)
-	to := make(map[register.Member]*Stuck)
+	to := make(map[register.Member]*message.AskOrphans)
 	if mutant.UngatedClaims.On() {
 		g.alignAll(now, to)
 	}
@@ -46,18 +37,18 @@ func (g *grants) align(now clock.Time) {
 		}
 		if all := vnode.Stuck(v, now, maxStuck); len(all) > 0 {
 			if to[leader] == nil {
-				to[leader] = &Stuck{}
+				to[leader] = &message.AskOrphans{}
 			}
-			to[leader].Parts = append(to[leader].Parts, PartClaims{ring.Partition(p), g.c.cells[p].Epoch, vnode.AppendHeld(nil, all)})
+			to[leader].Parts = append(to[leader].Parts, message.PartClaims{Partition: ring.Partition(p), Epoch: g.c.cells[p].Epoch, Claims: vnode.AppendHeld(nil, all)})
 		}
 	}
 	for _, m := range membersOf(to) {
-		g.c.ready.Send = append(g.c.ready.Send, Send{To: m, Message: to[m]})
+		g.c.ready.Send = append(g.c.ready.Send, message.Send{To: m, Message: to[m]})
 	}
 }
 
 // alignAll asks everybody about every claim, for a mutant.
-func (g *grants) alignAll(now clock.Time, to map[register.Member]*Stuck) {
+func (g *grants) alignAll(now clock.Time, to map[register.Member]*message.AskOrphans) {
 	for p, v := range g.c.vnodes.each() {
 		for _, m := range g.c.cells[p].Cohort {
 			all := vnode.Stuck(v, now.Add(2*clock.MaxLease), maxStuck)
@@ -65,16 +56,16 @@ func (g *grants) alignAll(now clock.Time, to map[register.Member]*Stuck) {
 				continue
 			}
 			if to[m] == nil {
-				to[m] = &Stuck{}
+				to[m] = &message.AskOrphans{}
 			}
-			to[m].Parts = append(to[m].Parts, PartClaims{ring.Partition(p), g.c.cells[p].Epoch, vnode.AppendHeld(nil, all)})
+			to[m].Parts = append(to[m].Parts, message.PartClaims{Partition: ring.Partition(p), Epoch: g.c.cells[p].Epoch, Claims: vnode.AppendHeld(nil, all)})
 		}
 	}
 }
 
 // stuck answers a member that asks about claims.
-func (g *grants) stuck(from register.Member, m *Stuck) {
-	answer := &Unheld{}
+func (g *grants) stuck(from register.Member, m *message.AskOrphans) {
+	answer := &message.NotHeld{}
 	for i := range m.Parts {
 		part := &m.Parts[i]
 		if int(part.Partition) >= len(g.c.cells) {
@@ -86,16 +77,16 @@ func (g *grants) stuck(from register.Member, m *Stuck) {
 			continue
 		}
 		if others := vnode.Unheld(v, all); len(others) > 0 {
-			answer.Parts = append(answer.Parts, PartClaims{part.Partition, v.Leading(), vnode.AppendHeld(nil, others)})
+			answer.Parts = append(answer.Parts, message.PartClaims{Partition: part.Partition, Epoch: v.Leading(), Claims: vnode.AppendHeld(nil, others)})
 		}
 	}
 	if len(answer.Parts) > 0 {
-		g.c.ready.Send = append(g.c.ready.Send, Send{To: from, Message: answer})
+		g.c.ready.Send = append(g.c.ready.Send, message.Send{To: from, Message: answer})
 	}
 }
 
 // unheld ends what the leader of the epoch promised here does not hold.
-func (g *grants) unheld(now clock.Time, m *Unheld) {
+func (g *grants) unheld(now clock.Time, m *message.NotHeld) {
 	for i := range m.Parts {
 		part := &m.Parts[i]
 		if int(part.Partition) >= len(g.c.cells) || g.c.vnodes.see(part.Partition).Leading() != 0 || g.c.moves.closed(part.Partition) {

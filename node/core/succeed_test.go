@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 )
@@ -19,7 +20,7 @@ func TestASuccessorHearsOfWhatItMissed(t *testing.T) {
 		for p := range ring.Partition(partitions) {
 			task := r.in(p)
 			from := r.enqueue(0, task, nil)
-			r.settleBut(func(l letter) bool { _, facts := l.message.(*Facts); return facts && l.to == misses })
+			r.settleBut(func(l letter) bool { _, facts := l.message.(*message.Facts); return facts && l.to == misses })
 			if res := r.result(0, from); res.GetReceipt() == nil {
 				t.Fatalf("it is not acknowledged: %v", res)
 			}
@@ -50,11 +51,11 @@ func TestALeaderThatReturnsHearsOfWhatItMissed(t *testing.T) {
 	r.live(writeTimeout+time.Second, 100*time.Millisecond, nothing) // nobody sends it anything later
 	r.open(1)
 	r.live(5*time.Second, 100*time.Millisecond, nothing)
-	var all []Stand
+	var all []message.Stand
 	for p, cell := range r.state().Cells {
-		all = append(all, Stand{Partition: ring.Partition(p), Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort})
+		all = append(all, message.Stand{Partition: ring.Partition(p), Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort})
 	}
-	r.say(2, 1, &Elect{Stand: all})
+	r.say(2, 1, &message.Elect{Stand: all})
 	r.settle()
 	for p := range ring.Partition(partitions) {
 		if i := r.leader(p); i != 1 {

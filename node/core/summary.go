@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -32,32 +33,6 @@ const (
 	maxBehind = 50 * time.Millisecond
 )
 
-// places are those of which [Marks] tell.
-var places = [...]int{4, 16, 64, mostMarked}
-
-// mostMarked is how many tasks a leader tells of.
-const mostMarked = 256
-
-// Marks are the ranks of the 4th, 16th, 64th and 256th best ready task, as far as
-// there are so many. Where not all of them are in memory, the last ones are those
-// of the Seen-th instead: no such task is before it.
-type Marks struct {
-	N     int
-	Seen  int // 0: at least the last of the places
-	Ranks [len(places)]claim.Rank
-}
-
-// count is how many tasks are told of.
-func (m *Marks) count() int {
-	switch {
-	case m.N == 0:
-		return 0
-	case m.Seen > 0:
-		return m.Seen
-	}
-	return places[m.N-1]
-}
-
 // before tells whether there is a better task than one.
 func (h *remote) before(rank *claim.Rank) bool {
 	return h.known && h.ready && h.rank.Compare(rank) < 0
@@ -71,7 +46,7 @@ func (h *remote) better(rank *claim.Rank) (n, most int) {
 	}
 	n = 1
 	for i := 0; i < h.marks.N && h.marks.Ranks[i].Compare(rank) < 0; i++ {
-		n = places[i]
+		n = message.RankPlaces[i]
 	}
 	if most = n; h.marks.Seen > 0 {
 		n = min(n, h.marks.Seen)
@@ -98,7 +73,7 @@ func (s *summaries) want(now clock.Time, name string, here bool) {
 		q.asked = q.wanted
 	}
 	if q.again <= now.Mono {
-		q.again, q.told = q.wanted, Head{}
+		q.again, q.told = q.wanted, message.QueueHead{}
 		s.c.desk.stir(q)
 	}
 }
@@ -108,7 +83,7 @@ func (s *summaries) work(now clock.Time) {
 	if len(s.c.desk.stirred) == 0 || now.Mono < s.at {
 		return
 	}
-	news, anew := &Heads{}, make(map[string]bool)
+	news, anew := &message.QueueHeads{}, make(map[string]bool)
 	all := s.c.desk.stirred
 	left := all[:0]
 	for _, q := range all {
@@ -122,7 +97,7 @@ func (s *summaries) work(now clock.Time) {
 			continue
 		}
 		if h := s.head(now, q); h != q.told {
-			if q.told == (Head{}) || h.Wanted != q.told.Wanted { // that tasks are wanted here is for all
+			if q.told == (message.QueueHead{}) || h.Wanted != q.told.Wanted { // that tasks are wanted here is for all
 				anew[q.name] = true
 			}
 			q.told = h
@@ -138,9 +113,9 @@ func (s *summaries) work(now clock.Time) {
 	}
 	for _, m := range others {
 		to := news
-		known := func(h Head) bool { return !anew[h.Queue] && s.c.seeks.spares(m, &h) }
+		known := func(h message.QueueHead) bool { return !anew[h.Queue] && s.c.seeks.spares(m, &h) }
 		if slices.ContainsFunc(news.Heads, known) {
-			to = &Heads{Heads: slices.DeleteFunc(slices.Clone(news.Heads), known)}
+			to = &message.QueueHeads{Heads: slices.DeleteFunc(slices.Clone(news.Heads), known)}
 		}
 		for i := range to.Heads {
 			if h := &to.Heads[i]; !h.Ready {
@@ -148,7 +123,7 @@ func (s *summaries) work(now clock.Time) {
 			}
 		}
 		if len(to.Heads) > 0 {
-			s.c.ready.Early = append(s.c.ready.Early, Send{To: m, Message: to})
+			s.c.ready.Early = append(s.c.ready.Early, message.Send{To: m, Message: to})
 		}
 	}
 }
@@ -166,7 +141,7 @@ func (s *summaries) next() int64 {
 }
 
 // head counts what is ready of a queue.
-func (s *summaries) head(now clock.Time, q *queue) Head {
+func (s *summaries) head(now clock.Time, q *queue) message.QueueHead {
 	h := s.c.seeks.head(q.name)
 	h.Wanted, h.Full = q.asked > now.Mono, true
 	if !h.Ready {
@@ -185,15 +160,15 @@ func (s *summaries) head(now clock.Time, q *queue) Head {
 	}, func(r *claim.Rank) bool {
 		n++
 		last = *r
-		if n == places[h.Marks.N] {
+		if n == message.RankPlaces[h.Marks.N] {
 			h.Marks.Ranks[h.Marks.N] = *r
 			h.Marks.N++
 		}
-		return h.Marks.N < len(places)
+		return h.Marks.N < len(message.RankPlaces)
 	})
-	if beyond && h.Marks.N < len(places) { // there are more, not before these
+	if beyond && h.Marks.N < len(message.RankPlaces) { // there are more, not before these
 		h.Marks.Seen = n
-		for ; h.Marks.N < len(places); h.Marks.N++ {
+		for ; h.Marks.N < len(message.RankPlaces); h.Marks.N++ {
 			h.Marks.Ranks[h.Marks.N] = last
 		}
 	}
@@ -216,7 +191,7 @@ func (s *seeks) passed(name string, rank *claim.Rank) (n int) {
 // lags tells whether some leader has fallen so far behind a task of ours that it
 // is to be asked first.
 func (s *seeks) lags(w *waiter, leaders []register.Member, ours *claim.Rank) bool {
-	return s.behind(w, leaders, ours, min(maxLead*w.max, mostMarked))
+	return s.behind(w, leaders, ours, min(maxLead*w.max, message.MostRanks))
 }
 
 // behind tells whether some leader may have so many tasks that are better than ours.
@@ -242,7 +217,7 @@ func (s *seeks) behind(w *waiter, leaders []register.Member, ours *claim.Rank, l
 // more nodes send theirs to the best. A request for many tasks is not sent twice for that:
 // what it gets is out of order by more than a leader tells of.
 func (s *seeks) declines(w *waiter) bool {
-	if !w.choosy || maxLead*w.max > mostMarked {
+	if !w.choosy || maxLead*w.max > message.MostRanks {
 		return false
 	}
 	q, _ := s.c.desk.best(w)
@@ -251,7 +226,7 @@ func (s *seeks) declines(w *waiter) bool {
 	}
 	_, ours, _ := q.heads.Best()
 	leaders := s.leaders()
-	return s.behind(w, leaders, ours, min(maxLead*(1+len(leaders)), mostMarked))
+	return s.behind(w, leaders, ours, min(maxLead*(1+len(leaders)), message.MostRanks))
 }
 
 // overdue is the leader that a request has to be sent to because others have passed

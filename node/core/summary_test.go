@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 )
@@ -90,7 +91,7 @@ func TestNewsEndsWithTheClaims(t *testing.T) {
 	r.post = nil
 	r.pass(time.Minute)
 	r.settle()
-	news := func(l letter) bool { _, ok := l.message.(*Heads); return ok }
+	news := func(l letter) bool { _, ok := l.message.(*message.QueueHeads); return ok }
 	ask[*nornv1.EnqueueReply](r, 0, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{spec("q")}})
 	r.pass(time.Second)
 	if slices.ContainsFunc(r.post, news) {
@@ -229,8 +230,8 @@ func TestRareRequestsPassNothingOver(t *testing.T) {
 func TestLostNewsIsMadeUpForWithinASecond(t *testing.T) {
 	r := newTrio(t).spread()
 	r.live(3*time.Second, time.Second, nothing)
-	news := func(l letter) bool { _, is := l.message.(*Heads); return is }
-	var asked []Origin
+	news := func(l letter) bool { _, is := l.message.(*message.QueueHeads); return is }
+	var asked []message.Origin
 	for _, queue := range []string{"p", "q"} {
 		for range 2 {
 			asked = append(asked, r.send(0, &nornv1.ClaimRequest{Queues: []string{queue}, MaxTasks: 1, WaitSeconds: 60, LeaseSeconds: 300}))
@@ -267,7 +268,7 @@ func TestTheBestOfAllIsAskedFirst(t *testing.T) {
 	ask[*nornv1.ClaimReply](r, 0, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, LeaseSeconds: 300})
 	r.pass(20 * time.Millisecond)
 	r.settle()
-	var asked []Origin
+	var asked []message.Origin
 	for n := range 40 {
 		asked = append(asked, r.send(0, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, LeaseSeconds: 300}))
 		if r.pass(10 * time.Millisecond); n%10 == 9 {
@@ -316,12 +317,12 @@ func TestWhatIsFarBehindIsNotGrantedInPassing(t *testing.T) {
 					t.Fatalf("task %d is granted after %d", got, n)
 				}
 			}
-			var asked []Origin
+			var asked []message.Origin
 			for range 30 { // all at once: of those that go to node 2 ten come too late
 				asked = append(asked, r.send(0, claim))
 			}
 			r.live(time.Second, 10*time.Millisecond, func(l letter) bool {
-				_, news := l.message.(*Heads)
+				_, news := l.message.(*message.QueueHeads)
 				return news && c.lost
 			})
 			for n, from := range asked {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -35,8 +36,8 @@ type tallies struct {
 	c     *Core
 	judge map[string]bool // queues that enqueues were judged of since they were asked for
 	of    map[string]*tally
-	at    int64  // mono ns before which nobody is asked
-	asked Origin // under which that was done last
+	at    int64          // mono ns before which nobody is asked
+	asked message.Origin // under which that was done last
 }
 
 // tally is what others have said of one queue.
@@ -61,7 +62,7 @@ func (t *tallies) unfinished(now clock.Time, name string) (all, others uint64) {
 		}
 	}
 	if here == nil {
-		here = t.c.about(&Request{})
+		here = t.c.about(&message.Request{})
 	}
 	return unfinished(t.c.queues.count(name, here)) + others, others
 }
@@ -99,7 +100,7 @@ func (t *tallies) work(now clock.Time) {
 		return
 	}
 	t.asked = t.c.crons.origin(nornv1.Method_METHOD_QUEUES)
-	g := r.gather(now, &Request{From: t.asked}, sum, tallyTimeout-forwardTimeout)
+	g := r.gather(now, &message.Request{From: t.asked}, sum, tallyTimeout-forwardTimeout)
 	g.then = func(*gather) {
 		for _, name := range names {
 			t.of[name] = &tally{at: now.Mono, n: sum.of[name], here: here}
@@ -109,7 +110,7 @@ func (t *tallies) work(now clock.Time) {
 }
 
 // open tells whether answers are still waited for.
-func (t *tallies) open() bool { return t.c.routes.of[numberOf(t.asked)] != nil }
+func (t *tallies) open() bool { return t.c.routes.of[message.NumberOf(t.asked)] != nil }
 
 // next is when others are to be asked again, mono ns. Until they have answered there is no
 // need to wake up.

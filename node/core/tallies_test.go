@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 )
@@ -103,7 +104,7 @@ func TestALimitWithNodesThatDoNotAnswer(t *testing.T) {
 		r.adds(0, 0)
 	}
 	c := r.peers[0].core
-	if n := c.queues.count("q", c.about(&Request{})).Total(); n != limit {
+	if n := c.queues.count("q", c.about(&message.Request{})).Total(); n != limit {
 		t.Errorf("%d tasks are in what is left of the cluster, where %d may be", n, limit)
 	}
 }
@@ -113,7 +114,7 @@ func TestALimitAsksSeldom(t *testing.T) {
 	r := newLimited(t, 1000)
 	asked := func() (n int) {
 		for _, l := range r.post {
-			if f, ok := l.message.(*Forward); ok {
+			if f, ok := l.message.(*message.Forward); ok {
 				if _, is := f.Body.(*nornv1.QueuesRequest); is {
 					n++
 				}

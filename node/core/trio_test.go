@@ -13,6 +13,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -28,7 +29,7 @@ type peer struct {
 	self    register.Member
 	store   *memstore.Mem
 	core    *Core
-	replies map[Origin]Reply
+	replies map[message.Origin]message.Reply
 	down    bool
 	deaf    bool   // the register tells it nothing
 	mute    bool   // it does not answer it either
@@ -40,7 +41,7 @@ type peer struct {
 // letter is a message on its way.
 type letter struct {
 	from, to int
-	message  PeerMessage
+	message  message.PeerMessage
 }
 
 // trio is three cores that keep every partition together, a register they
@@ -94,7 +95,7 @@ func newCohorts(t testing.TB, nodes int, interval time.Duration, keep func(p int
 	for i := range nodes {
 		m := register.Member{Node: fmt.Sprintf("n%d", i+1), Incarnation: register.Incarnation{byte(i + 1)}}
 		all = append(all, m)
-		r.peers = append(r.peers, &peer{self: m, store: memstore.New(), replies: map[Origin]Reply{}})
+		r.peers = append(r.peers, &peer{self: m, store: memstore.New(), replies: map[message.Origin]message.Reply{}})
 	}
 	cells := memstore.New()
 	r.check(register.Format(cells, register.Cluster{ID: register.UUID{9}, Partitions: partitions, Replicas: 3}, all[0]))
@@ -167,9 +168,9 @@ func (r *trio) tell() {
 				}
 			}
 			if !p.deaf {
-				r.check(p.core.Step(r.clock(i), Changed{State: res.State, Leads: i == r.leads, Voters: voters, Majority: true}))
+				r.check(p.core.Step(r.clock(i), message.Changed{State: res.State, Leads: i == r.leads, Voters: voters, Majority: true}))
 			}
-			r.check(p.core.Step(r.clock(i), Alive{Members: alive}))
+			r.check(p.core.Step(r.clock(i), message.Alive{Members: alive}))
 			r.turn(i)
 		}
 	})
@@ -214,7 +215,7 @@ func (r *trio) kill(i int) {
 }
 
 // fall ends a node in the middle of a round: what leaves before its sync has left.
-func (r *trio) fall(i int, ready *Ready) {
+func (r *trio) fall(i int, ready *message.Ready) {
 	p := r.peers[i]
 	for _, s := range ready.Early {
 		to := slices.IndexFunc(r.peers, func(o *peer) bool { return o.self == s.To })
@@ -257,15 +258,15 @@ func (r *trio) turn(i int) {
 			if p.mute {
 				break
 			}
-			r.register.Do(req, func(res register.Result) { r.check(p.core.Step(r.clock(i), Registered{res})) })
+			r.register.Do(req, func(res register.Result) { r.check(p.core.Step(r.clock(i), message.Registered{Result: res})) })
 		}
 		p.store.Sync()
 		for _, req := range ready.Commit {
-			r.register.Do(req, func(res register.Result) { r.check(p.core.Step(r.clock(i), Registered{res})) })
+			r.register.Do(req, func(res register.Result) { r.check(p.core.Step(r.clock(i), message.Registered{Result: res})) })
 		}
 		for _, s := range slices.Concat(ready.Early, ready.Send) {
 			to := slices.IndexFunc(r.peers, func(o *peer) bool { return o.self == s.To })
-			if f, ok := s.Message.(*Forward); ok && f.Method != 0 && f.Method != requestMethod(f.Body) {
+			if f, ok := s.Message.(*message.Forward); ok && f.Method != 0 && f.Method != requestMethod(f.Body) {
 				r.t.Fatalf("%T goes on as method %d, and could not be read", f.Body, f.Method)
 			}
 			r.post = append(r.post, letter{i, to, s.Message})
@@ -276,12 +277,12 @@ func (r *trio) turn(i int) {
 			switch {
 			case empty:
 			case reply.To.Internal():
-				r.check(p.core.Step(r.clock(i), Answered{reply}))
+				r.check(p.core.Step(r.clock(i), message.Answered{Reply: reply}))
 			default:
 				ready.Replies = append(ready.Replies, reply)
 			}
 			if ready.Reads[k].Waits {
-				r.check(p.core.Step(r.clock(i), ReadDone{From: ready.Reads[k].From, Empty: empty}))
+				r.check(p.core.Step(r.clock(i), message.ReadDone{From: ready.Reads[k].From, Empty: empty}))
 			}
 		}
 		for _, reply := range ready.Replies {
@@ -302,7 +303,7 @@ func (r *trio) deliver(n int) {
 	l := r.post[n]
 	r.post = slices.Delete(r.post, n, n+1)
 	if p := r.peers[l.to]; !p.down && !r.cut[[2]int{l.from, l.to}] {
-		r.check(p.core.Step(r.clock(l.to), &FromPeer{From: r.peers[l.from].self, Message: l.message}))
+		r.check(p.core.Step(r.clock(l.to), &message.FromPeer{From: r.peers[l.from].self, Message: l.message}))
 		r.turn(l.to)
 	}
 }
@@ -318,7 +319,7 @@ func (r *trio) pass(d time.Duration) {
 	r.now = r.now.Add(d)
 	for i, p := range r.peers {
 		if !p.down {
-			r.check(p.core.Step(r.clock(i), Tick{}))
+			r.check(p.core.Step(r.clock(i), message.Tick{}))
 			r.turn(i)
 		}
 	}
@@ -337,22 +338,22 @@ func requestMethod(m gproto.Message) uint16 {
 }
 
 // send gives a request to a node.
-func (r *trio) send(i int, m gproto.Message) Origin {
+func (r *trio) send(i int, m gproto.Message) message.Origin {
 	r.next++
-	from := Origin{Conn: 1, Request: r.next, Method: requestMethod(m)}
-	r.check(r.peers[i].core.Step(r.clock(i), &Request{From: from, Body: m, Received: r.now.Mono, inquired: r.told}))
+	from := message.Origin{Conn: 1, Request: r.next, Method: requestMethod(m)}
+	r.check(r.peers[i].core.Step(r.clock(i), &message.Request{From: from, Body: m, Received: r.now.Mono, Inquired: r.told}))
 	r.turn(i)
 	return from
 }
 
-func (r *trio) enqueue(i int, task id.ID, need *nornv1.Durability) Origin {
+func (r *trio) enqueue(i int, task id.ID, need *nornv1.Durability) message.Origin {
 	s := spec("q")
 	s.Id = task.Bytes()
 	return r.send(i, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}, Durability: need})
 }
 
 // result is that of a single enqueue, nil while it waits.
-func (r *trio) result(i int, from Origin) *nornv1.EnqueueResult {
+func (r *trio) result(i int, from message.Origin) *nornv1.EnqueueResult {
 	reply, ok := r.peers[i].replies[from]
 	if !ok {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/quorum"
@@ -27,7 +28,7 @@ const maxUnheard = 64
 // they know is kept here.
 type unheard struct {
 	f      *fetches
-	r      *Request
+	r      *message.Request
 	left   []id.ID // that the others are to be asked about still
 	open   int     // that they are being asked about
 	asking bool    // [unheard.ask] is running
@@ -36,11 +37,11 @@ type unheard struct {
 
 // hear has the others asked about what a request is about and is not known here, and
 // tells whether it has to wait for that.
-func (f *fetches) hear(now clock.Time, r *Request) bool {
-	if r.heard {
+func (f *fetches) hear(now clock.Time, r *message.Request) bool {
+	if r.Heard {
 		return false
 	}
-	r.heard = true
+	r.Heard = true
 	u := &unheard{f: f, r: r}
 	for _, b := range tasksOf(r.Body) {
 		if f.misses(b) || f.lags(r.Body) || f.retries(r.Body, b) {
@@ -123,7 +124,7 @@ func (u *unheard) ask(now clock.Time) {
 	u.asking = true
 	for len(u.left) > 0 && u.open < maxUnheard {
 		if len(u.f.open) >= maxFetches {
-			u.left, u.r.unsure = nil, true
+			u.left, u.r.Unsure = nil, true
 			break
 		}
 		task := u.left[0]
@@ -144,7 +145,7 @@ func (u *unheard) ask(now clock.Time) {
 func (u *unheard) told(now clock.Time, enough bool) {
 	u.open--
 	if !enough {
-		u.left, u.r.unsure = nil, true
+		u.left, u.r.Unsure = nil, true
 	}
 	if u.asking {
 		return
@@ -155,14 +156,16 @@ func (u *unheard) told(now clock.Time, enough bool) {
 }
 
 // forsake forgets requests that wait for that and were given up by their senders.
-func (f *fetches) forsake(is func(Origin) bool) (given []Origin) {
+func (f *fetches) forsake(is func(message.Origin) bool) (given []message.Origin) {
 	for _, q := range f.byTime {
 		if u := q.about; u != nil && !u.given && is(u.r.From) {
 			u.given = true
 			given = append(given, u.r.From)
 		}
 	}
-	slices.SortFunc(given, func(a, b Origin) int { return slices.Compare([]uint64{a.Conn, a.Request}, []uint64{b.Conn, b.Request}) })
+	slices.SortFunc(given, func(a, b message.Origin) int {
+		return slices.Compare([]uint64{a.Conn, a.Request}, []uint64{b.Conn, b.Request})
+	})
 	return given
 }
 

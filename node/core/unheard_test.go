@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -128,8 +129,8 @@ func TestWhatIsKnownIsCancelledBesideWhatIsNot(t *testing.T) {
 	r.now = r.now.Add(fetchTimeout)
 	ready, err := r.peers[2].core.Ready(r.now)
 	r.check(err)
-	facts := func(s Send) bool {
-		m, is := s.Message.(*Facts)
+	facts := func(s message.Send) bool {
+		m, is := s.Message.(*message.Facts)
 		return is && len(m.Parts) == 1 && m.Parts[0].Facts[0].Task == task
 	}
 	if ready.Persist == nil || !slices.ContainsFunc(ready.Early, facts) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -69,7 +70,7 @@ func TestWhatIsBuriedDependsOnNothing(t *testing.T) {
 	r.add(0, needed, spec("a"))
 	r.add(0, task, after("b", onFailCancel, needed))
 	r.join()
-	early := func(l letter) bool { _, votes := l.message.(*Ballots); return votes }
+	early := func(l letter) bool { _, votes := l.message.(*message.Ballots); return votes }
 	has := func() bool { _, ok := r.peers[1].remains()[task]; return ok }
 	for range 100 {
 		if has() {

@@ -3,6 +3,8 @@ package core
 import (
 	"testing"
 	"time"
+
+	"github.com/norn-dev/norn/node/core/message"
 )
 
 // TestAVoteThatCannotBeReadIsTold: what voters, and then candidates, say of claims
@@ -15,7 +17,7 @@ func TestAVoteThatCannotBeReadIsTold(t *testing.T) {
 	r.tell()
 	spoil := map[string]func(letter){
 		"votes": func(l letter) {
-			if m, ok := l.message.(*Votes); ok {
+			if m, ok := l.message.(*message.Votes); ok {
 				for i := range m.Votes {
 					if v := &m.Votes[i]; v.Granted && !v.Pre && l.from != l.to {
 						v.Claims = []byte{255}
@@ -24,7 +26,7 @@ func TestAVoteThatCannotBeReadIsTold(t *testing.T) {
 			}
 		},
 		"pushes": func(l letter) {
-			if m, ok := l.message.(*Pushes); ok && l.from != l.to {
+			if m, ok := l.message.(*message.Pushes); ok && l.from != l.to {
 				for i := range m.Pushes {
 					m.Pushes[i].Claims = []byte{255}
 				}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
@@ -24,21 +25,21 @@ type unsaid struct {
 
 type owing struct {
 	to      register.Member
-	until   int64  // mono ns: then nobody waits for it
-	facts   *Facts // without the facts
+	until   int64          // mono ns: then nobody waits for it
+	facts   *message.Facts // without the facts
 	refused []ring.Partition
 }
 
-func (o *unsaid) add(now clock.Time, to register.Member, m *Facts, refused []ring.Partition) {
+func (o *unsaid) add(now clock.Time, to register.Member, m *message.Facts, refused []ring.Partition) {
 	if len(o.list) >= maxUnsaid {
 		o.list = slices.DeleteFunc(o.list, func(x owing) bool { return x.until <= now.Mono })
 	}
 	if len(o.list) >= maxUnsaid {
 		return
 	}
-	bare := &Facts{Write: m.Write}
+	bare := &message.Facts{Write: m.Write}
 	for i := range m.Parts {
-		bare.Parts = append(bare.Parts, PartFacts{Partition: m.Parts[i].Partition, Epoch: m.Parts[i].Epoch})
+		bare.Parts = append(bare.Parts, message.PartFacts{Partition: m.Parts[i].Partition, Epoch: m.Parts[i].Epoch})
 	}
 	o.list = append(o.list, owing{to, now.Mono + int64(writeTimeout), bare, slices.Clone(refused)})
 }

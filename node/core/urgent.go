@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -13,15 +14,15 @@ import (
 // urgent are comparisons that somebody has asked for: they do not wait for their
 // turn.
 type urgent struct {
-	todo  []pair
-	waits map[pair]bool // those in todo
-	going map[pair]bool
+	todo  []message.Pair
+	waits map[message.Pair]bool // those in todo
+	going map[message.Pair]bool
 }
 
 // add notes a comparison, once.
-func (u *urgent) add(k pair) {
+func (u *urgent) add(k message.Pair) {
 	if u.waits == nil {
-		u.waits = make(map[pair]bool)
+		u.waits = make(map[message.Pair]bool)
 	}
 	if !u.waits[k] {
 		u.waits[k], u.todo = true, append(u.todo, k)
@@ -37,7 +38,7 @@ func (r *repairs) hasten(now clock.Time, about []ring.Partition, dry bool) (aske
 		want[p] = true
 	}
 	for _, k := range r.pairs() {
-		if !want[k.partition] || !r.c.routes.up(k.peer) {
+		if !want[k.Partition] || !r.c.routes.up(k.Peer) {
 			continue
 		}
 		asked++
@@ -55,7 +56,7 @@ func (r *repairs) hasten(now clock.Time, about []ring.Partition, dry bool) (aske
 // this node also where it is the other one's turn to begin.
 func (r *repairs) demand(now clock.Time, p ring.Partition) {
 	for _, m := range r.c.cells[p].Cohort {
-		k := pair{p, m}
+		k := message.Pair{Partition: p, Peer: m}
 		if m != r.c.cfg.Self && r.c.routes.up(m) && !r.urgent.going[k] {
 			r.urgent.add(k)
 			r.at = now.Mono
@@ -73,12 +74,12 @@ func (r *repairs) hurry(now clock.Time) {
 		k := u.todo[0]
 		u.todo = u.todo[1:]
 		delete(u.waits, k)
-		if !r.c.routes.up(k.peer) || vnode.Tree(r.c.vnodes.see(k.partition)) == nil || !slices.Contains(r.c.cells[k.partition].Cohort, k.peer) {
+		if !r.c.routes.up(k.Peer) || vnode.Tree(r.c.vnodes.see(k.Partition)) == nil || !slices.Contains(r.c.cells[k.Partition].Cohort, k.Peer) {
 			r.failed++
 			continue
 		}
 		if u.going == nil {
-			u.going = make(map[pair]bool)
+			u.going = make(map[message.Pair]bool)
 		}
 		u.going[k] = true
 		if i := r.initiator(k, r.cfg); !i.Busy() {
@@ -89,17 +90,17 @@ func (r *repairs) hurry(now clock.Time) {
 }
 
 // ended notes that a comparison is over: there is room for the next one.
-func (u *urgent) ended(k pair) (more bool) {
+func (u *urgent) ended(k message.Pair) (more bool) {
 	delete(u.going, k)
 	return len(u.todo) > 0
 }
 
 // forget leaves out a partition that is not kept here any more.
 func (u *urgent) forget(p ring.Partition) {
-	gone := func(k pair) bool { return k.partition == p }
+	gone := func(k message.Pair) bool { return k.Partition == p }
 	u.todo = slices.DeleteFunc(u.todo, gone)
-	maps.DeleteFunc(u.waits, func(k pair, _ bool) bool { return gone(k) })
-	maps.DeleteFunc(u.going, func(k pair, _ bool) bool { return gone(k) })
+	maps.DeleteFunc(u.waits, func(k message.Pair, _ bool) bool { return gone(k) })
+	maps.DeleteFunc(u.going, func(k message.Pair, _ bool) bool { return gone(k) })
 }
 
 // status is how far the comparisons of this node are.

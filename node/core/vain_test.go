@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -37,7 +38,7 @@ func TestAHandOverPassesOverWhoDoesNotAnswer(t *testing.T) {
 	clear(r.cut)
 	r.peers[lone].deaf = false
 	r.live(30*time.Second, 250*time.Millisecond, func(l letter) bool {
-		_, compares := l.message.(*Repair)
+		_, compares := l.message.(*message.Repair)
 		return compares && !r.between(silent, lone)(l)
 	})
 	if n := r.copies(task); n < 2 || !vnode.Empty(r.peers[lone].store, 0) {

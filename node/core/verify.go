@@ -4,17 +4,17 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 
+	"github.com/cespare/xxhash/v2"
 	gproto "google.golang.org/protobuf/proto"
 )
 
@@ -30,12 +30,12 @@ const maxVerifyAside = 100
 type verifier struct{ *Core }
 
 // verify asks every replica, or answers for the one that is here.
-func (c verifier) verify(now clock.Time, r *Request, m *nornv1.VerifyRequest) {
+func (c verifier) verify(now clock.Time, r *message.Request, m *nornv1.VerifyRequest) {
 	if bad := c.checkVerify(m); bad != nil {
 		c.refuse(r.From, bad)
 		return
 	}
-	if r.routed {
+	if r.Routed {
 		reply := &nornv1.VerifyReply{}
 		for _, p := range m.GetPartitions() {
 			s := c.replica(ring.Partition(p), m.GetQueues())
@@ -73,7 +73,7 @@ func (c verifier) checkPartitions(all []uint32) *proto.Error {
 }
 
 // compare asks all replicas.
-func (c verifier) compare(now clock.Time, r *Request, m *nornv1.VerifyRequest) {
+func (c verifier) compare(now clock.Time, r *message.Request, m *nornv1.VerifyRequest) {
 	join := &verified{asked: m.GetPartitions()}
 	groups := newGroups()
 	for i, p := range m.GetPartitions() {

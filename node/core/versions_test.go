@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/ring"
 )
 
@@ -21,17 +22,17 @@ func TestAFactOfANewerBuildIsRefusedAlone(t *testing.T) {
 			r := newTrio(t)
 			task := r.ids.Next(r.now.Wall)
 			r.enqueue(0, task, nil)
-			facts := *r.post[0].message.(*Facts)
+			facts := *r.post[0].message.(*message.Facts)
 			part := facts.Parts[0]
 			other := r.ids.Next(r.now.Wall)
 			for ring.Of(other, partitions) != part.Partition {
 				other = r.ids.Next(r.now.Wall)
 			}
 			part.Facts = append([]crdt.Fact{newer(other)}, part.Facts...)
-			facts.Parts = []PartFacts{part}
+			facts.Parts = []message.PartFacts{part}
 			r.post = []letter{{0, 1, &facts}}
 			r.deliver(0)
-			if answer := r.post[0].message.(*FactsTaken); len(answer.Refused) != 1 {
+			if answer := r.post[0].message.(*message.FactsTaken); len(answer.Refused) != 1 {
 				t.Errorf("acknowledged: %+v", answer)
 			}
 			if n := r.copies(task); n != 2 {

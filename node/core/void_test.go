@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/store"
 )
@@ -37,7 +38,7 @@ func TestEmptyPartitionsAreNotLookedThroughAgain(t *testing.T) {
 	change := func() (walks int) {
 		disk.walks = 0
 		r.register.Do(register.Request{}, func(res register.Result) {
-			r.check(p.core.Step(r.now, Changed{State: res.State, Majority: true}))
+			r.check(p.core.Step(r.now, message.Changed{State: res.State, Majority: true}))
 		})
 		return disk.walks
 	}
@@ -49,7 +50,7 @@ func TestEmptyPartitionsAreNotLookedThroughAgain(t *testing.T) {
 	// What comes in all the same is found.
 	task := r.in(0)
 	fact := crdt.Enqueued{Queue: "q", Retry: crdt.Retry{MaxAttempts: 3, Initial: time.Second, Max: time.Minute, Multiplier: 2000}}.Fact(task)
-	peers{p.core}.keep(r.now, r.peers[0].self, &PartFacts{Partition: 0, Facts: []crdt.Fact{fact}}, false)
+	peers{p.core}.keep(r.now, r.peers[0].self, &message.PartFacts{Partition: 0, Facts: []crdt.Fact{fact}}, false)
 	if change(); p.core.moves.out[0] == nil || len(p.core.moves.out) != 1 {
 		t.Errorf("%v is to be handed over, not partition 0 alone", p.core.moves.out)
 	}

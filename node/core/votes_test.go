@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -16,17 +17,17 @@ import (
 
 // claims asks a node to keep claims of a partition as the leader of an epoch, and
 // gives its answer.
-func (r *trio) claims(from, to int, p ring.Partition, epoch uint64, all ...vnode.Held) PartTaken {
+func (r *trio) claims(from, to int, p ring.Partition, epoch uint64, all ...vnode.Held) message.PartTaken {
 	r.t.Helper()
 	r.post = nil
-	r.say(from, to, &Claims{Round: 99, Parts: []PartClaims{{Partition: p, Epoch: epoch, Claims: vnode.AppendHeld(nil, all)}}})
+	r.say(from, to, &message.Claims{Round: 99, Parts: []message.PartClaims{{Partition: p, Epoch: epoch, Claims: vnode.AppendHeld(nil, all)}}})
 	for _, l := range r.post {
-		if m, ok := l.message.(*ClaimsTaken); ok && l.from == to {
+		if m, ok := l.message.(*message.ClaimsTaken); ok && l.from == to {
 			return m.Parts[0]
 		}
 	}
 	r.t.Fatal("no answer")
-	return PartTaken{}
+	return message.PartTaken{}
 }
 
 // heldFrom is a grant that starts at a wall ns.
@@ -39,10 +40,10 @@ func heldFrom(task id.ID, token uint64, start int64) vnode.Held {
 // earlier epoch any more, and has it on disk before it says so.
 func TestThePromiseToALeaderSurvivesACrash(t *testing.T) {
 	const epoch = 50
-	for name, m := range map[string]PeerMessage{
-		"claims": &Claims{Round: 1, Parts: []PartClaims{{Partition: 1, Epoch: epoch, Claims: vnode.AppendHeld(nil, nil)}}},
-		"push":   &Pushes{Pushes: []Pushed{{Partition: 1, Epoch: epoch, Nonce: 7, Claims: vnode.AppendHeld(nil, nil)}}},
-		"unheld": &Unheld{Parts: []PartClaims{{Partition: 1, Epoch: epoch, Claims: vnode.AppendHeld(nil, nil)}}},
+	for name, m := range map[string]message.PeerMessage{
+		"claims": &message.Claims{Round: 1, Parts: []message.PartClaims{{Partition: 1, Epoch: epoch, Claims: vnode.AppendHeld(nil, nil)}}},
+		"push":   &message.Pushes{Pushes: []message.Pushed{{Partition: 1, Epoch: epoch, Nonce: 7, Claims: vnode.AppendHeld(nil, nil)}}},
+		"unheld": &message.NotHeld{Parts: []message.PartClaims{{Partition: 1, Epoch: epoch, Claims: vnode.AppendHeld(nil, nil)}}},
 	} {
 		r := newTrio(t)
 		i := r.leader(1)
@@ -58,18 +59,18 @@ func TestThePromiseToALeaderSurvivesACrash(t *testing.T) {
 
 // TestALeaderThatHearsOfALaterOneLeadsNoMore: by its claims, or by a candidate's push.
 func TestALeaderThatHearsOfALaterOneLeadsNoMore(t *testing.T) {
-	for name, m := range map[string]func(epoch uint64) PeerMessage{
-		"claims": func(e uint64) PeerMessage {
-			return &Claims{Round: 1, Parts: []PartClaims{{Partition: 1, Epoch: e, Claims: vnode.AppendHeld(nil, nil)}}}
+	for name, m := range map[string]func(epoch uint64) message.PeerMessage{
+		"claims": func(e uint64) message.PeerMessage {
+			return &message.Claims{Round: 1, Parts: []message.PartClaims{{Partition: 1, Epoch: e, Claims: vnode.AppendHeld(nil, nil)}}}
 		},
-		"push": func(e uint64) PeerMessage {
-			return &Pushes{Pushes: []Pushed{{Partition: 1, Epoch: e, Nonce: 7, Claims: vnode.AppendHeld(nil, nil)}}}
+		"push": func(e uint64) message.PeerMessage {
+			return &message.Pushes{Pushes: []message.Pushed{{Partition: 1, Epoch: e, Nonce: 7, Claims: vnode.AppendHeld(nil, nil)}}}
 		},
 	} {
 		r := newTrio(t)
 		i := r.leader(1)
 		c := r.peers[i].core
-		r.check(c.Step(r.now, &FromPeer{From: r.peers[(i+1)%3].self, Message: m(c.vnodes.see(1).Leading() + 1)}))
+		r.check(c.Step(r.now, &message.FromPeer{From: r.peers[(i+1)%3].self, Message: m(c.vnodes.see(1).Leading() + 1)}))
 		if n := c.vnodes.see(1).Leading(); n != 0 {
 			t.Errorf("%s: it goes on in epoch %d", name, n)
 		}
@@ -103,7 +104,7 @@ func TestHowFarTheStartOfAGrantMayBeOff(t *testing.T) {
 		refused bool
 	}{{eta / 2, false}, {eta/2 + 1, true}, {-eta / 2, false}, {-eta/2 - 1, true}} {
 		got := r.claims(i, j, 1, epoch, heldFrom(r.at(1), epoch<<32|uint64(900+n), r.now.Wall+int64(c.off)))
-		skewed := slices.ContainsFunc(got.Refused, func(x Refusal) bool { return x.Verdict == vnode.SkewedClock })
+		skewed := slices.ContainsFunc(got.Refused, func(x message.Refusal) bool { return x.Verdict == vnode.SkewedClock })
 		if got.No || skewed != c.refused {
 			t.Errorf("a grant by a clock that is %v ahead: %+v", c.off, got)
 		}
@@ -129,15 +130,15 @@ func TestAnUnconfirmedWallClockFreesNoTask(t *testing.T) {
 		c.marks.heard(m, 0)
 	}
 	r.register.Do(register.Request{}, func(res register.Result) {
-		r.check(c.Step(r.clock(j), Registered{register.Result{Tag: 1, State: res.State}}))
+		r.check(c.Step(r.clock(j), message.Registered{Result: register.Result{Tag: 1, State: res.State}}))
 	})
 	r.turn(j)
 	next := heldFrom(task, grants[0].Token+1, r.clock(j).Wall)
 	r.post = nil
-	r.check(c.Step(r.clock(j), &FromPeer{From: r.peers[i].self, Message: &Claims{Round: 9, Parts: []PartClaims{{Partition: 1, Epoch: grants[0].Token >> 32, Claims: vnode.AppendHeld(nil, []vnode.Held{next})}}}}))
+	r.check(c.Step(r.clock(j), &message.FromPeer{From: r.peers[i].self, Message: &message.Claims{Round: 9, Parts: []message.PartClaims{{Partition: 1, Epoch: grants[0].Token >> 32, Claims: vnode.AppendHeld(nil, []vnode.Held{next})}}}}))
 	r.turn(j)
 	for _, l := range r.post {
-		m, ok := l.message.(*ClaimsTaken)
+		m, ok := l.message.(*message.ClaimsTaken)
 		if !ok {
 			continue
 		}
@@ -155,10 +156,10 @@ func TestARenewalThatComesTwiceInARoundIsAnsweredTwice(t *testing.T) {
 	task := r.put(0, 1)
 	i := r.leader(1)
 	token := ask[*nornv1.ClaimReply](r, i, claimUpTo(1)).Grants[0].Token
-	var asks []Origin
+	var asks []message.Origin
 	for n := range uint64(2) {
-		from := Origin{Conn: 7, Request: n + 1}
-		r.check(r.peers[i].core.Step(r.now, &Request{From: from, Body: &nornv1.RenewRequest{Claims: refOf(task, token)}, Received: r.now.Mono}))
+		from := message.Origin{Conn: 7, Request: n + 1}
+		r.check(r.peers[i].core.Step(r.now, &message.Request{From: from, Body: &nornv1.RenewRequest{Claims: refOf(task, token)}, Received: r.now.Mono}))
 		asks = append(asks, from)
 	}
 	r.turn(i)
@@ -180,8 +181,8 @@ func TestAWriteIsAnsweredWhenItsClientGivesUp(t *testing.T) {
 	r := newTrio(t)
 	s := spec("q")
 	s.Id = r.at(1).Bytes()
-	from := Origin{Conn: 7, Request: 1}
-	r.check(r.peers[0].core.Step(r.now, &Request{From: from, Body: &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}}, Received: r.now.Mono, Deadline: r.now.Mono + int64(time.Second)}))
+	from := message.Origin{Conn: 7, Request: 1}
+	r.check(r.peers[0].core.Step(r.now, &message.Request{From: from, Body: &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}}, Received: r.now.Mono, Deadline: r.now.Mono + int64(time.Second)}))
 	r.turn(0)
 	r.post = nil // nobody hears of it
 	w := r.peers[0].core.writes
@@ -222,8 +223,8 @@ func TestALoneKeeperThatHasVotedForCompany(t *testing.T) {
 	r := newCohorts(t, 3, 0, func(p int) []int { return []int{p % 3} })
 	const p, keeper, newcomer = ring.Partition(1), 1, 2
 	cell := r.state().Cells[p]
-	b := Ballot{Partition: p, Epoch: cell.Epoch + 40, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: []register.Member{r.peers[keeper].self, r.peers[newcomer].self}, Transfer: true}
-	r.say(newcomer, keeper, &Ballots{Ballots: []Ballot{b}})
+	b := message.Ballot{Partition: p, Epoch: cell.Epoch + 40, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: []register.Member{r.peers[keeper].self, r.peers[newcomer].self}, Transfer: true}
+	r.say(newcomer, keeper, &message.Ballots{Ballots: []message.Ballot{b}})
 	if len(r.peers[keeper].core.acceptors.all[p].Open) != 1 {
 		t.Fatal("it has not voted")
 	}
@@ -245,7 +246,7 @@ func TestWhatIsLeftOfACollectedTaskIsSentToo(t *testing.T) {
 	r := newTrio(t)
 	task := r.at(1)
 	stone := crdt.Tombstone{Outcome: crdt.StateCompleted, At: r.now.Wall, Collected: r.now.Wall}
-	r.say(1, 0, &Facts{Write: 1, Parts: []PartFacts{{Partition: 1, Epoch: r.state().Cells[1].Epoch, Facts: []crdt.Fact{stone.Fact(task)}}}})
+	r.say(1, 0, &message.Facts{Write: 1, Parts: []message.PartFacts{{Partition: 1, Epoch: r.state().Cells[1].Epoch, Facts: []crdt.Fact{stone.Fact(task)}}}})
 	r.post = nil
 	from := r.enqueue(0, task, nil)
 	if res := r.result(0, from); res != nil {
@@ -268,7 +269,7 @@ func TestWithinReach(t *testing.T) {
 	if !r.within(2, is) || r.within(3, is) {
 		t.Error("of three, with one more in reach")
 	}
-	r.fence(&Fence{Cohorts: [][]register.Member{{member(1), member(4), member(5)}}}, member(1))
+	r.fence(&message.Fence{Cohorts: [][]register.Member{{member(1), member(4), member(5)}}}, member(1))
 	if r.within(2, is) || !r.within(1, is) {
 		t.Error("of the other cohort nobody else is in reach")
 	}
@@ -281,9 +282,9 @@ func TestWithinReach(t *testing.T) {
 func (r *trio) pushed(from, to int, epoch, nonce uint64) bool {
 	r.t.Helper()
 	r.post = nil
-	r.say(from, to, &Pushes{Pushes: []Pushed{{Partition: 1, Epoch: epoch, Nonce: nonce, Claims: vnode.AppendHeld(nil, nil)}}})
+	r.say(from, to, &message.Pushes{Pushes: []message.Pushed{{Partition: 1, Epoch: epoch, Nonce: nonce, Claims: vnode.AppendHeld(nil, nil)}}})
 	for _, l := range r.post {
-		if m, ok := l.message.(*PushesTaken); ok && l.from == to {
+		if m, ok := l.message.(*message.PushesTaken); ok && l.from == to {
 			return m.Votes[0].Granted
 		}
 	}
@@ -325,30 +326,30 @@ func TestWhoTakesACandidatesClaims(t *testing.T) {
 // about to stop, nor for a cell that is another one by now.
 func TestWhoStandsWhenAsked(t *testing.T) {
 	for name, c := range map[string]struct {
-		spoil  func(r *trio, j int, s *Stand)
+		spoil  func(r *trio, j int, s *message.Stand)
 		stands bool
 	}{
-		"nothing is wrong":      {func(*trio, int, *Stand) {}, true},
-		"its clock is off":      {func(r *trio, j int, _ *Stand) { r.peers[j].core.clocks.bad[1] = true }, false},
-		"it may have forgotten": {func(r *trio, j int, _ *Stand) { r.peers[j].core.current = false }, false},
-		"it is about to stop": {func(r *trio, j int, _ *Stand) {
-			r.check(r.peers[j].core.Step(r.now, Drain{}))
+		"nothing is wrong":      {func(*trio, int, *message.Stand) {}, true},
+		"its clock is off":      {func(r *trio, j int, _ *message.Stand) { r.peers[j].core.clocks.bad[1] = true }, false},
+		"it may have forgotten": {func(r *trio, j int, _ *message.Stand) { r.peers[j].core.current = false }, false},
+		"it is about to stop": {func(r *trio, j int, _ *message.Stand) {
+			r.check(r.peers[j].core.Step(r.now, message.Drain{}))
 			r.turn(j)
 		}, false},
-		"an older cell":     {func(_ *trio, _ int, s *Stand) { s.Epoch-- }, false},
-		"another candidacy": {func(_ *trio, _ int, s *Stand) { s.Nonce++ }, false},
-		"it is to be no member": {func(r *trio, j int, s *Stand) {
+		"an older cell":     {func(_ *trio, _ int, s *message.Stand) { s.Epoch-- }, false},
+		"another candidacy": {func(_ *trio, _ int, s *message.Stand) { s.Nonce++ }, false},
+		"it is to be no member": {func(r *trio, j int, s *message.Stand) {
 			s.To = slices.DeleteFunc(slices.Clone(s.To), func(m register.Member) bool { return m == r.peers[j].self })
 		}, false},
 	} {
 		r := newTrio(t)
 		i, cell := r.leader(1), r.state().Cells[1]
 		j := (i + 1) % 3
-		s := Stand{Partition: 1, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}
+		s := message.Stand{Partition: 1, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}
 		c.spoil(r, j, &s)
 		r.settle()
-		r.say(i, j, &Elect{Stand: []Stand{s}})
-		asks := slices.ContainsFunc(r.post, func(l letter) bool { _, ok := l.message.(*Ballots); return ok && l.from == j })
+		r.say(i, j, &message.Elect{Stand: []message.Stand{s}})
+		asks := slices.ContainsFunc(r.post, func(l letter) bool { _, ok := l.message.(*message.Ballots); return ok && l.from == j })
 		if asks != c.stands {
 			t.Errorf("%s: it stands: %v", name, asks)
 		}
@@ -365,7 +366,7 @@ func TestANamedLeaderThatDoesNotLeadSparesNobody(t *testing.T) {
 		if !leads {
 			c.vnodes.of(1).Follow()
 		}
-		b := Ballot{Partition: 1, Epoch: cell.Epoch + 9, Nonce: 7, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Pre: true}
+		b := message.Ballot{Partition: 1, Epoch: cell.Epoch + 9, Nonce: 7, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Pre: true}
 		if v := (voter{c}).vote(r.now, r.peers[(i+1)%3].self, &b); v.Granted == leads {
 			t.Errorf("leads: %v, and a pre-vote is granted: %v", leads, v.Granted)
 		}
@@ -380,7 +381,7 @@ func TestWhoHasPromisedMoreDoesNotLead(t *testing.T) {
 	i, cell := r.leader(1), r.state().Cells[1]
 	j, k := (i+1)%3, (i+2)%3
 	p := r.peers[j]
-	r.say(i, j, &Elect{Stand: []Stand{{Partition: 1, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}}})
+	r.say(i, j, &message.Elect{Stand: []message.Stand{{Partition: 1, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}}})
 	var commit []register.Request
 	for n := 0; n < 100 && len(commit) == 0; n++ {
 		for len(r.post) > 0 && r.post[0].to != j {
@@ -391,7 +392,7 @@ func TestWhoHasPromisedMoreDoesNotLead(t *testing.T) {
 		}
 		l := r.post[0]
 		r.post = r.post[1:]
-		r.check(p.core.Step(r.now, &FromPeer{From: r.peers[l.from].self, Message: l.message}))
+		r.check(p.core.Step(r.now, &message.FromPeer{From: r.peers[l.from].self, Message: l.message}))
 		ready, err := p.core.Ready(r.now)
 		r.check(err)
 		if ready.Persist != nil {
@@ -405,14 +406,14 @@ func TestWhoHasPromisedMoreDoesNotLead(t *testing.T) {
 		}
 		commit = ready.Commit
 		for _, req := range ready.Register {
-			r.register.Do(req, func(res register.Result) { r.check(p.core.Step(r.now, Registered{res})) })
+			r.register.Do(req, func(res register.Result) { r.check(p.core.Step(r.now, message.Registered{Result: res})) })
 		}
 	}
 	if len(commit) != 1 || len(commit[0].Changes) != 1 {
 		t.Fatalf("asked of the register: %+v", commit)
 	}
 	won := commit[0].Changes[0].New.Epoch
-	r.say(k, j, &Ballots{Ballots: []Ballot{{Partition: 1, Epoch: won + 5, Nonce: 77, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Transfer: true}}})
+	r.say(k, j, &message.Ballots{Ballots: []message.Ballot{{Partition: 1, Epoch: won + 5, Nonce: 77, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Transfer: true}}})
 	if got := p.core.acceptors.all[1].Promise; got != won+5 {
 		t.Fatalf("it has promised %d", got)
 	}
@@ -420,7 +421,7 @@ func TestWhoHasPromisedMoreDoesNotLead(t *testing.T) {
 		if !res.Won[0] {
 			t.Fatal("the register has not taken it")
 		}
-		r.check(p.core.Step(r.now, Registered{res}))
+		r.check(p.core.Step(r.now, message.Registered{Result: res}))
 	})
 	r.turn(j)
 	if lead := p.core.vnodes.see(1).Leading(); lead != 0 {
@@ -438,7 +439,7 @@ func TestAnAnswerThatFailsTakesNothingFromTheOther(t *testing.T) {
 	m := claimUpTo(1)
 	m.Session, m.RequestNo = []byte("0123456789abcdef"), 3
 	first := r.send(i, m)
-	r.post = slices.DeleteFunc(r.post, func(l letter) bool { _, is := l.message.(*Claims); return is })
+	r.post = slices.DeleteFunc(r.post, func(l letter) bool { _, is := l.message.(*message.Claims); return is })
 	r.settle()
 	r.pass(100 * time.Millisecond)
 	second := r.send(i, m)

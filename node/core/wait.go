@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -43,23 +44,23 @@ func (c *Core) timeouts(now clock.Time) {
 
 // cancel answers a waiting request that its client gave up: each request gets
 // exactly one reply.
-func (c *Core) cancel(from Origin) {
+func (c *Core) cancel(from message.Origin) {
 	c.routes.cancel(from)
 	c.sessions.cancel(from)
-	for _, o := range c.fetches.forsake(func(o Origin) bool { return numberOf(o) == numberOf(from) }) {
+	for _, o := range c.fetches.forsake(func(o message.Origin) bool { return message.NumberOf(o) == message.NumberOf(from) }) {
 		c.refuse(o, cancelled())
 	}
-	for _, h := range c.inquiries.take(func(h *inquirer) bool { return numberOf(h.r.From) == numberOf(from) }) {
+	for _, h := range c.inquiries.take(func(h *inquirer) bool { return message.NumberOf(h.r.From) == message.NumberOf(from) }) {
 		c.refuse(h.r.From, cancelled())
 	}
 	if w := c.desk.byConn[from.Conn][from.Request]; w != nil {
 		c.desk.drop(w)
 		c.refuse(w.from, cancelled())
 	}
-	if w := c.grants.dealing[numberOf(from)]; w != nil {
+	if w := c.grants.dealing[message.NumberOf(from)]; w != nil {
 		w.cancelled = true
 	}
-	for _, w := range c.grants.recall(func(w *waiter) bool { return numberOf(w.from) == numberOf(from) }) {
+	for _, w := range c.grants.recall(func(w *waiter) bool { return message.NumberOf(w.from) == message.NumberOf(from) }) {
 		c.refuse(w.from, cancelled())
 	}
 	if w := c.logs.of(from); w != nil {
@@ -74,7 +75,7 @@ func (c *Core) cancel(from Origin) {
 func (c *Core) gone(conn uint64) {
 	c.routes.gone(conn)
 	delete(c.desk.lines, conn)
-	c.fetches.forsake(func(o Origin) bool { return o.Conn == conn })
+	c.fetches.forsake(func(o message.Origin) bool { return o.Conn == conn })
 	c.inquiries.take(func(h *inquirer) bool { return h.r.From.Conn == conn })
 	c.sessions.gone(c.now, conn)
 	for _, w := range c.desk.of(conn) {

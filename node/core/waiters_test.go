@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -15,9 +16,9 @@ import (
 // and is granted nothing.
 func TestARequestWaitsUntilItsDeadline(t *testing.T) {
 	r := newRig(t)
-	from := Origin{Conn: 1, Request: 4711}
+	from := message.Origin{Conn: 1, Request: 4711}
 	body := &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, WaitSeconds: 60}
-	r.step(&Request{From: from, Body: body, Received: r.now.Mono, Deadline: r.now.Mono + int64(time.Second)})
+	r.step(&message.Request{From: from, Body: body, Received: r.now.Mono, Deadline: r.now.Mono + int64(time.Second)})
 	r.turn()
 	r.pass(time.Second)
 	if reply, is := r.replies[from]; !is || len(reply.Message.(*nornv1.ClaimReply).Grants) > 0 {
@@ -31,7 +32,7 @@ func TestARequestWaitsUntilItsDeadline(t *testing.T) {
 func TestWhoWaitsNoMoreTakesNoRoom(t *testing.T) {
 	r := newRig(t)
 	d := r.core.desk
-	waits := func() Origin {
+	waits := func() message.Origin {
 		from := r.send(1, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, WaitSeconds: 60})
 		r.turn()
 		return from
@@ -40,7 +41,7 @@ func TestWhoWaitsNoMoreTakesNoRoom(t *testing.T) {
 	if d.bytes == 0 {
 		t.Fatal("it takes nothing")
 	}
-	r.step(Cancel{From: from})
+	r.step(message.Cancel{From: from})
 	if r.turn(); d.bytes != 0 || d.byTime.next() < r.now.Mono+int64(time.Hour) || len(d.byConn)+len(d.queues) != 0 {
 		t.Errorf("%d bytes, %d connections and %d queues are left", d.bytes, len(d.byConn), len(d.queues))
 	}
@@ -69,13 +70,13 @@ func TestWhoIsGoneIsGrantedNothing(t *testing.T) {
 	for _, when := range []string{"postponed", "on its way"} {
 		r := newTrio(t)
 		task, i := r.put(0, 1), r.leader(1)
-		var from Origin
+		var from message.Origin
 		if when == "postponed" {
 			from = r.postponed(i, waiting60(7))
 		} else {
 			from = r.send(i, waiting60(7))
 		}
-		r.check(r.peers[i].core.Step(r.now, Gone{Conn: from.Conn}))
+		r.check(r.peers[i].core.Step(r.now, message.Gone{Conn: from.Conn}))
 		r.turn(i)
 		if when == "on its way" {
 			r.live(grantTimeout+time.Second, 50*time.Millisecond, isClaims)
@@ -93,7 +94,7 @@ func TestWhoIsGoneIsGrantedNothing(t *testing.T) {
 // TestTwoRequestsOfOneNumber: one goes, and the other one can still be found.
 func TestTwoRequestsOfOneNumber(t *testing.T) {
 	d := newDesk()
-	one, two := &waiter{from: Origin{Conn: 1, Request: 5}}, &waiter{from: Origin{Conn: 1, Request: 5}}
+	one, two := &waiter{from: message.Origin{Conn: 1, Request: 5}}, &waiter{from: message.Origin{Conn: 1, Request: 5}}
 	d.park(one)
 	d.park(two)
 	if d.drop(one); d.byConn[1][5] != two {
@@ -105,18 +106,18 @@ func TestTwoRequestsOfOneNumber(t *testing.T) {
 // task that another leader has granted.
 func TestWhatIsOverCountsOnce(t *testing.T) {
 	d := newDesk()
-	ask := AskKey{[16]byte{1}, 8}
-	a, b := GrantRef{Task: id.ID{1}, Token: 9<<32 | 1, Ask: ask}, GrantRef{Task: id.ID{2}, Token: 9<<32 | 2, Ask: ask}
+	ask := message.AskKey{Session: [16]byte{1}, Request: 8}
+	a, b := message.GrantRef{Task: id.ID{1}, Token: 9<<32 | 1, Ask: ask}, message.GrantRef{Task: id.ID{2}, Token: 9<<32 | 2, Ask: ask}
 	d.remember(a)
 	d.remember(b)
-	ends := func(g GrantRef) {
+	ends := func(g message.GrantRef) {
 		d.onEnd(g.Task, &claim.Record{Token: g.Token, Session: ask.Session, Request: ask.Request})
 	}
 	ends(a)
 	if d.forget(a); len(d.asked) != 1 {
 		t.Fatal("what is over counts twice: the other one is forgotten")
 	}
-	ends(GrantRef{Task: b.Task, Token: 8<<32 | 5})
+	ends(message.GrantRef{Task: b.Task, Token: 8<<32 | 5})
 	if len(d.asked) != 1 {
 		t.Fatal("the end of another leader's claim counts")
 	}
@@ -153,15 +154,15 @@ func TestWhatIsTakenBackIsOfALeaderBefore(t *testing.T) {
 	task := r.put(0, 1)
 	old := heldFrom(task, (epoch-1)<<32|5, r.now.Wall)
 	holds := func(at int) bool {
-		return len(vnode.Unheld(r.peers[at].core.vnodes.see(1), heldAs([]GrantRef{{Partition: 1, Task: task, Token: old.Record.Token}}))) == 0
+		return len(vnode.Unheld(r.peers[at].core.vnodes.see(1), heldAs([]message.GrantRef{{Partition: 1, Task: task, Token: old.Record.Token}}))) == 0
 	}
 	for _, at := range []int{i, j} {
 		c := r.peers[at].core
 		r.check(vnode.Absorb(c.vnodes.of(1), c.tx, []vnode.Held{old}, r.now))
 		r.turn(at)
 	}
-	word := func(h vnode.Held) *TakenBack {
-		return &TakenBack{Parts: []PartClaims{{Partition: 1, Epoch: epoch, Claims: vnode.AppendHeld(nil, []vnode.Held{h})}}}
+	word := func(h vnode.Held) *message.ReclaimLease {
+		return &message.ReclaimLease{Parts: []message.PartClaims{{Partition: 1, Epoch: epoch, Claims: vnode.AppendHeld(nil, []vnode.Held{h})}}}
 	}
 	released := old
 	released.Released = true
@@ -196,7 +197,7 @@ func TestReleasesAreToldSoOften(t *testing.T) {
 	r := newTrio(t)
 	f := &r.peers[0].core.grants.frees
 	for told, over := range map[int]bool{0: false, maxFreeTold - 1: false, maxFreeTold: true} {
-		o := &free{GrantRef: GrantRef{Partition: 1, Task: r.at(1), Token: 5}, released: true, epoch: 1 << 20, told: told}
+		o := &free{GrantRef: message.GrantRef{Partition: 1, Task: r.at(1), Token: 5}, released: true, epoch: 1 << 20, told: told}
 		if got := f.over(r.now, o); got != over {
 			t.Errorf("told %d times: over %v", told, got)
 		}
@@ -244,8 +245,8 @@ func TestACopyThatWaitsIsAnswered(t *testing.T) {
 	task, i := r.put(0, 1), r.leader(1)
 	first := r.send(i, waiting60(7))
 	r.send(i, &nornv1.CancelRequest{Ids: [][]byte{task.Bytes()}})
-	again := Origin{Conn: 2, Request: 1}
-	r.check(r.peers[i].core.Step(r.now, &Request{From: again, Body: waiting60(7), Received: r.now.Mono}))
+	again := message.Origin{Conn: 2, Request: 1}
+	r.check(r.peers[i].core.Step(r.now, &message.Request{From: again, Body: waiting60(7), Received: r.now.Mono}))
 	r.turn(i)
 	if d := r.peers[i].core.desk; len(d.byTime) != 1 || d.byTime[0].from != again {
 		t.Fatalf("%d requests wait", len(d.byTime))
@@ -254,7 +255,7 @@ func TestACopyThatWaitsIsAnswered(t *testing.T) {
 	next := r.put(0, 1)
 	r.live(3*time.Second, 50*time.Millisecond, nothing)
 	answers, granted := 0, 0
-	for _, from := range []Origin{first, again} {
+	for _, from := range []message.Origin{first, again} {
 		if _, is := r.peers[i].replies[from]; is {
 			answers++
 		}
@@ -287,7 +288,7 @@ func TestTheTokensOfAnEpochRunOut(t *testing.T) {
 func TestWhoWaitsKeepsItsPlace(t *testing.T) {
 	for _, waited := range []time.Duration{0, 700 * time.Millisecond, 1200 * time.Millisecond, 1700 * time.Millisecond, 2200 * time.Millisecond} {
 		r := newTrio(t).spread()
-		var all []Origin
+		var all []message.Origin
 		for number := range uint64(3) {
 			all = append(all, r.send(1, waiting60(7+number)))
 			r.settle()

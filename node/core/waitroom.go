@@ -3,6 +3,7 @@ package core
 import (
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -85,7 +86,7 @@ func widest(c *Core) uint64 {
 	best := 0
 	look := func(conn uint64) {
 		n := waitsOf(c, conn)
-		if conn < ownConns && (n > best || n == best && conn < d.widest) {
+		if conn < message.OwnConns && (n > best || n == best && conn < d.widest) {
 			best, d.widest = n, conn
 		}
 	}

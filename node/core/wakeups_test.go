@@ -4,12 +4,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
 // soonGranted wants a request that waits at a node to get its task at once, not with its
 // next turn of asking.
-func (r *trio) soonGranted(i int, from Origin) {
+func (r *trio) soonGranted(i int, from message.Origin) {
 	r.t.Helper()
 	began := r.now.Mono
 	for range 300 {

@@ -10,35 +10,11 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
-
-// Watch asks a replica how tasks have ended, or will. That one has failed only its leader
-// says ([doubts]).
-type Watch struct {
-	Number uint64 // the asker's, which goes up
-	Tasks  []id.ID
-	Keep   []id.ID // unfinished tasks depend on them: they are not to be collected
-}
-
-// Outcomes says how tasks have ended: a completion is final, so any replica that
-// knows of it is proof (design 8). A failure may have been undone by a retry since it
-// was said, so that it says nothing to who has asked again since.
-type Outcomes struct {
-	Number   uint64 // of the oldest question to which something failed is the answer
-	Outcomes []Outcome
-}
-
-// Outcome is the end of one task.
-type Outcome struct {
-	Task  id.ID
-	State crdt.State // completed, dead or cancelled
-}
-
-func (*Watch) peerMessage()    {}
-func (*Outcomes) peerMessage() {}
 
 const (
 	// watchFor is how long a replica remembers who asked: the asker asks again.
@@ -60,12 +36,12 @@ type watches struct {
 	number uint64                                 // of the last round of questions
 	since  map[id.ID]since                        // from which question on a failure counts
 	asked  map[id.ID]map[register.Member]question // by others
-	failed map[id.ID]Outcome                      // heard of last, of what others keep
+	failed map[id.ID]message.Outcome              // heard of last, of what others keep
 	needs  *needs
-	ended  map[register.Member]*Outcomes // to be told, in this round
-	at     int64                         // mono ns of the next look
-	swept  int64                         // mono ns of the last sweep of asked
-	next   look                          // where it goes on
+	ended  map[register.Member]*message.Outcomes // to be told, in this round
+	at     int64                                 // mono ns of the next look
+	swept  int64                                 // mono ns of the last sweep of asked
+	next   look                                  // where it goes on
 }
 
 // question is the newest one of another node about a task, remembered until mono ns.
@@ -84,7 +60,7 @@ type since struct {
 func newWatches(l *links) *watches {
 	return &watches{
 		l: l, at: clock.Never, wanted: make(map[id.ID]bool), since: make(map[id.ID]since), asked: make(map[id.ID]map[register.Member]question),
-		needs: newNeeds(l), failed: make(map[id.ID]Outcome), ended: make(map[register.Member]*Outcomes),
+		needs: newNeeds(l), failed: make(map[id.ID]message.Outcome), ended: make(map[register.Member]*message.Outcomes),
 	}
 }
 
@@ -120,10 +96,10 @@ func (w *watches) late(task id.ID, number uint64) bool {
 }
 
 // say has a node told how a task has ended.
-func (w *watches) say(to register.Member, number uint64, o Outcome) {
+func (w *watches) say(to register.Member, number uint64, o message.Outcome) {
 	m := w.ended[to]
 	if m == nil {
-		m = &Outcomes{Number: number}
+		m = &message.Outcomes{Number: number}
 		w.ended[to] = m
 	}
 	if o.State != crdt.StateCompleted && int64(number-m.Number) < 0 {
@@ -151,12 +127,12 @@ func (w *watches) tell(task id.ID, outcome crdt.State) {
 	who := w.asked[task]
 	delete(w.asked, task)
 	for m, q := range who { // Any order: each has its own message.
-		w.say(m, q.number, Outcome{task, outcome})
+		w.say(m, q.number, message.Outcome{Task: task, State: outcome})
 	}
 }
 
 // watch answers another node, now or when there is something to say.
-func (w *watches) watch(now clock.Time, from register.Member, m *Watch) {
+func (w *watches) watch(now clock.Time, from register.Member, m *message.Watch) {
 	w.needs.heard(now, m.Keep)
 	for _, task := range m.Tasks {
 		outcome, err := w.l.outcome(task)
@@ -167,7 +143,7 @@ func (w *watches) watch(now clock.Time, from register.Member, m *Watch) {
 			w.l.doubts.anew(task)
 		}
 		if outcome == crdt.StateCompleted || outcome != crdt.StateUnknown && w.l.doubts.leads(task) && w.l.doubts.stands(task, outcome) {
-			w.say(from, m.Number, Outcome{task, outcome})
+			w.say(from, m.Number, message.Outcome{Task: task, State: outcome})
 			continue
 		}
 		if w.asked[task] == nil {
@@ -181,7 +157,7 @@ func (w *watches) watch(now clock.Time, from register.Member, m *Watch) {
 }
 
 // hear takes what another node knows.
-func (w *watches) hear(m *Outcomes) {
+func (w *watches) hear(m *message.Outcomes) {
 	for _, o := range m.Outcomes {
 		w.l.c.crons.m.Finished(w.l.c.crons.time(w.l.c.now), o.Task, o.State)
 		if !o.State.Finished() || o.State != crdt.StateCompleted && w.late(o.Task, m.Number) {
@@ -215,7 +191,7 @@ func (l *links) elsewhere(dependencies []id.ID) map[id.ID]crdt.State {
 }
 
 // note remembers a failure for a while.
-func (w *watches) note(o Outcome) {
+func (w *watches) note(o message.Outcome) {
 	if o.State == crdt.StateCompleted {
 		delete(w.failed, o.Task)
 	} else if len(w.failed) < maxWatched {
@@ -248,14 +224,14 @@ func (w *watches) work(now clock.Time) {
 		return // as in most rounds
 	}
 	w.number++
-	asks := make(map[register.Member]*Watch)
+	asks := make(map[register.Member]*message.Watch)
 	for _, task := range slices.SortedFunc(maps.Keys(w.wanted), id.ID.Compare) {
 		to, ok := c.routes.reader(ring.Of(task, len(c.cells)))
 		if !ok || to == c.cfg.Self {
 			continue // it is looked at again
 		}
 		if asks[to] == nil {
-			asks[to] = &Watch{}
+			asks[to] = &message.Watch{}
 		}
 		asks[to].Tasks = append(asks[to].Tasks, task)
 	}
@@ -263,11 +239,11 @@ func (w *watches) work(now clock.Time) {
 	w.needs.say(asks)
 	for _, to := range slices.SortedFunc(maps.Keys(asks), register.Member.Compare) {
 		asks[to].Number = w.number
-		c.ready.Send = append(c.ready.Send, Send{To: to, Message: asks[to]})
+		c.ready.Send = append(c.ready.Send, message.Send{To: to, Message: asks[to]})
 	}
 	for _, to := range slices.SortedFunc(maps.Keys(w.ended), register.Member.Compare) {
-		slices.SortFunc(w.ended[to].Outcomes, func(a, b Outcome) int { return a.Task.Compare(b.Task) })
-		c.ready.Send = append(c.ready.Send, Send{To: to, Message: w.ended[to]})
+		slices.SortFunc(w.ended[to].Outcomes, func(a, b message.Outcome) int { return a.Task.Compare(b.Task) })
+		c.ready.Send = append(c.ready.Send, message.Send{To: to, Message: w.ended[to]})
 	}
 	clear(w.ended)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -196,8 +197,8 @@ func TestAnAnswerAboutATaskThatIsKeptHereByNow(t *testing.T) {
 	if s := r.stateOf(0, second); s != nornv1.State_STATE_WAITING {
 		t.Fatalf("it is %v before anything has come", s)
 	}
-	answer := &Outcomes{Outcomes: []Outcome{{Task: first, State: crdt.StateCompleted}}}
-	r.check(leader.Step(r.now, &FromPeer{From: r.peers[2].self, Message: answer}))
+	answer := &message.Outcomes{Outcomes: []message.Outcome{{Task: first, State: crdt.StateCompleted}}}
+	r.check(leader.Step(r.now, &message.FromPeer{From: r.peers[2].self, Message: answer}))
 	r.turn(0)
 	r.settle()
 	if s := r.stateOf(0, second); s != nornv1.State_STATE_READY {
@@ -222,7 +223,7 @@ func TestARetriedDependencyIsNotDead(t *testing.T) {
 		r.settle()
 		if retried {
 			from := r.send(1, &nornv1.RetryRequest{Ids: [][]byte{dep.Bytes()}})
-			r.settleBut(func(l letter) bool { _, facts := l.message.(*Facts); return facts && l.from == 1 && l.to == 0 })
+			r.settleBut(func(l letter) bool { _, facts := l.message.(*message.Facts); return facts && l.from == 1 && l.to == 0 })
 			if reply, ok := r.peers[1].replies[from]; !ok || reply.Message.(*nornv1.WriteReply).Results[0].Error != nil {
 				t.Fatalf("%v", reply)
 			}
@@ -230,7 +231,7 @@ func TestARetriedDependencyIsNotDead(t *testing.T) {
 		s := after("b", onFailCancel, dep)
 		s.Id = task.Bytes()
 		r.send(2, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}})
-		r.settleBut(func(l letter) bool { _, says := l.message.(*Outcomes); return says })
+		r.settleBut(func(l letter) bool { _, says := l.message.(*message.Outcomes); return says })
 		r.live(10*time.Second, 250*time.Millisecond, nothing)
 		switch a, b := r.stateOf(0, dep), r.stateOf(0, task); {
 		case !retried && b != nornv1.State_STATE_CANCELLED:
@@ -260,7 +261,7 @@ func TestAFailureComesAfterACompletion(t *testing.T) {
 		r.add(leader, two, after("b", onFailCancel, dependency, other))
 		hear := func(s crdt.State) {
 			from := r.state().Cells[away].Cohort[0]
-			r.check(c.Step(r.clock(leader), &FromPeer{From: from, Message: &Outcomes{Number: c.links.watches.number, Outcomes: []Outcome{{dependency, s}}}}))
+			r.check(c.Step(r.clock(leader), &message.FromPeer{From: from, Message: &message.Outcomes{Number: c.links.watches.number, Outcomes: []message.Outcome{{Task: dependency, State: s}}}}))
 		}
 		hear(crdt.StateCompleted)
 		if told {

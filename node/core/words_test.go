@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 )
 
@@ -12,7 +13,7 @@ import (
 func lies(liar, of int, mark func(own uint64) uint64) func(r *trio) func(letter) bool {
 	return func(r *trio) func(letter) bool {
 		return func(l letter) bool {
-			if m, is := l.message.(*Beaten); is && l.from == liar && l.to == of {
+			if m, is := l.message.(*message.Beaten); is && l.from == liar && l.to == of {
 				m.Seen = mark(m.Seen)
 			}
 			return false
@@ -68,7 +69,7 @@ func TestAWordThatComesLateIsDenied(t *testing.T) {
 	r.put(0, 1)
 	r.live(3*time.Second, 250*time.Millisecond, nothing)
 	lie := func(l letter) bool {
-		if m, is := l.message.(*Beaten); is && l.from == 0 {
+		if m, is := l.message.(*message.Beaten); is && l.from == 0 {
 			m.Seen += 100
 		}
 		return false
@@ -106,7 +107,7 @@ func TestAWordIsTakenBack(t *testing.T) {
 			state.Nodes[0].Status = register.Removed
 			state.Nodes = append(state.Nodes, register.Node{Member: r.peers[2].self, Status: register.Active})
 			state.Revision++
-			r.check(r.peers[1].core.Step(r.now, Changed{State: state, Voters: []register.Member{r.peers[1].self, r.peers[2].self}}))
+			r.check(r.peers[1].core.Step(r.now, message.Changed{State: state, Voters: []register.Member{r.peers[1].self, r.peers[2].self}}))
 			lie = func(l letter) bool { return l.from == 0 && l.to == 1 }
 		} else {
 			lie = nothing
@@ -170,7 +171,7 @@ func TestTwoMembersEndADisk(t *testing.T) {
 		r.live(3*time.Second, 250*time.Millisecond, nothing)
 		self := r.peers[1].self
 		r.live(5*time.Second, 100*time.Millisecond, func(l letter) bool {
-			if m, is := l.message.(*Beaten); is && l.to == 1 {
+			if m, is := l.message.(*message.Beaten); is && l.to == 1 {
 				switch {
 				case l.from == 0 || others == 2:
 					m.Seen = 1 << 30
@@ -189,7 +190,7 @@ func TestTwoMembersEndADisk(t *testing.T) {
 // unmarked drops the letters that only say how far a disk is.
 func (r *trio) unmarked() {
 	r.post = slices.DeleteFunc(r.post, func(l letter) bool {
-		_, marked := l.message.(*Marked)
+		_, marked := l.message.(*message.DurabilityEpoch)
 		return marked
 	})
 }
@@ -204,7 +205,7 @@ func TestOneMemberNamesNoCell(t *testing.T) {
 	o.moves.state.Nodes = append(slices.Clone(o.moves.state.Nodes), register.Node{Member: r.peers[1].self, Status: register.Active})
 	say := func(from int, epoch uint64) {
 		cell := register.Cell{Epoch: epoch, Nonce: epoch, Cohort: []register.Member{r.peers[0].self}}
-		r.check(o.Step(r.now, &FromPeer{From: r.peers[from].self, Message: &Cells{Cells: []KnownCell{{0, cell}}}}))
+		r.check(o.Step(r.now, &message.FromPeer{From: r.peers[from].self, Message: &message.Cells{Cells: []message.KnownCell{{Partition: 0, Cell: cell}}}}))
 	}
 	for range 3 {
 		if say(0, now+9); o.cells[0].Epoch != now {

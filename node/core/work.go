@@ -2,6 +2,7 @@ package core
 
 import (
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -14,7 +15,7 @@ type working struct{ *Core }
 // work carries out the parts of a [nornv1.WorkRequest] as requests of their own, all of them
 // begun in this round: what is ended and what is granted are on their way to the same disks
 // together. The answer leaves when the last part has its own.
-func (c working) work(now clock.Time, r *Request, m *nornv1.WorkRequest) {
+func (c working) work(now clock.Time, r *message.Request, m *nornv1.WorkRequest) {
 	if err := checkWork(m); err != nil {
 		c.refuse(r.From, err)
 		return

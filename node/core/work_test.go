@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -118,7 +119,7 @@ func TestWorkOfAConnectionThatCloses(t *testing.T) {
 	i := r.leader(1)
 	g := ask[*nornv1.ClaimReply](r, i, claimUpTo(1)).Grants[0]
 	from := r.send(i, &nornv1.WorkRequest{Completions: completionOf(parse(t, g.Task.Id), g.Token), Claim: claimUpTo(1)})
-	r.check(r.peers[i].core.Step(r.now, Gone{Conn: from.Conn}))
+	r.check(r.peers[i].core.Step(r.now, message.Gone{Conn: from.Conn}))
 	r.turn(i)
 	r.live(time.Second, 50*time.Millisecond, nothing)
 	if s := r.stateOf(i, parse(t, g.Task.Id)); s != nornv1.State_STATE_COMPLETED {

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/quorum"
@@ -89,7 +90,7 @@ func (it *item) fail(e *proto.Error) {
 
 // held is an answer that waits for copies.
 type held struct {
-	reply Reply
+	reply message.Reply
 	items []item
 	need  *nornv1.Durability
 	until int64 // mono ns
@@ -170,7 +171,7 @@ func (w *writes) led(epoch uint64, r *nornv1.Receipt) {
 
 // hold keeps back the answer to the request that was just handled, if it waits
 // for copies. first is the number of answers before it.
-func (w *writes) hold(now clock.Time, r *Request, first int) {
+func (w *writes) hold(now clock.Time, r *message.Request, first int) {
 	if len(w.items) == 0 {
 		return
 	}
@@ -310,7 +311,7 @@ func (w *writes) trusted() {
 
 // send sends the facts of a write, of some age, to those who have not answered.
 func (w *writes) send(o *write, age int64) {
-	to := map[register.Member]*Facts{}
+	to := map[register.Member]*message.Facts{}
 	var order []register.Member
 	for _, p := range slices.Sorted(maps.Keys(o.parts)) {
 		part := o.parts[p]
@@ -321,19 +322,19 @@ func (w *writes) send(o *write, age int64) {
 				continue // it is on its way, or waits over there
 			}
 			if to[m] == nil {
-				to[m] = &Facts{Write: o.number}
+				to[m] = &message.Facts{Write: o.number}
 				order = append(order, m)
 			}
-			to[m].Parts = append(to[m].Parts, PartFacts{p, part.epoch, part.facts})
+			to[m].Parts = append(to[m].Parts, message.PartFacts{Partition: p, Epoch: part.epoch, Facts: part.facts})
 		}
 	}
 	for _, m := range order { // a copy is asked for, nothing is promised
-		w.c.ready.Early = append(w.c.ready.Early, Send{To: m, Message: to[m]})
+		w.c.ready.Early = append(w.c.ready.Early, message.Send{To: m, Message: to[m]})
 	}
 }
 
 // taken counts an answer.
-func (w *writes) taken(from register.Member, m *FactsTaken) {
+func (w *writes) taken(from register.Member, m *message.FactsTaken) {
 	if int64(m.Write-w.taker[from]) > 0 || w.taker[from] == 0 {
 		if w.taker == nil {
 			w.taker = make(map[register.Member]uint64)
@@ -378,7 +379,7 @@ func (w *writes) taken(from register.Member, m *FactsTaken) {
 // or know of. What it asks somebody for may be more than it has asked for so far, and
 // answers do not say what they are about: it goes on under a new number, which answers
 // to what was asked for before do not bear.
-func (w *writes) fence(o *write, fences []Fence) {
+func (w *writes) fence(o *write, fences []message.Fence) {
 	more := false
 	for i := range fences {
 		if part := o.parts[fences[i].Partition]; part != nil && !mutant.FenceIgnored.On() {

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/quorum"
@@ -85,7 +86,7 @@ func (w *writes) shed() {
 }
 
 // skipped counts an answer for an earlier write, too, for a mutant.
-func (w *writes) skipped(from register.Member, m *FactsTaken, o *write) {
+func (w *writes) skipped(from register.Member, m *message.FactsTaken, o *write) {
 	for p, part := range o.parts { // Any order: each is counted for itself.
 		if n := slices.Index(part.left, from); n >= 0 && !slices.Contains(m.Refused, p) {
 			part.add(from)

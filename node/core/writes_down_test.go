@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -29,7 +30,7 @@ func (r *trio) putLarge(n int, lost func(letter) bool) (id.ID, *proto.Error) {
 	return task, reply.Err
 }
 
-func (r *trio) sendLarge(n int, level nornv1.WriteLevel) (id.ID, Origin) {
+func (r *trio) sendLarge(n int, level nornv1.WriteLevel) (id.ID, message.Origin) {
 	task, s := r.at(ring.Partition(n%partitions)), spec("large")
 	s.Id, s.Payload = task.Bytes(), make([]byte, 1<<20)
 	return task, r.send(0, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}, Durability: &nornv1.Durability{Level: level}})
@@ -138,7 +139,7 @@ func TestWhoIsSlowSlowsDownWhoWrites(t *testing.T) {
 	task := r.put(0, 0)
 	r.live(time.Second, 100*time.Millisecond, nothing)
 	g := ask[*nornv1.ClaimReply](r, 0, claimUpTo(1)).Grants[0]
-	slow := func(l letter) bool { _, is := l.message.(*Facts); return is && l.to == 2 }
+	slow := func(l letter) bool { _, is := l.message.(*message.Facts); return is && l.to == 2 }
 	for n := 0; ; n++ {
 		_, err := r.putLarge(n, slow)
 		if err != nil && err.Kind == nornv1.ErrorKind_ERROR_KIND_OVERLOADED && n >= maxOpenBytes>>20 {

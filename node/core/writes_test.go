@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
 
@@ -67,7 +68,7 @@ func TestABatchThatComesAgain(t *testing.T) {
 			from := r.send(0, m)
 			bytes := 0
 			for _, l := range r.post {
-				if f, is := l.message.(*Facts); is && l.to == 1 {
+				if f, is := l.message.(*message.Facts); is && l.to == 1 {
 					for _, p := range f.Parts {
 						for _, fact := range p.Facts {
 							bytes += len(fact.Body) + factBytes
@@ -112,7 +113,7 @@ func TestManyCompletionsOfOneTask(t *testing.T) {
 // sentAgain is how many bytes of facts are on their way to a node.
 func (r *trio) sentAgain(to int) (bytes int) {
 	for _, l := range r.post {
-		if f, is := l.message.(*Facts); is && l.to == to {
+		if f, is := l.message.(*message.Facts); is && l.to == to {
 			for _, p := range f.Parts {
 				bytes += int(vnode.AsideSize(p.Facts))
 			}
@@ -132,7 +133,7 @@ func TestADecisionThatComesAgain(t *testing.T) {
 		facts = append(facts, crdt.Failed{Token: uint64(n + 1), Error: trace, At: r.now.Wall, Counted: true}.Fact(task))
 	}
 	for j := range r.peers {
-		r.say((j+1)%3, j, &Facts{Parts: []PartFacts{{Partition: 1, Epoch: r.state().Cells[1].Epoch, Facts: facts}}})
+		r.say((j+1)%3, j, &message.Facts{Parts: []message.PartFacts{{Partition: 1, Epoch: r.state().Cells[1].Epoch, Facts: facts}}})
 	}
 	r.settle()
 	i := r.leader(1)
@@ -141,7 +142,7 @@ func TestADecisionThatComesAgain(t *testing.T) {
 		for range 2 {
 			from := r.send(i, m)
 			for k := 0; k >= 0; { // a majority says that it leads
-				if k = slices.IndexFunc(r.post, func(l letter) bool { _, facts := l.message.(*Facts); return !facts }); k >= 0 {
+				if k = slices.IndexFunc(r.post, func(l letter) bool { _, facts := l.message.(*message.Facts); return !facts }); k >= 0 {
 					r.deliver(k)
 				}
 			}

@@ -18,7 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/transport"
@@ -145,7 +145,7 @@ func TestGarbage(t *testing.T) {
 		b.Send(who(1, 0), numbered(1))
 		settle(time.Second)
 		got := a.taken()
-		if _, ok := got[0].(*core.Facts); !ok || len(got) != 2 || len(numbers(got)) != 1 {
+		if _, ok := got[0].(*message.Facts); !ok || len(got) != 2 || len(numbers(got)) != 1 {
 			t.Errorf("came: %v", got)
 		}
 		if s := a.Status(); s.Unknown != 2 || s.Malformed < 10 {

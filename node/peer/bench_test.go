@@ -10,7 +10,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
@@ -23,16 +23,16 @@ type counter struct {
 	small                   chan struct{} // a token per FactsTaken, if it has room
 }
 
-func (c *counter) Messages(_ register.Member, all []core.PeerMessage) {
+func (c *counter) Messages(_ register.Member, all []message.PeerMessage) {
 	c.bursts.Add(1)
 	c.messages.Add(int64(len(all)))
 	for _, m := range all {
 		switch f := m.(type) {
-		case *core.Facts:
+		case *message.Facts:
 			for i := range f.Parts {
 				c.facts.Add(int64(len(f.Parts[i].Facts)))
 			}
-		case *core.FactsTaken:
+		case *message.FactsTaken:
 			select {
 			case c.small <- struct{}{}:
 			default:
@@ -66,8 +66,8 @@ func overTCP(b *testing.B) (from, to *Network, got *counter) {
 }
 
 // factsOf makes a write of so many facts over 64 partitions.
-func factsOf(number uint64, count, bytes int) *core.Facts {
-	m := &core.Facts{Write: number, Parts: make([]core.PartFacts, min(64, count))}
+func factsOf(number uint64, count, bytes int) *message.Facts {
+	m := &message.Facts{Write: number, Parts: make([]message.PartFacts, min(64, count))}
 	for i := range count {
 		part := &m.Parts[i%len(m.Parts)]
 		part.Partition = ring.Partition(i % len(m.Parts))

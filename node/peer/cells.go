@@ -3,13 +3,13 @@ package peer
 import (
 	"fmt"
 
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
 
-func wireCells(m *core.Cells) *nornv1.PeerCells {
+func wireCells(m *message.Cells) *nornv1.PeerCells {
 	out := &nornv1.PeerCells{Ask: m.Ask}
 	for i := range m.Cells {
 		c := &m.Cells[i]
@@ -25,7 +25,7 @@ func wireCells(m *core.Cells) *nornv1.PeerCells {
 	return out
 }
 
-func decodeCells(b []byte) (core.PeerMessage, error) {
+func decodeCells(b []byte) (message.PeerMessage, error) {
 	in, err := parse(b, &nornv1.PeerCells{})
 	if err != nil {
 		return nil, err
@@ -33,9 +33,9 @@ func decodeCells(b []byte) (core.PeerMessage, error) {
 	if len(in.GetCells()) > ring.MaxPartitions {
 		return nil, fmt.Errorf("%w: %d cells", ErrMalformed, len(in.GetCells()))
 	}
-	m := &core.Cells{Ask: in.GetAsk()}
+	m := &message.Cells{Ask: in.GetAsk()}
 	for _, x := range in.GetCells() {
-		c := core.KnownCell{Cell: register.Cell{Epoch: x.GetEpoch(), Nonce: x.GetNonce()}}
+		c := message.KnownCell{Cell: register.Cell{Epoch: x.GetEpoch(), Nonce: x.GetNonce()}}
 		if c.Partition, err = partitionOf(uint64(x.GetPartition())); err != nil {
 			return nil, err
 		}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/norn-dev/norn/antientropy"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -40,50 +40,50 @@ type packet interface {
 //
 // Messages are written by hand, in the format of their protos: they are the hot
 // path, and a message of Go objects per fact would cost more than the facts.
-func encode(m core.PeerMessage) (nornv1.PeerMethod, packet, Lane, error) {
+func encode(m message.PeerMessage) (nornv1.PeerMethod, packet, Lane, error) {
 	switch m := m.(type) {
-	case *core.Facts:
+	case *message.Facts:
 		b := newFacts(m)
 		return nornv1.PeerMethod_PEER_METHOD_FACTS, b, laneOf(b.size), nil
-	case *core.FactsTaken:
+	case *message.FactsTaken:
 		b := newTaken(m)
 		return nornv1.PeerMethod_PEER_METHOD_FACTS_TAKEN, b, laneOf(b.Size()), nil
-	case *core.Repair:
+	case *message.Repair:
 		if m.Message == nil {
 			break
 		}
 		// All of an exchange on one lane, so that it stays in order.
 		return nornv1.PeerMethod_PEER_METHOD_REPAIR, (*repairPacket)(m), Bulk, nil
-	case *core.Forward:
+	case *message.Forward:
 		b, err := newForward(m)
 		return nornv1.PeerMethod_PEER_METHOD_FORWARD, b, b.lane(), err
-	case *core.Forwarded:
+	case *message.Forwarded:
 		b, err := newForwarded(m)
 		return nornv1.PeerMethod_PEER_METHOD_FORWARDED, b, laneOf(b.size), err
-	case *core.Withdraw:
+	case *message.Withdraw:
 		return nornv1.PeerMethod_PEER_METHOD_WITHDRAW, (*withdrawPacket)(m), Control, nil
-	case *core.Dropped:
+	case *message.Dropped:
 		return nornv1.PeerMethod_PEER_METHOD_DROPPED, (*droppedPacket)(m), Control, nil
-	case *core.Fetch:
+	case *message.Fetch:
 		return nornv1.PeerMethod_PEER_METHOD_FETCH, (*fetchPacket)(m), Control, nil
-	case *core.Fetched:
+	case *message.Fetched:
 		b := newFetched(m)
 		return nornv1.PeerMethod_PEER_METHOD_FETCHED, b, laneOf(b.Size()), nil
-	case *core.Heads:
+	case *message.QueueHeads:
 		b := (*headsPacket)(m)
 		return nornv1.PeerMethod_PEER_METHOD_HEADS, b, laneOf(b.Size()), nil
-	case *core.Watch:
+	case *message.Watch:
 		b := (*watchPacket)(m)
 		return nornv1.PeerMethod_PEER_METHOD_WATCH, b, laneOf(b.Size()), nil
-	case *core.Outcomes:
+	case *message.Outcomes:
 		b := (*outcomesPacket)(m)
 		return nornv1.PeerMethod_PEER_METHOD_OUTCOMES, b, laneOf(b.Size()), nil
-	case *core.Compared:
+	case *message.RepairCompleted:
 		return nornv1.PeerMethod_PEER_METHOD_COMPARED, (*comparedPacket)(m), Control, nil
-	case *core.Purge:
+	case *message.Purge:
 		b := (*purgePacket)(m)
 		return nornv1.PeerMethod_PEER_METHOD_PURGE, b, laneOf(b.Size()), nil
-	case *core.Aside:
+	case *message.QuarantineFacts:
 		b := (*purgePacket)(m)
 		return nornv1.PeerMethod_PEER_METHOD_ASIDE, b, laneOf(b.Size()), nil
 	}
@@ -103,7 +103,7 @@ func laneOf(size int) Lane {
 // Decode is the inverse of the encoding of a message with the given method. It
 // keeps b. Errors are ErrMalformed and ErrUnknown. Bodies of facts are not
 // looked into: whoever stores them checks them.
-func Decode(method nornv1.PeerMethod, b []byte) (m core.PeerMessage, err error) {
+func Decode(method nornv1.PeerMethod, b []byte) (m message.PeerMessage, err error) {
 	if len(b) > MaxMessage {
 		return nil, fmt.Errorf("%w: %d bytes, over %d", ErrMalformed, len(b), MaxMessage)
 	}
@@ -137,9 +137,9 @@ func Decode(method nornv1.PeerMethod, b []byte) (m core.PeerMessage, err error) 
 	case nornv1.PeerMethod_PEER_METHOD_PURGE:
 		m, err = decodePurge(b)
 	case nornv1.PeerMethod_PEER_METHOD_ASIDE:
-		var tasks *core.Purge
+		var tasks *message.Purge
 		tasks, err = decodePurge(b)
-		m = (*core.Aside)(tasks)
+		m = (*message.QuarantineFacts)(tasks)
 	default:
 		m, err = decodeElection(method, b)
 	}
@@ -149,7 +149,7 @@ func Decode(method nornv1.PeerMethod, b []byte) (m core.PeerMessage, err error) 
 	return m, nil
 }
 
-type repairPacket core.Repair
+type repairPacket message.Repair
 
 func (p *repairPacket) Size() int {
 	n := 1 + protowire.SizeVarint(uint64(p.Partition)) + 1 + protowire.SizeBytes(p.Message.Size())
@@ -168,8 +168,8 @@ func (p *repairPacket) AppendTo(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-func decodeRepair(b []byte) (*core.Repair, error) {
-	m := &core.Repair{}
+func decodeRepair(b []byte) (*message.Repair, error) {
+	m := &message.Repair{}
 	var message []byte
 	var refused uint64
 	told := false

@@ -11,19 +11,18 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/config"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 
 	gproto "google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
 )
 
 func drawFact(t *rapid.T) crdt.Fact {
@@ -42,15 +41,15 @@ func drawTask(t *rapid.T) id.ID {
 	return id.ID(rapid.SliceOfN(rapid.Byte(), id.Size, id.Size).Draw(t, "task"))
 }
 
-func drawGrant(t *rapid.T) core.GrantRef {
-	g := core.GrantRef{Partition: drawPartition(t), Task: drawTask(t), Token: rapid.Uint64().Draw(t, "token"), Answer: rapid.Uint64().Draw(t, "answer")}
+func drawGrant(t *rapid.T) message.GrantRef {
+	g := message.GrantRef{Partition: drawPartition(t), Task: drawTask(t), Token: rapid.Uint64().Draw(t, "token"), Answer: rapid.Uint64().Draw(t, "answer")}
 	g.Ask.Request = rapid.Uint64().Draw(t, "request")
 	copy(g.Ask.Session[:], rapid.SliceOfN(rapid.Byte(), 0, 16).Draw(t, "session"))
 	return g
 }
 
-func drawHead(t *rapid.T) core.Head {
-	h := core.Head{Queue: rapid.StringN(0, 60, 255).Draw(t, "queue"), Ready: rapid.Bool().Draw(t, "ready")}
+func drawHead(t *rapid.T) message.QueueHead {
+	h := message.QueueHead{Queue: rapid.StringN(0, 60, 255).Draw(t, "queue"), Ready: rapid.Bool().Draw(t, "ready")}
 	if h.Ready {
 		copy(h.Rank[:], rapid.SliceOfN(rapid.Byte(), 0, rankSize).Draw(t, "rank"))
 		h.Marks.N = rapid.IntRange(0, len(h.Marks.Ranks)).Draw(t, "marks")
@@ -65,7 +64,7 @@ func drawHead(t *rapid.T) core.Head {
 	return h
 }
 
-func drawRepair(t *rapid.T) core.PeerMessage {
+func drawRepair(t *rapid.T) message.PeerMessage {
 	m := &antientropy.Message{Kind: antientropy.KindAnswer, Session: rapid.Uint64().Draw(t, "session"), Facts: rapid.SliceOfN(rapid.Custom(drawFact), 0, 5).Draw(t, "facts")}
 	if rapid.Bool().Draw(t, "request") {
 		m = &antientropy.Message{Kind: antientropy.KindRequest, Push: m.Facts, Wants: make([]antientropy.Want, rapid.IntRange(0, 4).Draw(t, "wants"))}
@@ -73,11 +72,11 @@ func drawRepair(t *rapid.T) core.PeerMessage {
 	if m.Kind == antientropy.KindAnswer && rapid.Bool().Draw(t, "told") {
 		m.Told, m.Refused = true, rapid.Uint64().Draw(t, "refused")
 	}
-	return &core.Repair{Partition: drawPartition(t), Message: m}
+	return &message.Repair{Partition: drawPartition(t), Message: m}
 }
 
-func drawForward(t *rapid.T) core.PeerMessage {
-	m := &core.Forward{
+func drawForward(t *rapid.T) message.PeerMessage {
+	m := &message.Forward{
 		Number: rapid.Uint64().Draw(t, "number"), Wait: time.Duration(rapid.Int64Min(0).Draw(t, "wait")),
 		Partitions: rapid.SliceOfN(rapid.Custom(drawPartition), 0, 5).Draw(t, "partitions"), Choosy: rapid.Bool().Draw(t, "choosy"),
 		Method: uint16(nornv1.Method_METHOD_CANCEL), Body: &nornv1.CancelRequest{Reason: rapid.String().Draw(t, "reason")},
@@ -91,8 +90,8 @@ func drawForward(t *rapid.T) core.PeerMessage {
 	return m
 }
 
-func drawForwarded(t *rapid.T) core.PeerMessage {
-	m := &core.Forwarded{
+func drawForwarded(t *rapid.T) message.PeerMessage {
+	m := &message.Forwarded{
 		Number: rapid.Uint64().Draw(t, "number"), Method: uint16(nornv1.Method_METHOD_CLAIM),
 		Grants: rapid.SliceOfN(rapid.Custom(drawGrant), 0, 3).Draw(t, "grants"), Declined: rapid.Bool().Draw(t, "declined"),
 	}
@@ -104,7 +103,7 @@ func drawForwarded(t *rapid.T) core.PeerMessage {
 	return m
 }
 
-func drawMessage(t *rapid.T) core.PeerMessage {
+func drawMessage(t *rapid.T) message.PeerMessage {
 	number := rapid.Uint64().Draw(t, "number")
 	switch rapid.IntRange(0, 20).Draw(t, "type") {
 	case 14, 15, 16, 17, 18:
@@ -112,20 +111,20 @@ func drawMessage(t *rapid.T) core.PeerMessage {
 	case 19:
 		return drawWork(t)
 	case 11:
-		return &core.Compared{Partition: drawPartition(t), Session: number, Age: time.Duration(number >> 1)}
+		return &message.RepairCompleted{Partition: drawPartition(t), Session: number, Age: time.Duration(number >> 1)}
 	case 12:
-		return &core.Purge{Partition: drawPartition(t), Epoch: number, Tasks: rapid.SliceOfN(rapid.Custom(drawTask), 0, 5).Draw(t, "tasks")}
+		return &message.Purge{Partition: drawPartition(t), Epoch: number, Tasks: rapid.SliceOfN(rapid.Custom(drawTask), 0, 5).Draw(t, "tasks")}
 	case 20:
-		return &core.Aside{Partition: drawPartition(t), Epoch: number, Tasks: rapid.SliceOfN(rapid.Custom(drawTask), 0, 5).Draw(t, "tasks")}
+		return &message.QuarantineFacts{Partition: drawPartition(t), Epoch: number, Tasks: rapid.SliceOfN(rapid.Custom(drawTask), 0, 5).Draw(t, "tasks")}
 	case 9:
 		tasks := rapid.SliceOfN(rapid.Custom(drawTask), 0, 5)
-		return &core.Watch{Number: number, Tasks: tasks.Draw(t, "tasks"), Keep: tasks.Draw(t, "keep")}
+		return &message.Watch{Number: number, Tasks: tasks.Draw(t, "tasks"), Keep: tasks.Draw(t, "keep")}
 	case 10:
-		return &core.Outcomes{Number: number, Outcomes: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) core.Outcome {
-			return core.Outcome{Task: drawTask(t), State: crdt.State(rapid.Byte().Draw(t, "state"))}
+		return &message.Outcomes{Number: number, Outcomes: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) message.Outcome {
+			return message.Outcome{Task: drawTask(t), State: crdt.State(rapid.Byte().Draw(t, "state"))}
 		}), 0, 5).Draw(t, "outcomes")}
 	case 0:
-		return &core.FactsTaken{Write: number, Refused: rapid.SliceOfN(rapid.Custom(drawPartition), 0, 5).Draw(t, "refused")}
+		return &message.FactsTaken{Write: number, Refused: rapid.SliceOfN(rapid.Custom(drawPartition), 0, 5).Draw(t, "refused")}
 	case 1:
 		return drawRepair(t)
 	case 2:
@@ -133,18 +132,18 @@ func drawMessage(t *rapid.T) core.PeerMessage {
 	case 3:
 		return drawForwarded(t)
 	case 4:
-		return &core.Withdraw{Number: number}
+		return &message.Withdraw{Number: number}
 	case 5:
-		return &core.Dropped{Grants: rapid.SliceOfN(rapid.Custom(drawGrant), 0, 3).Draw(t, "grants")}
+		return &message.Dropped{Grants: rapid.SliceOfN(rapid.Custom(drawGrant), 0, 3).Draw(t, "grants")}
 	case 6:
-		return &core.Fetch{Number: number, Epoch: rapid.Uint64().Draw(t, "epoch"), Task: drawTask(t)}
+		return &message.Fetch{Number: number, Epoch: rapid.Uint64().Draw(t, "epoch"), Task: drawTask(t)}
 	case 7:
-		return &core.Fetched{Number: number, Facts: rapid.SliceOfN(rapid.Custom(drawFact), 0, 5).Draw(t, "facts"), Cohorts: rapid.SliceOfN(rapid.Custom(drawCohort), 0, core.MaxFence).Draw(t, "cohorts")}
+		return &message.Fetched{Number: number, Facts: rapid.SliceOfN(rapid.Custom(drawFact), 0, 5).Draw(t, "facts"), Cohorts: rapid.SliceOfN(rapid.Custom(drawCohort), 0, message.MaxFence).Draw(t, "cohorts")}
 	case 8:
-		return &core.Heads{Heads: rapid.SliceOfN(rapid.Custom(drawHead), 0, 5).Draw(t, "heads")}
+		return &message.QueueHeads{Heads: rapid.SliceOfN(rapid.Custom(drawHead), 0, 5).Draw(t, "heads")}
 	}
-	return &core.Facts{Write: number, Aside: rapid.Bool().Draw(t, "aside"), Parts: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) core.PartFacts {
-		return core.PartFacts{Partition: drawPartition(t), Epoch: number, Facts: rapid.SliceOfN(rapid.Custom(drawFact), 0, 5).Draw(t, "facts")}
+	return &message.Facts{Write: number, Aside: rapid.Bool().Draw(t, "aside"), Parts: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) message.PartFacts {
+		return message.PartFacts{Partition: drawPartition(t), Epoch: number, Facts: rapid.SliceOfN(rapid.Custom(drawFact), 0, 5).Draw(t, "facts")}
 	}), 0, 5).Draw(t, "parts")}
 }
 
@@ -188,7 +187,7 @@ func protoOf(t *rapid.T, m nornv1.PeerMethod) gproto.Message {
 }
 
 // encoded gives the bytes of a message.
-func encoded(t interface{ Fatal(...any) }, m core.PeerMessage) (nornv1.PeerMethod, []byte) {
+func encoded(t interface{ Fatal(...any) }, m message.PeerMessage) (nornv1.PeerMethod, []byte) {
 	method, p, _, err := encode(m)
 	if err != nil {
 		t.Fatal(err)
@@ -240,49 +239,49 @@ func sameFacts(a, b []crdt.Fact) bool {
 }
 
 // alike compares messages field by field.
-func alike(a, b core.PeerMessage) bool {
+func alike(a, b message.PeerMessage) bool {
 	switch a := a.(type) {
-	case *core.Facts:
-		b := b.(*core.Facts)
-		return a.Write == b.Write && a.Aside == b.Aside && slices.EqualFunc(a.Parts, b.Parts, func(a, b core.PartFacts) bool {
+	case *message.Facts:
+		b := b.(*message.Facts)
+		return a.Write == b.Write && a.Aside == b.Aside && slices.EqualFunc(a.Parts, b.Parts, func(a, b message.PartFacts) bool {
 			return a.Partition == b.Partition && a.Epoch == b.Epoch && sameFacts(a.Facts, b.Facts)
 		})
-	case *core.FactsTaken:
-		return a.Write == b.(*core.FactsTaken).Write && slices.Equal(a.Refused, b.(*core.FactsTaken).Refused) && reflect.DeepEqual(a.Fences, b.(*core.FactsTaken).Fences)
-	case *core.Repair:
-		return a.Partition == b.(*core.Repair).Partition && a.Message.String() == b.(*core.Repair).Message.String() &&
-			a.Message.Told == b.(*core.Repair).Message.Told && a.Message.Refused == b.(*core.Repair).Message.Refused
-	case *core.Forward:
-		b := b.(*core.Forward)
+	case *message.FactsTaken:
+		return a.Write == b.(*message.FactsTaken).Write && slices.Equal(a.Refused, b.(*message.FactsTaken).Refused) && reflect.DeepEqual(a.Fences, b.(*message.FactsTaken).Fences)
+	case *message.Repair:
+		return a.Partition == b.(*message.Repair).Partition && a.Message.String() == b.(*message.Repair).Message.String() &&
+			a.Message.Told == b.(*message.Repair).Message.Told && a.Message.Refused == b.(*message.Repair).Message.Refused
+	case *message.Forward:
+		b := b.(*message.Forward)
 		return a.Number == b.Number && a.Method == b.Method && a.Wait == b.Wait && slices.Equal(a.Partitions, b.Partitions) && gproto.Equal(a.Body, b.Body)
-	case *core.Forwarded:
-		b := b.(*core.Forwarded)
+	case *message.Forwarded:
+		b := b.(*message.Forwarded)
 		same := a.Number == b.Number && a.Method == b.Method && slices.Equal(a.Grants, b.Grants)
 		if a.Err != nil {
 			return same && b.Err != nil && *a.Err == *b.Err && b.Message == nil
 		}
 		return same && b.Err == nil && gproto.Equal(a.Message, b.Message)
-	case *core.Withdraw:
-		return *a == *b.(*core.Withdraw)
-	case *core.Dropped:
-		return slices.Equal(a.Grants, b.(*core.Dropped).Grants)
-	case *core.Fetch:
-		return *a == *b.(*core.Fetch)
-	case *core.Fetched:
-		return a.Number == b.(*core.Fetched).Number && sameFacts(a.Facts, b.(*core.Fetched).Facts) && slices.EqualFunc(a.Cohorts, b.(*core.Fetched).Cohorts, slices.Equal)
-	case *core.Heads:
-		return slices.Equal(a.Heads, b.(*core.Heads).Heads)
-	case *core.Watch:
-		return slices.Equal(a.Tasks, b.(*core.Watch).Tasks) && slices.Equal(a.Keep, b.(*core.Watch).Keep)
-	case *core.Outcomes:
-		return slices.Equal(a.Outcomes, b.(*core.Outcomes).Outcomes)
-	case *core.Compared:
-		return *a == *b.(*core.Compared)
-	case *core.Aside:
-		b := b.(*core.Aside)
+	case *message.Withdraw:
+		return *a == *b.(*message.Withdraw)
+	case *message.Dropped:
+		return slices.Equal(a.Grants, b.(*message.Dropped).Grants)
+	case *message.Fetch:
+		return *a == *b.(*message.Fetch)
+	case *message.Fetched:
+		return a.Number == b.(*message.Fetched).Number && sameFacts(a.Facts, b.(*message.Fetched).Facts) && slices.EqualFunc(a.Cohorts, b.(*message.Fetched).Cohorts, slices.Equal)
+	case *message.QueueHeads:
+		return slices.Equal(a.Heads, b.(*message.QueueHeads).Heads)
+	case *message.Watch:
+		return slices.Equal(a.Tasks, b.(*message.Watch).Tasks) && slices.Equal(a.Keep, b.(*message.Watch).Keep)
+	case *message.Outcomes:
+		return slices.Equal(a.Outcomes, b.(*message.Outcomes).Outcomes)
+	case *message.RepairCompleted:
+		return *a == *b.(*message.RepairCompleted)
+	case *message.QuarantineFacts:
+		b := b.(*message.QuarantineFacts)
 		return a.Partition == b.Partition && a.Epoch == b.Epoch && slices.Equal(a.Tasks, b.Tasks)
-	case *core.Purge:
-		b := b.(*core.Purge)
+	case *message.Purge:
+		b := b.(*message.Purge)
 		return a.Partition == b.Partition && a.Epoch == b.Epoch && slices.Equal(a.Tasks, b.Tasks)
 	}
 	return alikeElection(a, b)
@@ -317,7 +316,7 @@ func TestTheBytesAreThoseOfTheirProto(t *testing.T) {
 
 func TestCutMessagesAreRefused(t *testing.T) {
 	fact := crdt.Fact{Task: id.ID{1}, Key: crdt.Key{Kind: crdt.KindUpdate, A: 1 << 40, B: 3}, Body: []byte("body")}
-	method, b := encoded(t, &core.Facts{Parts: []core.PartFacts{{Partition: 5, Facts: []crdt.Fact{fact, fact}}}})
+	method, b := encoded(t, &message.Facts{Parts: []message.PartFacts{{Partition: 5, Facts: []crdt.Fact{fact, fact}}}})
 	for n := 3; n < len(b); n++ { // behind the first field
 		if m, err := Decode(method, b[:n]); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%d of %d bytes were read: %+v, %v", n, len(b), m, err)
@@ -374,7 +373,7 @@ func TestMethodsAreForwarded(t *testing.T) {
 			t.Errorf("%s is not forwarded", name)
 			continue
 		}
-		f := &core.Forward{Number: 1, Method: uint16(n), Body: x.request}
+		f := &message.Forward{Number: 1, Method: uint16(n), Body: x.request}
 		method, b := encoded(t, f)
 		if got, err := Decode(method, b); err != nil || !alike(f, got) {
 			t.Errorf("%s: %+v, %v", name, got, err)
@@ -383,11 +382,11 @@ func TestMethodsAreForwarded(t *testing.T) {
 		if _, _, _, err := encode(f); !errors.Is(err, ErrUnknown) {
 			t.Errorf("%s of a ping: %v", name, err)
 		}
-		if _, _, _, err := encode(&core.Forwarded{Method: uint16(n), Message: x.request}); !errors.Is(err, ErrUnknown) {
+		if _, _, _, err := encode(&message.Forwarded{Method: uint16(n), Message: x.request}); !errors.Is(err, ErrUnknown) {
 			t.Errorf("%s answered by a request: %v", name, err)
 		}
 	}
-	for _, m := range []core.PeerMessage{&core.Forward{Method: 999, Body: &nornv1.Ping{}}, &core.Forwarded{Method: 4}, &core.Repair{}, nil} {
+	for _, m := range []message.PeerMessage{&message.Forward{Method: 999, Body: &nornv1.Ping{}}, &message.Forwarded{Method: 4}, &message.Repair{}, nil} {
 		if _, _, _, err := encode(m); !errors.Is(err, ErrUnknown) {
 			t.Errorf("%+v: %v", m, err)
 		}
@@ -405,17 +404,17 @@ func TestMethodsAreForwarded(t *testing.T) {
 // update not behind the completion that follows it.
 func TestLanes(t *testing.T) {
 	payload := func(n int) []byte { return make([]byte, n) }
-	forward := func(m nornv1.Method, body gproto.Message) *core.Forward {
-		return &core.Forward{Method: uint16(m), Body: body}
+	forward := func(m nornv1.Method, body gproto.Message) *message.Forward {
+		return &message.Forward{Method: uint16(m), Body: body}
 	}
 	for i, c := range []struct {
-		m    core.PeerMessage
+		m    message.PeerMessage
 		lane Lane
 	}{
 		{bulky(1, 1000), Control},
 		{bulky(1, 100_000), Bulk},
 		{numbered(1), Control},
-		{&core.Repair{Message: &antientropy.Message{Kind: antientropy.KindHello}}, Bulk},
+		{&message.Repair{Message: &antientropy.Message{Kind: antientropy.KindHello}}, Bulk},
 		{forward(nornv1.Method_METHOD_CLAIM, &nornv1.ClaimRequest{}), Control},
 		{forward(nornv1.Method_METHOD_ENQUEUE, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Payload: payload(100_000)}}}), Bulk},
 		{forward(nornv1.Method_METHOD_UPDATE, &nornv1.UpdateRequest{Data: payload(proto.MaxUpdateBytes)}), Control},
@@ -435,12 +434,12 @@ func TestCountersOfAllQueuesTravel(t *testing.T) {
 	for i := range config.MostQueues {
 		reply.Queues = append(reply.Queues, &nornv1.Count{Queue: strconv.Itoa(i), Ready: 1, Total: 1})
 	}
-	method, b := encoded(t, &core.Forwarded{Number: 1, Method: uint16(nornv1.Method_METHOD_COUNT), Message: reply})
+	method, b := encoded(t, &message.Forwarded{Number: 1, Method: uint16(nornv1.Method_METHOD_COUNT), Message: reply})
 	m, err := Decode(method, b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := m.(*core.Forwarded).Message.(*nornv1.CountReply); len(got.Queues) != config.MostQueues {
+	if got := m.(*message.Forwarded).Message.(*nornv1.CountReply); len(got.Queues) != config.MostQueues {
 		t.Errorf("%d queues came", len(got.Queues))
 	}
 }
@@ -449,7 +448,7 @@ func TestCountersOfAllQueuesTravel(t *testing.T) {
 // of its bytes.
 func TestFewBytesDoNotBecomeMany(t *testing.T) {
 	facts := make([]crdt.Fact, 20_000)
-	method, b := encoded(t, &core.Facts{Parts: []core.PartFacts{{Facts: facts}}})
+	method, b := encoded(t, &message.Facts{Parts: []message.PartFacts{{Facts: facts}}})
 	taken := testing.Benchmark(func(tb *testing.B) {
 		tb.ReportAllocs()
 		for tb.Loop() {
@@ -488,32 +487,32 @@ func TestFewBytesDoNotBecomeMany(t *testing.T) {
 // goes on: it may cost itself, and no node.
 func FuzzDecode(f *testing.F) {
 	fact := crdt.Fact{Task: id.ID{1}, Key: crdt.Key{Kind: crdt.KindUpdate, A: 1 << 40, B: 3}, Body: []byte("body")}
-	for _, m := range []core.PeerMessage{
-		&core.Facts{Write: 300, Parts: []core.PartFacts{{Partition: 5, Facts: []crdt.Fact{fact, fact}}, {Partition: 4095}}},
-		&core.FactsTaken{Write: 1, Refused: []ring.Partition{1, 4095}},
-		&core.Repair{Partition: 9, Message: &antientropy.Message{Kind: antientropy.KindAnswer, Facts: []crdt.Fact{fact}}},
-		&core.Repair{Message: &antientropy.Message{Kind: antientropy.KindRequest, Push: []crdt.Fact{fact}, Wants: make([]antientropy.Want, 2)}},
-		&core.Forward{Number: 1, Method: 4, Wait: time.Second, Partitions: []ring.Partition{1, 2}, Body: &nornv1.ClaimRequest{}},
-		&core.Forwarded{Number: 1, Method: 4, Message: &nornv1.ClaimReply{}, Grants: []core.GrantRef{{Partition: 3, Token: 9}}},
-		&core.Forwarded{Number: 1, Method: 4, Err: proto.Invalid("no")},
-		&core.Withdraw{Number: 1},
-		&core.Dropped{Grants: []core.GrantRef{{Partition: 3, Token: 9}}},
-		&core.Fetch{Number: 1, Epoch: 9},
-		&core.Fetched{Number: 1, Facts: []crdt.Fact{fact}, Cohorts: [][]register.Member{{{Node: "n1"}}}},
-		&core.Compared{Partition: 4095, Session: 1 << 60},
-		&core.Purge{Partition: 3, Epoch: 7, Tasks: []id.ID{{1}, {2}}},
-		&core.Aside{Partition: 3, Epoch: 7, Tasks: []id.ID{{1}, {2}}},
-		&core.Cells{Ask: true, Cells: []core.KnownCell{{Partition: 4095, Cell: register.Cell{Epoch: 7, Nonce: 1, Cohort: []register.Member{{Node: "n1"}}}}}},
-		&core.Heads{Heads: []core.Head{{Queue: "q"}, {Queue: "r", Ready: true}}},
-		&core.Watch{Number: 7, Tasks: []id.ID{{1}, {2}}, Keep: []id.ID{{3}}},
-		&core.Outcomes{Number: 7, Outcomes: []core.Outcome{{Task: id.ID{1}, State: crdt.StateDead}}},
-		&core.Marked{Mark: 1 << 50},
-		&core.Beat{}, &core.Beaten{Boot: 1, Seen: 1 << 50, Whole: true, Sound: true},
-		&core.Claims{Round: 9, Parts: []core.PartClaims{{Partition: 1, Epoch: 3}}},
-		&core.ClaimsTaken{Round: 9, Mark: 7},
-		&core.Ballots{Ballots: []core.Ballot{{Partition: 1, Epoch: 4, Nonce: 7, Old: 3, From: []register.Member{who(3, 0)}, To: []register.Member{who(3, 0)}, Transfer: true}}},
-		&core.Votes{Votes: []core.CastVote{{Vote: core.Vote{Partition: 1, Epoch: 3, Nonce: 1, Promise: 1 << 31}}}, Mark: 1},
-		&core.Elect{Stand: []core.Stand{{Partition: 1, Epoch: 3, Nonce: 1, To: []register.Member{who(3, 0)}, Floor: 9}}},
+	for _, m := range []message.PeerMessage{
+		&message.Facts{Write: 300, Parts: []message.PartFacts{{Partition: 5, Facts: []crdt.Fact{fact, fact}}, {Partition: 4095}}},
+		&message.FactsTaken{Write: 1, Refused: []ring.Partition{1, 4095}},
+		&message.Repair{Partition: 9, Message: &antientropy.Message{Kind: antientropy.KindAnswer, Facts: []crdt.Fact{fact}}},
+		&message.Repair{Message: &antientropy.Message{Kind: antientropy.KindRequest, Push: []crdt.Fact{fact}, Wants: make([]antientropy.Want, 2)}},
+		&message.Forward{Number: 1, Method: 4, Wait: time.Second, Partitions: []ring.Partition{1, 2}, Body: &nornv1.ClaimRequest{}},
+		&message.Forwarded{Number: 1, Method: 4, Message: &nornv1.ClaimReply{}, Grants: []message.GrantRef{{Partition: 3, Token: 9}}},
+		&message.Forwarded{Number: 1, Method: 4, Err: proto.Invalid("no")},
+		&message.Withdraw{Number: 1},
+		&message.Dropped{Grants: []message.GrantRef{{Partition: 3, Token: 9}}},
+		&message.Fetch{Number: 1, Epoch: 9},
+		&message.Fetched{Number: 1, Facts: []crdt.Fact{fact}, Cohorts: [][]register.Member{{{Node: "n1"}}}},
+		&message.RepairCompleted{Partition: 4095, Session: 1 << 60},
+		&message.Purge{Partition: 3, Epoch: 7, Tasks: []id.ID{{1}, {2}}},
+		&message.QuarantineFacts{Partition: 3, Epoch: 7, Tasks: []id.ID{{1}, {2}}},
+		&message.Cells{Ask: true, Cells: []message.KnownCell{{Partition: 4095, Cell: register.Cell{Epoch: 7, Nonce: 1, Cohort: []register.Member{{Node: "n1"}}}}}},
+		&message.QueueHeads{Heads: []message.QueueHead{{Queue: "q"}, {Queue: "r", Ready: true}}},
+		&message.Watch{Number: 7, Tasks: []id.ID{{1}, {2}}, Keep: []id.ID{{3}}},
+		&message.Outcomes{Number: 7, Outcomes: []message.Outcome{{Task: id.ID{1}, State: crdt.StateDead}}},
+		&message.DurabilityEpoch{Mark: 1 << 50},
+		&message.Beat{}, &message.Beaten{Boot: 1, Seen: 1 << 50, Whole: true, Sound: true},
+		&message.Claims{Round: 9, Parts: []message.PartClaims{{Partition: 1, Epoch: 3}}},
+		&message.ClaimsTaken{Round: 9, Mark: 7},
+		&message.Ballots{Ballots: []message.Ballot{{Partition: 1, Epoch: 4, Nonce: 7, Old: 3, From: []register.Member{who(3, 0)}, To: []register.Member{who(3, 0)}, Transfer: true}}},
+		&message.Votes{Votes: []message.CastVote{{Vote: message.Vote{Partition: 1, Epoch: 3, Nonce: 1, Promise: 1 << 31}}}, Mark: 1},
+		&message.Elect{Stand: []message.Stand{{Partition: 1, Epoch: 3, Nonce: 1, To: []register.Member{who(3, 0)}, Floor: 9}}},
 	} {
 		method, b := encoded(f, m)
 		f.Add(uint16(method), b)

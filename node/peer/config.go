@@ -9,7 +9,7 @@ import (
 
 	"github.com/norn-dev/norn/internal/logins"
 	"github.com/norn-dev/norn/internal/secrets"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 )
 
@@ -41,7 +41,7 @@ type Handler interface {
 	// Messages has what one read of a connection brought, in order. The slice is
 	// only valid during the call, the messages are the handler's. While it blocks,
 	// nothing more is read from that peer and lane.
-	Messages(from register.Member, all []core.PeerMessage)
+	Messages(from register.Member, all []message.PeerMessage)
 	// Up and Down say that this node's control connection to a peer is open, and
 	// that it is no longer. For one peer they come in turns. They must not block.
 	Up(peer register.Member)
@@ -93,7 +93,7 @@ type Config struct {
 	Standing func() (term, commit uint64, follows bool)
 	// Spare is what this node says to one that asks whether it can be spared, from any
 	// goroutine; nil: nothing.
-	Spare func(who register.Member) core.Spare
+	Spare func(who register.Member) message.MayRetire
 	// Expect is what [Identity] says of this node while it is no member; 0: nothing.
 	Expect int
 	// Among goes with Expect: nil without.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/transport"
@@ -83,9 +83,9 @@ func TestFlippedBitsBringNoMessage(t *testing.T) {
 				defer a.stop()
 				defer b.stop()
 				body := strings.Repeat("the result ", 30)
-				sent := func(i uint64) *core.Facts {
+				sent := func(i uint64) *message.Facts {
 					f := crdt.Completed{At: 1, Token: i, Result: []byte(body)}.Fact(id.ID{byte(i)})
-					return &core.Facts{Write: i, Parts: []core.PartFacts{{Facts: []crdt.Fact{f}}}}
+					return &message.Facts{Write: i, Parts: []message.PartFacts{{Facts: []crdt.Fact{f}}}}
 				}
 				number, came := uint64(0), 0
 				pass := func(for_ time.Duration) {
@@ -96,7 +96,7 @@ func TestFlippedBitsBringNoMessage(t *testing.T) {
 					}
 					for _, m := range b.taken() {
 						came++
-						got, ok := m.(*core.Facts)
+						got, ok := m.(*message.Facts)
 						if !ok {
 							t.Fatalf("came %#v", m)
 						}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -38,11 +38,11 @@ func parse[M gproto.Message](b []byte, m M) (M, error) {
 
 // encodeElection gives the method and body of what belongs to elections and
 // claims.
-func encodeElection(m core.PeerMessage) (method nornv1.PeerMethod, p *plain, ok bool) {
+func encodeElection(m message.PeerMessage) (method nornv1.PeerMethod, p *plain, ok bool) {
 	switch m := m.(type) {
-	case *core.Ballots:
+	case *message.Ballots:
 		return nornv1.PeerMethod_PEER_METHOD_BALLOTS, newPlain(wireBallots(m)), true
-	case *core.Votes:
+	case *message.Votes:
 		out := &nornv1.PeerVotes{Mark: m.Mark}
 		for i := range m.Votes {
 			v := wireVote(m.Votes[i].Vote)
@@ -50,55 +50,55 @@ func encodeElection(m core.PeerMessage) (method nornv1.PeerMethod, p *plain, ok 
 			out.Votes = append(out.Votes, v)
 		}
 		return nornv1.PeerMethod_PEER_METHOD_VOTES, newPlain(out), true
-	case *core.Pushes:
+	case *message.Pushes:
 		out := &nornv1.PeerPushes{}
 		for _, x := range m.Pushes {
 			out.Pushes = append(out.Pushes, &nornv1.PeerPush{Partition: uint32(x.Partition), Epoch: x.Epoch, Nonce: x.Nonce, Claims: x.Claims})
 		}
 		return nornv1.PeerMethod_PEER_METHOD_PUSHES, newPlain(out), true
-	case *core.PushesTaken:
+	case *message.PushesTaken:
 		out := &nornv1.PeerPushesTaken{Mark: m.Mark}
 		for _, v := range m.Votes {
 			out.Votes = append(out.Votes, wireVote(v))
 		}
 		return nornv1.PeerMethod_PEER_METHOD_PUSHES_TAKEN, newPlain(out), true
-	case *core.Elect:
+	case *message.Elect:
 		out := &nornv1.PeerElect{}
 		for _, s := range m.Stand {
 			out.Stand = append(out.Stand, &nornv1.PeerStand{Partition: uint32(s.Partition), Epoch: s.Epoch, Nonce: s.Nonce, To: wireCohort(s.To), Floor: s.Floor})
 		}
 		return nornv1.PeerMethod_PEER_METHOD_ELECT, newPlain(out), true
-	case *core.Claims:
+	case *message.Claims:
 		return nornv1.PeerMethod_PEER_METHOD_CLAIMS, newPlain(&nornv1.PeerClaims{Round: m.Round, Parts: wireParts(m.Parts)}), true
-	case *core.Beat:
+	case *message.Beat:
 		return nornv1.PeerMethod_PEER_METHOD_BEAT, newPlain(&nornv1.PeerBeat{SentWall: m.Sent.Wall, SentMono: m.Sent.Mono}), true
-	case *core.Beaten:
+	case *message.Beaten:
 		return nornv1.PeerMethod_PEER_METHOD_BEATEN, newPlain(&nornv1.PeerBeaten{
 			SentWall: m.Sent.Wall, SentMono: m.Sent.Mono, Boot: m.Boot, Received: m.Received, Answered: m.Answered, Seen: m.Seen,
 			Whole: m.Whole, Sound: m.Sound,
 		}), true
-	case *core.Stuck:
+	case *message.AskOrphans:
 		return nornv1.PeerMethod_PEER_METHOD_STUCK, newPlain(&nornv1.PeerClaims{Parts: wireParts(m.Parts)}), true
-	case *core.Unheld:
+	case *message.NotHeld:
 		return nornv1.PeerMethod_PEER_METHOD_UNHELD, newPlain(&nornv1.PeerClaims{Parts: wireParts(m.Parts)}), true
-	case *core.Work:
+	case *message.Work:
 		return nornv1.PeerMethod_PEER_METHOD_WORK, newPlain(wireWork(m)), true
-	case *core.Marked:
+	case *message.DurabilityEpoch:
 		return nornv1.PeerMethod_PEER_METHOD_MARKED, newPlain(&nornv1.PeerMarked{Mark: m.Mark}), true
-	case *core.TakenBack:
+	case *message.ReclaimLease:
 		return nornv1.PeerMethod_PEER_METHOD_TAKEN_BACK, newPlain(&nornv1.PeerClaims{Parts: wireParts(m.Parts)}), true
-	case *core.Unanswered:
+	case *message.AbandonClaims:
 		return nornv1.PeerMethod_PEER_METHOD_UNANSWERED, newPlain(wireUnanswered(m)), true
-	case *core.ClaimsTaken:
+	case *message.ClaimsTaken:
 		return nornv1.PeerMethod_PEER_METHOD_CLAIMS_TAKEN, newPlain(wireClaimsTaken(m)), true
-	case *core.Cells:
+	case *message.Cells:
 		return nornv1.PeerMethod_PEER_METHOD_CELLS, newPlain(wireCells(m)), true
 	}
 	return 0, nil, false
 }
 
 // decodeElection is its inverse.
-func decodeElection(method nornv1.PeerMethod, b []byte) (core.PeerMessage, error) {
+func decodeElection(method nornv1.PeerMethod, b []byte) (message.PeerMessage, error) {
 	switch method {
 	case nornv1.PeerMethod_PEER_METHOD_BALLOTS:
 		return decodeBallots(b)
@@ -112,13 +112,13 @@ func decodeElection(method nornv1.PeerMethod, b []byte) (core.PeerMessage, error
 		return decodeElect(b)
 	case nornv1.PeerMethod_PEER_METHOD_CLAIMS:
 		round, parts, err := decodeClaims(b)
-		return &core.Claims{Round: round, Parts: parts}, err
+		return &message.Claims{Round: round, Parts: parts}, err
 	case nornv1.PeerMethod_PEER_METHOD_BEAT:
 		m, err := parse(b, &nornv1.PeerBeat{})
-		return &core.Beat{Sent: clock.Time{Wall: m.GetSentWall(), Mono: m.GetSentMono()}}, err
+		return &message.Beat{Sent: clock.Time{Wall: m.GetSentWall(), Mono: m.GetSentMono()}}, err
 	case nornv1.PeerMethod_PEER_METHOD_BEATEN:
 		m, err := parse(b, &nornv1.PeerBeaten{})
-		return &core.Beaten{
+		return &message.Beaten{
 			Sent: clock.Time{Wall: m.GetSentWall(), Mono: m.GetSentMono()}, Boot: m.GetBoot(), Received: m.GetReceived(), Answered: m.GetAnswered(), Seen: m.GetSeen(),
 			Whole: m.GetWhole(), Sound: m.GetSound(),
 		}, err
@@ -126,18 +126,18 @@ func decodeElection(method nornv1.PeerMethod, b []byte) (core.PeerMessage, error
 		return decodeUnanswered(b)
 	case nornv1.PeerMethod_PEER_METHOD_MARKED:
 		m, err := parse(b, &nornv1.PeerMarked{})
-		return &core.Marked{Mark: m.GetMark()}, err
+		return &message.DurabilityEpoch{Mark: m.GetMark()}, err
 	case nornv1.PeerMethod_PEER_METHOD_STUCK:
 		_, parts, err := decodeClaims(b)
-		return &core.Stuck{Parts: parts}, err
+		return &message.AskOrphans{Parts: parts}, err
 	case nornv1.PeerMethod_PEER_METHOD_UNHELD:
 		_, parts, err := decodeClaims(b)
-		return &core.Unheld{Parts: parts}, err
+		return &message.NotHeld{Parts: parts}, err
 	case nornv1.PeerMethod_PEER_METHOD_WORK:
 		return decodeWork(b)
 	case nornv1.PeerMethod_PEER_METHOD_TAKEN_BACK:
 		_, parts, err := decodeClaims(b)
-		return &core.TakenBack{Parts: parts}, err
+		return &message.ReclaimLease{Parts: parts}, err
 	case nornv1.PeerMethod_PEER_METHOD_CLAIMS_TAKEN:
 		return decodeClaimsTaken(b)
 	case nornv1.PeerMethod_PEER_METHOD_CELLS:
@@ -168,16 +168,16 @@ func cohortOf(m *nornv1.PeerCohort) (all []register.Member, err error) {
 	return all, nil
 }
 
-func wireVote(v core.Vote) *nornv1.PeerVote {
+func wireVote(v message.Vote) *nornv1.PeerVote {
 	return &nornv1.PeerVote{Partition: uint32(v.Partition), Epoch: v.Epoch, Nonce: v.Nonce, Pre: v.Pre, Granted: v.Granted, Promise: v.Promise}
 }
 
-func voteOf(m *nornv1.PeerVote) (v core.Vote, err error) {
+func voteOf(m *nornv1.PeerVote) (v message.Vote, err error) {
 	p, err := partitionOf(uint64(m.GetPartition()))
-	return core.Vote{Partition: p, Epoch: m.GetEpoch(), Nonce: m.GetNonce(), Pre: m.GetPre(), Granted: m.GetGranted(), Promise: m.GetPromise()}, err
+	return message.Vote{Partition: p, Epoch: m.GetEpoch(), Nonce: m.GetNonce(), Pre: m.GetPre(), Granted: m.GetGranted(), Promise: m.GetPromise()}, err
 }
 
-func wireBallots(m *core.Ballots) *nornv1.PeerBallots {
+func wireBallots(m *message.Ballots) *nornv1.PeerBallots {
 	out := &nornv1.PeerBallots{}
 	for i := range m.Ballots {
 		b := &m.Ballots[i]
@@ -189,17 +189,17 @@ func wireBallots(m *core.Ballots) *nornv1.PeerBallots {
 	return out
 }
 
-func decodeBallots(b []byte) (core.PeerMessage, error) {
+func decodeBallots(b []byte) (message.PeerMessage, error) {
 	in, err := parse(b, &nornv1.PeerBallots{})
 	if err != nil {
 		return nil, err
 	}
-	m := &core.Ballots{}
+	m := &message.Ballots{}
 	if len(in.GetBallots()) > ring.MaxPartitions {
 		return nil, fmt.Errorf("%w: %d ballots", ErrMalformed, len(in.GetBallots()))
 	}
 	for _, x := range in.GetBallots() {
-		o := core.Ballot{Epoch: x.GetEpoch(), Nonce: x.GetNonce(), Old: x.GetOld(), Pre: x.GetPre(), Transfer: x.GetTransfer()}
+		o := message.Ballot{Epoch: x.GetEpoch(), Nonce: x.GetNonce(), Old: x.GetOld(), Pre: x.GetPre(), Transfer: x.GetTransfer()}
 		if o.Partition, err = partitionOf(uint64(x.GetPartition())); err != nil {
 			return nil, err
 		}
@@ -214,44 +214,44 @@ func decodeBallots(b []byte) (core.PeerMessage, error) {
 	return m, nil
 }
 
-func decodeVotes(b []byte) (core.PeerMessage, error) {
+func decodeVotes(b []byte) (message.PeerMessage, error) {
 	in, err := parse(b, &nornv1.PeerVotes{})
 	if err != nil {
 		return nil, err
 	}
-	m := &core.Votes{Mark: in.GetMark()}
+	m := &message.Votes{Mark: in.GetMark()}
 	for _, x := range in.GetVotes() {
 		v, err := voteOf(x)
 		if err != nil {
 			return nil, err
 		}
-		m.Votes = append(m.Votes, core.CastVote{Vote: v, Claims: x.GetClaims()})
+		m.Votes = append(m.Votes, message.CastVote{Vote: v, Claims: x.GetClaims()})
 	}
 	return m, nil
 }
 
-func decodePushes(b []byte) (core.PeerMessage, error) {
+func decodePushes(b []byte) (message.PeerMessage, error) {
 	in, err := parse(b, &nornv1.PeerPushes{})
 	if err != nil {
 		return nil, err
 	}
-	m := &core.Pushes{}
+	m := &message.Pushes{}
 	for _, x := range in.GetPushes() {
 		p, err := partitionOf(uint64(x.GetPartition()))
 		if err != nil {
 			return nil, err
 		}
-		m.Pushes = append(m.Pushes, core.Pushed{Partition: p, Epoch: x.GetEpoch(), Nonce: x.GetNonce(), Claims: x.GetClaims()})
+		m.Pushes = append(m.Pushes, message.Pushed{Partition: p, Epoch: x.GetEpoch(), Nonce: x.GetNonce(), Claims: x.GetClaims()})
 	}
 	return m, nil
 }
 
-func decodePushesTaken(b []byte) (core.PeerMessage, error) {
+func decodePushesTaken(b []byte) (message.PeerMessage, error) {
 	in, err := parse(b, &nornv1.PeerPushesTaken{})
 	if err != nil {
 		return nil, err
 	}
-	m := &core.PushesTaken{Mark: in.GetMark()}
+	m := &message.PushesTaken{Mark: in.GetMark()}
 	for _, x := range in.GetVotes() {
 		v, err := voteOf(x)
 		if err != nil {
@@ -262,14 +262,14 @@ func decodePushesTaken(b []byte) (core.PeerMessage, error) {
 	return m, nil
 }
 
-func decodeElect(b []byte) (core.PeerMessage, error) {
+func decodeElect(b []byte) (message.PeerMessage, error) {
 	in, err := parse(b, &nornv1.PeerElect{})
 	if err != nil {
 		return nil, err
 	}
-	m := &core.Elect{}
+	m := &message.Elect{}
 	for _, x := range in.GetStand() {
-		s := core.Stand{Epoch: x.GetEpoch(), Nonce: x.GetNonce(), Floor: x.GetFloor()}
+		s := message.Stand{Epoch: x.GetEpoch(), Nonce: x.GetNonce(), Floor: x.GetFloor()}
 		if s.Partition, err = partitionOf(uint64(x.GetPartition())); err != nil {
 			return nil, err
 		}
@@ -281,14 +281,14 @@ func decodeElect(b []byte) (core.PeerMessage, error) {
 	return m, nil
 }
 
-func wireParts(parts []core.PartClaims) (all []*nornv1.PeerClaimsPart) {
+func wireParts(parts []message.PartClaims) (all []*nornv1.PeerClaimsPart) {
 	for _, x := range parts {
 		all = append(all, &nornv1.PeerClaimsPart{Partition: uint32(x.Partition), Epoch: x.Epoch, Claims: x.Claims})
 	}
 	return all
 }
 
-func decodeClaims(b []byte) (round uint64, parts []core.PartClaims, err error) {
+func decodeClaims(b []byte) (round uint64, parts []message.PartClaims, err error) {
 	in, err := parse(b, &nornv1.PeerClaims{})
 	if err != nil {
 		return 0, nil, err
@@ -298,12 +298,12 @@ func decodeClaims(b []byte) (round uint64, parts []core.PartClaims, err error) {
 		if err != nil {
 			return 0, nil, err
 		}
-		parts = append(parts, core.PartClaims{Partition: p, Epoch: x.GetEpoch(), Claims: x.GetClaims()})
+		parts = append(parts, message.PartClaims{Partition: p, Epoch: x.GetEpoch(), Claims: x.GetClaims()})
 	}
 	return in.GetRound(), parts, nil
 }
 
-func wireUnanswered(m *core.Unanswered) *nornv1.PeerUnanswered {
+func wireUnanswered(m *message.AbandonClaims) *nornv1.PeerUnanswered {
 	out := &nornv1.PeerUnanswered{}
 	for _, a := range m.Asks {
 		out.Asks = append(out.Asks, &nornv1.PeerAsk{Session: a.Session[:], RequestNo: a.Request})
@@ -311,14 +311,14 @@ func wireUnanswered(m *core.Unanswered) *nornv1.PeerUnanswered {
 	return out
 }
 
-func decodeUnanswered(b []byte) (core.PeerMessage, error) {
+func decodeUnanswered(b []byte) (message.PeerMessage, error) {
 	in, err := parse(b, &nornv1.PeerUnanswered{})
 	if err != nil {
 		return nil, err
 	}
-	m := &core.Unanswered{}
+	m := &message.AbandonClaims{}
 	for _, x := range in.GetAsks() {
-		a := core.AskKey{Request: x.GetRequestNo()}
+		a := message.AskKey{Request: x.GetRequestNo()}
 		if len(x.GetSession()) != len(a.Session) {
 			return nil, fmt.Errorf("%w: a session of %d bytes", ErrMalformed, len(x.GetSession()))
 		}
@@ -328,7 +328,7 @@ func decodeUnanswered(b []byte) (core.PeerMessage, error) {
 	return m, nil
 }
 
-func wireClaimsTaken(m *core.ClaimsTaken) *nornv1.PeerClaimsTaken {
+func wireClaimsTaken(m *message.ClaimsTaken) *nornv1.PeerClaimsTaken {
 	out := &nornv1.PeerClaimsTaken{Round: m.Round, Mark: m.Mark}
 	for i := range m.Parts {
 		t := &m.Parts[i]
@@ -345,29 +345,29 @@ func wireClaimsTaken(m *core.ClaimsTaken) *nornv1.PeerClaimsTaken {
 	return out
 }
 
-func decodeClaimsTaken(b []byte) (core.PeerMessage, error) {
+func decodeClaimsTaken(b []byte) (message.PeerMessage, error) {
 	in, err := parse(b, &nornv1.PeerClaimsTaken{})
 	if err != nil {
 		return nil, err
 	}
-	m := &core.ClaimsTaken{Round: in.GetRound(), Mark: in.GetMark()}
+	m := &message.ClaimsTaken{Round: in.GetRound(), Mark: in.GetMark()}
 	for _, x := range in.GetParts() {
-		t := core.PartTaken{No: x.GetNo(), Promise: x.GetPromise()}
+		t := message.PartTaken{No: x.GetNo(), Promise: x.GetPromise()}
 		if t.Partition, err = partitionOf(uint64(x.GetPartition())); err != nil {
 			return nil, err
 		}
 		for _, r := range x.GetRefused() {
-			if r.GetVerdict() > core.MaxVerdict {
+			if r.GetVerdict() > message.MaxVerdict {
 				return nil, fmt.Errorf("%w: verdict %d", ErrMalformed, r.GetVerdict())
 			}
-			o := core.Refusal{Index: int(r.GetIndex()), Claim: r.GetClaim(), Left: time.Duration(r.GetLeft())}
-			o.Verdict += core.Verdict(r.GetVerdict())
+			o := message.Refusal{Index: int(r.GetIndex()), Claim: r.GetClaim(), Left: time.Duration(r.GetLeft())}
+			o.Verdict += message.Verdict(r.GetVerdict())
 			t.Refused = append(t.Refused, o)
 		}
 		m.Parts = append(m.Parts, t)
 	}
 	for _, x := range in.GetFacts() {
-		f := core.PartFacts{Epoch: x.GetEpoch()}
+		f := message.PartFacts{Epoch: x.GetEpoch()}
 		if f.Partition, err = partitionOf(uint64(x.GetPartition())); err != nil {
 			return nil, err
 		}
@@ -379,7 +379,7 @@ func decodeClaimsTaken(b []byte) (core.PeerMessage, error) {
 	return m, nil
 }
 
-func wireFences(fences []core.Fence) (all []*nornv1.PeerFence) {
+func wireFences(fences []message.Fence) (all []*nornv1.PeerFence) {
 	for _, f := range fences {
 		out := &nornv1.PeerFence{Partition: uint32(f.Partition)}
 		for _, c := range f.Cohorts {
@@ -390,7 +390,7 @@ func wireFences(fences []core.Fence) (all []*nornv1.PeerFence) {
 	return all
 }
 
-func decodeFence(b []byte) (f core.Fence, err error) {
+func decodeFence(b []byte) (f message.Fence, err error) {
 	in, err := parse(b, &nornv1.PeerFence{})
 	if err != nil {
 		return f, err
@@ -398,7 +398,7 @@ func decodeFence(b []byte) (f core.Fence, err error) {
 	if f.Partition, err = partitionOf(uint64(in.GetPartition())); err != nil {
 		return f, err
 	}
-	if n := len(in.GetCohorts()); n > core.MaxFence {
+	if n := len(in.GetCohorts()); n > message.MaxFence {
 		return f, fmt.Errorf("%w: %d cohorts in a fence", ErrMalformed, n)
 	}
 	for _, c := range in.GetCohorts() {

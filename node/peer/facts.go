@@ -7,7 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/ring"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -17,14 +17,14 @@ import (
 // factBytes is the least that a fact takes: ID, kind, two numbers, length, CRC.
 const factBytes = id.Size + 4 + 4
 
-// factsPacket is a core.Facts with the sizes of what is inside.
+// factsPacket is a message.Facts with the sizes of what is inside.
 type factsPacket struct {
-	m     *core.Facts
+	m     *message.Facts
 	parts []int // bytes of the facts of each part
 	size  int
 }
 
-func newFacts(m *core.Facts) *factsPacket {
+func newFacts(m *message.Facts) *factsPacket {
 	p := &factsPacket{m: m, parts: make([]int, len(m.Parts))}
 	p.size = 1 + protowire.SizeVarint(m.Write)
 	for i := range m.Parts {
@@ -37,7 +37,7 @@ func newFacts(m *core.Facts) *factsPacket {
 	return p
 }
 
-func partSize(part *core.PartFacts, facts int) int {
+func partSize(part *message.PartFacts, facts int) int {
 	return 4 + protowire.SizeVarint(uint64(part.Partition)) + protowire.SizeVarint(uint64(len(part.Facts))) + protowire.SizeBytes(facts) + protowire.SizeVarint(part.Epoch)
 }
 
@@ -59,8 +59,8 @@ func (p *factsPacket) AppendTo(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-func decodeFacts(b []byte) (*core.Facts, error) {
-	m := &core.Facts{}
+func decodeFacts(b []byte) (*message.Facts, error) {
+	m := &message.Facts{}
 	err := fields(b, func(f field) error {
 		switch f.number {
 		case 1:
@@ -85,7 +85,7 @@ func decodeFacts(b []byte) (*core.Facts, error) {
 	return m, nil
 }
 
-func decodePart(b []byte) (part core.PartFacts, err error) {
+func decodePart(b []byte) (part message.PartFacts, err error) {
 	var count uint64
 	var facts []byte
 	err = fields(b, func(f field) error {
@@ -169,17 +169,17 @@ func decodeFact(f *crdt.Fact, b []byte) ([]byte, error) {
 	return b[size+4:], nil
 }
 
-// takenPacket is a core.FactsTaken with its fences, which are rare.
+// takenPacket is a message.FactsTaken with its fences, which are rare.
 type takenPacket struct {
-	*core.FactsTaken
+	*message.FactsTaken
 	fences [][]byte
 }
 
-func newTaken(m *core.FactsTaken) *takenPacket {
+func newTaken(m *message.FactsTaken) *takenPacket {
 	return &takenPacket{m, encodeFences(m.Fences)}
 }
 
-func encodeFences(fences []core.Fence) (all [][]byte) {
+func encodeFences(fences []message.Fence) (all [][]byte) {
 	for _, f := range wireFences(fences) {
 		if b, err := gproto.Marshal(f); err == nil { // names of nodes are text
 			all = append(all, b)
@@ -204,8 +204,8 @@ func (p *takenPacket) AppendTo(dst []byte) ([]byte, error) {
 	return appendVarint(dst, 4, p.Mark), nil
 }
 
-func decodeTaken(b []byte) (*core.FactsTaken, error) {
-	m := &core.FactsTaken{}
+func decodeTaken(b []byte) (*message.FactsTaken, error) {
+	m := &message.FactsTaken{}
 	err := fields(b, func(f field) (err error) {
 		switch f.number {
 		case 1:
@@ -213,7 +213,7 @@ func decodeTaken(b []byte) (*core.FactsTaken, error) {
 		case 2:
 			m.Refused, err = f.partitions(m.Refused)
 		case 3:
-			var fence core.Fence
+			var fence message.Fence
 			if fence, err = decodeFence(f.bytes); err == nil {
 				m.Fences = append(m.Fences, fence)
 			}
@@ -228,7 +228,7 @@ func decodeTaken(b []byte) (*core.FactsTaken, error) {
 	return m, nil
 }
 
-type fetchPacket core.Fetch
+type fetchPacket message.Fetch
 
 func (p *fetchPacket) Size() int { return 11 + 2 + id.Size + 11 }
 
@@ -237,8 +237,8 @@ func (p *fetchPacket) AppendTo(dst []byte) ([]byte, error) {
 	return appendVarint(dst, 3, p.Epoch), nil
 }
 
-func decodeFetch(b []byte) (*core.Fetch, error) {
-	m := &core.Fetch{}
+func decodeFetch(b []byte) (*message.Fetch, error) {
+	m := &message.Fetch{}
 	var task []byte
 	err := fields(b, func(f field) error {
 		switch f.number {
@@ -260,15 +260,15 @@ func decodeFetch(b []byte) (*core.Fetch, error) {
 // fetchedPacket is a core.Fetched with the size of its facts, and its fence, which
 // is rare.
 type fetchedPacket struct {
-	m     *core.Fetched
+	m     *message.Fetched
 	facts int
 	fence []byte
 }
 
-func newFetched(m *core.Fetched) *fetchedPacket {
+func newFetched(m *message.Fetched) *fetchedPacket {
 	p := &fetchedPacket{m: m, facts: sizeFacts(m.Facts)}
 	if len(m.Cohorts) > 0 {
-		p.fence = bytes.Join(encodeFences([]core.Fence{{Cohorts: m.Cohorts}}), nil)
+		p.fence = bytes.Join(encodeFences([]message.Fence{{Cohorts: m.Cohorts}}), nil)
 	}
 	return p
 }
@@ -285,8 +285,8 @@ func (p *fetchedPacket) AppendTo(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-func decodeFetched(b []byte) (*core.Fetched, error) {
-	m := &core.Fetched{}
+func decodeFetched(b []byte) (*message.Fetched, error) {
+	m := &message.Fetched{}
 	var count uint64
 	var facts []byte
 	err := fields(b, func(f field) error {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -21,7 +21,7 @@ import (
 const maxOrdered = proto.MaxUpdateBytes + 64<<10
 
 // rankSize is the length of a place in a queue, bytes.
-const rankSize = len(core.Head{}.Rank)
+const rankSize = len(message.QueueHead{}.Rank)
 
 // exchange are the messages of one method of the client port.
 type exchange struct{ request, reply gproto.Message }
@@ -97,12 +97,12 @@ func fits(m, want gproto.Message) bool {
 
 // forwardPacket is a core.Forward with the size of its request.
 type forwardPacket struct {
-	m       *core.Forward
+	m       *message.Forward
 	request int
 	size    int
 }
 
-func newForward(m *core.Forward) (*forwardPacket, error) {
+func newForward(m *message.Forward) (*forwardPacket, error) {
 	p := &forwardPacket{m: m}
 	x := exchangeOf(nornv1.Method(m.Method))
 	if x == nil || !fits(m.Body, x.request) {
@@ -152,8 +152,8 @@ func marshal(dst []byte, number protowire.Number, size int, m gproto.Message) ([
 	return dst, err
 }
 
-func decodeForward(b []byte) (*core.Forward, error) {
-	m := &core.Forward{}
+func decodeForward(b []byte) (*message.Forward, error) {
+	m := &message.Forward{}
 	var request []byte
 	err := fields(b, func(f field) (err error) {
 		switch f.number {
@@ -213,13 +213,13 @@ func unmarshal(b []byte, m gproto.Message) error {
 
 // forwardedPacket is a core.Forwarded with the sizes of what is inside.
 type forwardedPacket struct {
-	m     *core.Forwarded
+	m     *message.Forwarded
 	err   *nornv1.Error
 	reply int
 	size  int
 }
 
-func newForwarded(m *core.Forwarded) (*forwardedPacket, error) {
+func newForwarded(m *message.Forwarded) (*forwardedPacket, error) {
 	p := &forwardedPacket{m: m}
 	x := exchangeOf(nornv1.Method(m.Method))
 	switch {
@@ -255,8 +255,8 @@ func (p *forwardedPacket) AppendTo(dst []byte) (out []byte, err error) {
 	return appendGrants(dst, 5, p.m.Grants), err
 }
 
-func decodeForwarded(b []byte) (*core.Forwarded, error) {
-	m := &core.Forwarded{}
+func decodeForwarded(b []byte) (*message.Forwarded, error) {
+	m := &message.Forwarded{}
 	var reply []byte
 	err := fields(b, func(f field) (err error) {
 		switch f.number {
@@ -289,12 +289,12 @@ func decodeForwarded(b []byte) (*core.Forwarded, error) {
 	return m, unmarshal(reply, m.Message)
 }
 
-func grantSize(g *core.GrantRef) int {
+func grantSize(g *message.GrantRef) int {
 	return 6 + protowire.SizeVarint(uint64(g.Partition)) + protowire.SizeBytes(id.Size) + protowire.SizeVarint(g.Token) +
 		protowire.SizeBytes(len(g.Ask.Session)) + protowire.SizeVarint(g.Ask.Request) + protowire.SizeVarint(g.Answer)
 }
 
-func appendGrants(dst []byte, number protowire.Number, all []core.GrantRef) []byte {
+func appendGrants(dst []byte, number protowire.Number, all []message.GrantRef) []byte {
 	for i := range all {
 		g := &all[i]
 		dst = appendVarint(appendHead(dst, number, grantSize(g)), 1, uint64(g.Partition))
@@ -308,8 +308,8 @@ func appendGrants(dst []byte, number protowire.Number, all []core.GrantRef) []by
 }
 
 // decodeGrant appends one grant.
-func decodeGrant(to []core.GrantRef, b []byte) ([]core.GrantRef, error) {
-	var g core.GrantRef
+func decodeGrant(to []message.GrantRef, b []byte) ([]message.GrantRef, error) {
+	var g message.GrantRef
 	var task, session []byte
 	err := fields(b, func(f field) (err error) {
 		switch f.number {
@@ -337,7 +337,7 @@ func decodeGrant(to []core.GrantRef, b []byte) ([]core.GrantRef, error) {
 	return append(to, g), err
 }
 
-type withdrawPacket core.Withdraw
+type withdrawPacket message.Withdraw
 
 func (p *withdrawPacket) Size() int { return 11 }
 
@@ -345,8 +345,8 @@ func (p *withdrawPacket) AppendTo(dst []byte) ([]byte, error) {
 	return appendVarint(dst, 1, p.Number), nil
 }
 
-func decodeWithdraw(b []byte) (*core.Withdraw, error) {
-	m := &core.Withdraw{}
+func decodeWithdraw(b []byte) (*message.Withdraw, error) {
+	m := &message.Withdraw{}
 	return m, fields(b, func(f field) error {
 		if f.number == 1 {
 			m.Number = f.value
@@ -355,7 +355,7 @@ func decodeWithdraw(b []byte) (*core.Withdraw, error) {
 	})
 }
 
-type droppedPacket core.Dropped
+type droppedPacket message.Dropped
 
 func (p *droppedPacket) Size() (n int) {
 	for i := range p.Grants {
@@ -368,8 +368,8 @@ func (p *droppedPacket) AppendTo(dst []byte) ([]byte, error) {
 	return appendGrants(dst, 1, p.Grants), nil
 }
 
-func decodeDropped(b []byte) (*core.Dropped, error) {
-	m := &core.Dropped{}
+func decodeDropped(b []byte) (*message.Dropped, error) {
+	m := &message.Dropped{}
 	return m, fields(b, func(f field) (err error) {
 		if f.number == 1 {
 			m.Grants, err = decodeGrant(m.Grants, f.bytes)
@@ -378,9 +378,9 @@ func decodeDropped(b []byte) (*core.Dropped, error) {
 	})
 }
 
-type headsPacket core.Heads
+type headsPacket message.QueueHeads
 
-func headSize(h *core.Head) int {
+func headSize(h *message.QueueHead) int {
 	n := 1 + protowire.SizeBytes(len(h.Queue))
 	if h.Ready {
 		n += 1 + protowire.SizeBytes(rankSize)
@@ -436,8 +436,8 @@ func (p *headsPacket) AppendTo(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-func decodeHeads(b []byte) (*core.Heads, error) {
-	m := &core.Heads{}
+func decodeHeads(b []byte) (*message.QueueHeads, error) {
+	m := &message.QueueHeads{}
 	return m, fields(b, func(f field) error {
 		if f.number != 1 {
 			return nil
@@ -445,7 +445,7 @@ func decodeHeads(b []byte) (*core.Heads, error) {
 		if len(m.Heads) >= register.MaxNamed {
 			return fmt.Errorf("%w: heads of over %d queues", ErrMalformed, register.MaxNamed)
 		}
-		var h core.Head
+		var h message.QueueHead
 		var rank []byte
 		err := fields(f.bytes, func(f field) error {
 			switch f.number {
@@ -486,7 +486,7 @@ func bit(b bool) int {
 	return 0
 }
 
-func decodeMarks(m *core.Marks, b []byte) error {
+func decodeMarks(m *message.RankSample, b []byte) error {
 	if m.N = len(b) / rankSize; len(b)%rankSize != 0 || m.N > len(m.Ranks) {
 		m.N = 0
 		return fmt.Errorf("%w: marks of %d bytes", ErrMalformed, len(b))

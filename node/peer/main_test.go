@@ -13,11 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/transport"
+
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -60,7 +60,7 @@ type testNode struct {
 	log    lockedBuffer
 
 	mu     sync.Mutex // guards the fields below
-	got    []core.PeerMessage
+	got    []message.PeerMessage
 	bursts int
 	events []string
 	hold   chan struct{} // Messages waits for it
@@ -85,7 +85,7 @@ func (l *lockedBuffer) count(text string) int {
 	return strings.Count(l.b.String(), text)
 }
 
-func (n *testNode) Messages(from register.Member, all []core.PeerMessage) {
+func (n *testNode) Messages(from register.Member, all []message.PeerMessage) {
 	n.mu.Lock()
 	n.got = append(n.got, all...)
 	n.bursts++
@@ -113,7 +113,7 @@ func (n *testNode) Join(ctx context.Context, r JoinRequest) (JoinReply, error) {
 }
 
 // taken gives and forgets the messages so far.
-func (n *testNode) taken() []core.PeerMessage {
+func (n *testNode) taken() []message.PeerMessage {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	got := n.got
@@ -161,12 +161,12 @@ func (n *testNode) stop() {
 }
 
 // taken is a small message that can be told from others.
-func numbered(i int) *core.FactsTaken { return &core.FactsTaken{Write: uint64(i)} }
+func numbered(i int) *message.FactsTaken { return &message.FactsTaken{Write: uint64(i)} }
 
 // numbers are the numbers of such messages.
-func numbers(all []core.PeerMessage) (out []uint64) {
+func numbers(all []message.PeerMessage) (out []uint64) {
 	for _, m := range all {
-		if t, ok := m.(*core.FactsTaken); ok {
+		if t, ok := m.(*message.FactsTaken); ok {
 			out = append(out, t.Write)
 		}
 	}

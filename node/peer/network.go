@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/internal/seldom"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/transport"
@@ -104,13 +104,13 @@ func (n *Network) SetCluster(c register.UUID) { n.cluster.Store(&c) }
 
 // Send hands over a message; it must not change afterwards. It never blocks.
 // false means that the message was dropped; true does not mean that it arrives.
-func (n *Network) Send(to register.Member, m core.PeerMessage) bool {
-	return n.SendAll([]core.Send{{To: to, Message: m}}) > 0
+func (n *Network) Send(to register.Member, m message.PeerMessage) bool {
+	return n.SendAll([]message.Send{{To: to, Message: m}}) > 0
 }
 
 // SendAll hands over messages as Send does; those to one peer share a frame as far as they
 // are small, and leave in one write. It gives the number of frames.
-func (n *Network) SendAll(all []core.Send) (frames int) {
+func (n *Network) SendAll(all []message.Send) (frames int) {
 	var out outgoings
 	for i := range all {
 		if e, which, ok := n.encode(&all[i]); ok {
@@ -138,7 +138,7 @@ func (n *Network) SendAll(all []core.Send) (frames int) {
 }
 
 // encode makes an entry of a message.
-func (n *Network) encode(s *core.Send) (e entry, which Lane, ok bool) {
+func (n *Network) encode(s *message.Send) (e entry, which Lane, ok bool) {
 	method, p, which, err := encode(s.Message)
 	if err == nil && p.Size() > MaxMessage {
 		err = fmt.Errorf("%w: %d bytes, over %d", ErrTooLarge, p.Size(), MaxMessage)

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
@@ -87,7 +87,7 @@ func TestMessagesBelongToTheHandler(t *testing.T) {
 		settle(time.Second)
 		got := b.taken()
 		for i, m := range got {
-			body := m.(*core.Facts).Parts[0].Facts[0].Body
+			body := m.(*message.Facts).Parts[0].Facts[0].Body
 			if bytes.Count(body, []byte{byte(i)}) != 500 {
 				t.Fatalf("message %d has the body %v", i, body)
 			}
@@ -111,15 +111,15 @@ func TestALargeAcknowledgementArrives(t *testing.T) {
 		for i := range 5 { // named by their addresses, as nodes are that nobody has named
 			cohort = append(cohort, register.Member{Node: fmt.Sprintf("ip-10-20-30-%d.eu-central-1.compute.internal:7712", i)})
 		}
-		m := &core.FactsTaken{Write: 7}
+		m := &message.FactsTaken{Write: 7}
 		for p := range ring.MaxPartitions {
-			m.Fences = append(m.Fences, core.Fence{Partition: ring.Partition(p), Cohorts: [][]register.Member{cohort}})
+			m.Fences = append(m.Fences, message.Fence{Partition: ring.Partition(p), Cohorts: [][]register.Member{cohort}})
 		}
 		if !a.Send(who(2, 0), m) {
 			t.Fatal("it was dropped")
 		}
 		settle(time.Second)
-		if got := b.taken(); len(got) != 1 || len(got[0].(*core.FactsTaken).Fences) != ring.MaxPartitions {
+		if got := b.taken(); len(got) != 1 || len(got[0].(*message.FactsTaken).Fences) != ring.MaxPartitions {
 			t.Errorf("%d messages came; %+v", len(got), b.Status())
 		}
 	})

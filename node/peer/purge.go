@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 )
 
-type comparedPacket core.Compared
+type comparedPacket message.RepairCompleted
 
 func (p *comparedPacket) Size() int { return 3 * (1 + binary.MaxVarintLen64) }
 
@@ -19,8 +19,8 @@ func (p *comparedPacket) AppendTo(dst []byte) ([]byte, error) {
 	return appendVarint(dst, 3, uint64(p.Age)), nil
 }
 
-func decodeCompared(b []byte) (*core.Compared, error) {
-	m := &core.Compared{}
+func decodeCompared(b []byte) (*message.RepairCompleted, error) {
+	m := &message.RepairCompleted{}
 	err := fields(b, func(f field) (err error) {
 		switch f.number {
 		case 1:
@@ -38,7 +38,7 @@ func decodeCompared(b []byte) (*core.Compared, error) {
 	return m, nil
 }
 
-type purgePacket core.Purge
+type purgePacket message.Purge
 
 func (p *purgePacket) Size() int { return 2*(1+binary.MaxVarintLen64) + 6 + id.Size*len(p.Tasks) }
 
@@ -51,8 +51,8 @@ func (p *purgePacket) AppendTo(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-func decodePurge(b []byte) (*core.Purge, error) {
-	m := &core.Purge{}
+func decodePurge(b []byte) (*message.Purge, error) {
+	m := &message.Purge{}
 	var list []byte
 	err := fields(b, func(f field) (err error) {
 		switch f.number {

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/crdt"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 )
 
 // bulky is a message of so many bytes, for the bulk lane when it is large.
-func bulky(write uint64, bytes int) *core.Facts {
-	return &core.Facts{Write: write, Parts: []core.PartFacts{{Partition: 3, Facts: []crdt.Fact{{Key: crdt.Key{Kind: 1}, Body: make([]byte, bytes)}}}}}
+func bulky(write uint64, bytes int) *message.Facts {
+	return &message.Facts{Write: write, Parts: []message.PartFacts{{Partition: 3, Facts: []crdt.Fact{{Key: crdt.Key{Kind: 1}, Body: make([]byte, bytes)}}}}}
 }
 
 // TestFullQueuesDropAndCount: with a peer that takes nothing, what waits stays

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 
@@ -32,7 +32,7 @@ func roundOf(method nornv1.PeerMethod, body []byte) []byte {
 func TestRound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var out outgoings
-		sent := map[register.Member]map[Lane][]core.PeerMessage{}
+		sent := map[register.Member]map[Lane][]message.PeerMessage{}
 		for range rapid.IntRange(1, 12).Draw(t, "messages") {
 			to := who(rapid.IntRange(1, 3).Draw(t, "peer"), 0)
 			m := drawMessage(t)
@@ -41,12 +41,12 @@ func TestRound(t *testing.T) {
 				t.Fatal(err)
 			}
 			if sent[to] == nil {
-				sent[to] = map[Lane][]core.PeerMessage{}
+				sent[to] = map[Lane][]message.PeerMessage{}
 			}
 			sent[to][which] = append(sent[to][which], m)
 			out.add(to, which, entry{method, p})
 		}
-		got := map[register.Member]map[Lane][]core.PeerMessage{}
+		got := map[register.Member]map[Lane][]message.PeerMessage{}
 		for i := range out.all {
 			o := &out.all[i]
 			b, err := o.round.AppendTo([]byte("before"))
@@ -64,7 +64,7 @@ func TestRound(t *testing.T) {
 				t.Fatalf("no PeerRound: %v, %d entries of %d", err, len(wire.GetEntries()), len(o.round.entries))
 			}
 			if got[o.to] == nil {
-				got[o.to] = map[Lane][]core.PeerMessage{}
+				got[o.to] = map[Lane][]message.PeerMessage{}
 			}
 			if err := decodeRound(b, func(method nornv1.PeerMethod, body []byte) {
 				m, err := Decode(method, body)

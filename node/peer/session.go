@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/internal/logins"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -52,7 +52,7 @@ type session struct {
 	key     sessionKey
 	said    Hello         // what it was let in with; not changed once open
 	done    chan struct{} // closed when nothing of it is under way any more
-	burst   []core.PeerMessage
+	burst   []message.PeerMessage
 	stop    func()             // of the signs of life
 	abandon context.CancelFunc // of a request to join
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 )
@@ -12,14 +12,14 @@ import (
 // Spare asks who answers at an address whether a node that has lost what it had acknowledged
 // can be spared. It is no hello: that is refused to such a node. What comes with it is where
 // all those are that are needed then.
-func (d Dialer) Spare(ctx context.Context, addr string, who register.Member) (Identity, core.Spare, []register.Node, error) {
+func (d Dialer) Spare(ctx context.Context, addr string, who register.Member) (Identity, message.MayRetire, []register.Node, error) {
 	var p nornv1.PeerProbeReply
 	i, err := d.probe(ctx, addr, &nornv1.PeerProbe{Spare: node(who)}, &p)
 	if k := p.GetKnown(); err == nil && k != nil {
 		i.Known = &Known{k.GetBoot(), k.GetLife(), k.GetTerm(), k.GetCommit(), k.GetFollows()}
 	}
 	if err != nil || p.GetSpare() == nil { // also of a build that does not know the question
-		return i, core.Spare{}, nil, err
+		return i, message.MayRetire{}, nil, err
 	}
 	s, nodes, err := spareOf(p.GetSpare())
 	return i, s, nodes, err
@@ -41,7 +41,7 @@ func knownHere(n *Network, who register.Member) *nornv1.PeerKnown {
 func Life(n *Network) uint64 { return n.life }
 
 // spareProto is what travels; nil: the one who is asked does not count.
-func spareProto(s core.Spare, addresses func(register.Member) []string) *nornv1.PeerSpare {
+func spareProto(s message.MayRetire, addresses func(register.Member) []string) *nornv1.PeerSpare {
 	if !s.Sound {
 		return nil
 	}
@@ -61,7 +61,7 @@ func spareProto(s core.Spare, addresses func(register.Member) []string) *nornv1.
 	return p
 }
 
-func spareOf(p *nornv1.PeerSpare) (s core.Spare, nodes []register.Node, err error) {
+func spareOf(p *nornv1.PeerSpare) (s message.MayRetire, nodes []register.Node, err error) {
 	if nodes, err = membersOf(p.GetMembers()); err != nil {
 		return s, nil, err
 	}
@@ -70,7 +70,7 @@ func spareOf(p *nornv1.PeerSpare) (s core.Spare, nodes []register.Node, err erro
 		var of []register.Member
 		for _, i := range need.GetMembers() {
 			if int(i) >= len(nodes) {
-				return core.Spare{}, nil, fmt.Errorf("%w: member %d of %d", ErrMalformed, i, len(nodes))
+				return message.MayRetire{}, nil, fmt.Errorf("%w: member %d of %d", ErrMalformed, i, len(nodes))
 			}
 			of = append(of, nodes[i].Member)
 		}

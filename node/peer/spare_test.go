@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 )
@@ -14,13 +14,13 @@ import (
 // count nothing is said.
 func TestWhatIsSaidOfWhoIsNeeded(t *testing.T) {
 	a, b, c := who(1, 0), who(2, 0), who(3, 0)
-	s := core.Spare{Sound: true, Revision: 7, Needs: [][]register.Member{{a, b, c}, {a, c}}}
+	s := message.MayRetire{Sound: true, Revision: 7, Needs: [][]register.Member{{a, b, c}, {a, c}}}
 	at := func(m register.Member) []string { return []string{m.Node + ":1"} }
 	got, nodes, err := spareOf(spareProto(s, at))
 	if err != nil || !reflect.DeepEqual(got, s) || len(nodes) != 3 || nodes[1].Member != b || nodes[1].Addresses[0] != b.Node+":1" {
 		t.Errorf("it was %+v and is %+v, of %+v: %v", s, got, nodes, err)
 	}
-	if p := spareProto(core.Spare{Revision: 7}, at); p != nil {
+	if p := spareProto(message.MayRetire{Revision: 7}, at); p != nil {
 		t.Errorf("of who does not count: %v", p)
 	}
 	broken := spareProto(s, at)

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 )
 
@@ -23,15 +23,15 @@ type inOrder struct {
 	came int
 }
 
-func (o *inOrder) Messages(from register.Member, all []core.PeerMessage) {
+func (o *inOrder) Messages(from register.Member, all []message.PeerMessage) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, m := range all {
 		key, number := sessionKey{from, Control}, uint64(0)
 		switch m := m.(type) {
-		case *core.Facts:
+		case *message.Facts:
 			key.lane, number = Bulk, m.Write
-		case *core.FactsTaken:
+		case *message.FactsTaken:
 			number = m.Write
 		}
 		if number <= o.last[key] {
@@ -62,7 +62,7 @@ func TestOrderThroughRestarts(t *testing.T) {
 		for range 3000 {
 			from, to := r.IntN(len(nodes)), r.IntN(len(nodes))
 			number++
-			var m core.PeerMessage = numbered(int(number))
+			var m message.PeerMessage = numbered(int(number))
 			if r.IntN(10) == 0 {
 				m = bulky(number, 70_000+r.IntN(200_000))
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -23,11 +24,11 @@ type victim struct {
 	now     clock.Time
 	state   register.State
 	next    uint64
-	replies map[uint64]core.Reply
+	replies map[uint64]message.Reply
 }
 
 func newVictim(t testing.TB) *victim {
-	v := &victim{t: t, store: memstore.New(), now: clock.Time{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: 1}, replies: map[uint64]core.Reply{}}
+	v := &victim{t: t, store: memstore.New(), now: clock.Time{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: 1}, replies: map[uint64]message.Reply{}}
 	cohort := []register.Member{who(1, 0), who(2, 0), who(3, 0)}
 	v.state = register.State{Cluster: register.Cluster{ID: testCluster, Partitions: 8, Replicas: 3}, Revision: 5}
 	for _, m := range cohort {
@@ -43,8 +44,8 @@ func newVictim(t testing.TB) *victim {
 		MaxPayload: 1 << 20, MaxWaiters: 100, MaxQueues: 100, MaxClaims: 1000, Rand: rand.New(rand.NewPCG(1, 2)),
 	}, v.store, v.now)
 	v.check(err)
-	v.step(core.Changed{State: v.state, Majority: true, Voters: cohort})
-	v.step(core.Alive{Members: cohort[1:]})
+	v.step(message.Changed{State: v.state, Majority: true, Voters: cohort})
+	v.step(message.Alive{Members: cohort[1:]})
 	return v
 }
 
@@ -71,7 +72,7 @@ func (v *victim) step(event any) {
 			v.core.Recycle(ready.Persist)
 		}
 		for _, r := range ready.Register {
-			v.check(v.core.Step(v.now, core.Registered{Result: register.Result{Tag: r.Tag, State: v.state, Won: make([]bool, len(r.Changes))}}))
+			v.check(v.core.Step(v.now, message.Registered{Result: register.Result{Tag: r.Tag, State: v.state, Won: make([]bool, len(r.Changes))}}))
 		}
 		for _, r := range ready.Replies {
 			v.replies[r.To.Request] = r
@@ -84,11 +85,11 @@ func (v *victim) goesOn() {
 	v.t.Helper()
 	for range 30 {
 		v.now = v.now.Add(500 * time.Millisecond)
-		v.step(core.Tick{})
+		v.step(message.Tick{})
 	}
 	v.check(v.core.Audit())
 	v.next++
-	v.step(&core.Request{From: core.Origin{Conn: 1, Request: v.next, Method: uint16(nornv1.Method_METHOD_ENQUEUE)}, Body: &nornv1.EnqueueRequest{
+	v.step(&message.Request{From: message.Origin{Conn: 1, Request: v.next, Method: uint16(nornv1.Method_METHOD_ENQUEUE)}, Body: &nornv1.EnqueueRequest{
 		Tasks: []*nornv1.TaskSpec{{Queue: "a-queue-that-nobody-guesses"}}, Durability: &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE},
 	}})
 	reply, answered := v.replies[v.next]
@@ -98,9 +99,9 @@ func (v *victim) goesOn() {
 }
 
 // lie has one of the others say something, now and once more later.
-func (v *victim) lie(m core.PeerMessage) {
+func (v *victim) lie(m message.PeerMessage) {
 	v.t.Helper()
-	v.step(&core.FromPeer{From: who(3, 0), Message: m})
+	v.step(&message.FromPeer{From: who(3, 0), Message: m})
 	v.goesOn()
 }
 
@@ -110,14 +111,14 @@ func TestNoMessageEndsTheVictim(t *testing.T) {
 	v := newVictim(t)
 	v.goesOn()
 	for _, huge := range []uint64{1, 100, 1 << 20, 1 << 40, 1<<63 - 1, ^uint64(0)} {
-		for _, m := range []core.PeerMessage{
-			&core.Beaten{Sent: v.now, Boot: huge, Seen: huge, Whole: true, Sound: true},
-			&core.Marked{Mark: huge},
-			&core.Cells{Cells: []core.KnownCell{{Partition: 1, Cell: register.Cell{Epoch: huge, Nonce: 1, Cohort: alone, Leader: alone[0]}}}},
-			&core.Purge{Partition: 1, Epoch: huge},
-			&core.Aside{Partition: 1, Epoch: huge},
-			&core.FactsTaken{Write: huge, Refused: []ring.Partition{1, 4095}, Mark: huge},
-			&core.Elect{Stand: []core.Stand{{Partition: 1, Epoch: huge, Nonce: 1, To: alone, Floor: huge}}},
+		for _, m := range []message.PeerMessage{
+			&message.Beaten{Sent: v.now, Boot: huge, Seen: huge, Whole: true, Sound: true},
+			&message.DurabilityEpoch{Mark: huge},
+			&message.Cells{Cells: []message.KnownCell{{Partition: 1, Cell: register.Cell{Epoch: huge, Nonce: 1, Cohort: alone, Leader: alone[0]}}}},
+			&message.Purge{Partition: 1, Epoch: huge},
+			&message.QuarantineFacts{Partition: 1, Epoch: huge},
+			&message.FactsTaken{Write: huge, Refused: []ring.Partition{1, 4095}, Mark: huge},
+			&message.Elect{Stand: []message.Stand{{Partition: 1, Epoch: huge, Nonce: 1, To: alone, Floor: huge}}},
 		} {
 			v.lie(m)
 		}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -13,7 +13,7 @@ import (
 // outcomeBytes is what one task takes in a list of outcomes.
 const outcomeBytes = id.Size + 1
 
-type watchPacket core.Watch
+type watchPacket message.Watch
 
 func (p *watchPacket) Size() int { return 23 + id.Size*(len(p.Tasks)+len(p.Keep)) }
 
@@ -30,8 +30,8 @@ func (p *watchPacket) AppendTo(dst []byte) ([]byte, error) {
 	return appendVarint(dst, 3, p.Number), nil
 }
 
-func decodeWatch(b []byte) (*core.Watch, error) {
-	m := &core.Watch{Number: numberOf(b, 3)}
+func decodeWatch(b []byte) (*message.Watch, error) {
+	m := &message.Watch{Number: numberOf(b, 3)}
 	for i, all := range []*[]id.ID{&m.Tasks, &m.Keep} {
 		list, err := listOf(b, protowire.Number(i+1), id.Size)
 		if err != nil {
@@ -44,7 +44,7 @@ func decodeWatch(b []byte) (*core.Watch, error) {
 	return m, nil
 }
 
-type outcomesPacket core.Outcomes
+type outcomesPacket message.Outcomes
 
 func (p *outcomesPacket) Size() int { return 17 + outcomeBytes*len(p.Outcomes) }
 
@@ -57,11 +57,11 @@ func (p *outcomesPacket) AppendTo(dst []byte) ([]byte, error) {
 	return appendVarint(dst, 2, p.Number), nil
 }
 
-func decodeOutcomes(b []byte) (*core.Outcomes, error) {
-	m := &core.Outcomes{Number: numberOf(b, 2)}
+func decodeOutcomes(b []byte) (*message.Outcomes, error) {
+	m := &message.Outcomes{Number: numberOf(b, 2)}
 	list, err := listOf(b, 1, outcomeBytes)
 	for ; len(list) > 0; list = list[outcomeBytes:] {
-		m.Outcomes = append(m.Outcomes, core.Outcome{Task: id.ID(list[:id.Size]), State: crdt.State(list[id.Size])})
+		m.Outcomes = append(m.Outcomes, message.Outcome{Task: id.ID(list[:id.Size]), State: crdt.State(list[id.Size])})
 	}
 	return m, err
 }

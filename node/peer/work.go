@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
-func wireWork(m *core.Work) *nornv1.PeerWork {
+func wireWork(m *message.Work) *nornv1.PeerWork {
 	out := &nornv1.PeerWork{}
 	for i := range m.Items {
 		x := &m.Items[i]
@@ -22,14 +22,14 @@ func wireWork(m *core.Work) *nornv1.PeerWork {
 	return out
 }
 
-func decodeWork(b []byte) (*core.Work, error) {
+func decodeWork(b []byte) (*message.Work, error) {
 	w, err := parse(b, &nornv1.PeerWork{})
 	if err != nil {
 		return nil, err
 	}
-	m := &core.Work{}
+	m := &message.Work{}
 	for _, x := range w.GetItems() {
-		item := core.WorkItem{Kind: core.WorkKind(min(max(x.GetKind(), 0), 255)), Association: x.GetAssociation()}
+		item := message.WorkItem{Kind: message.WorkKind(min(max(x.GetKind(), 0), 255)), Association: x.GetAssociation()}
 		if err := fill(item.Instance[:], x.GetInstance()); err != nil {
 			return nil, err
 		}
@@ -37,7 +37,7 @@ func decodeWork(b []byte) (*core.Work, error) {
 			if len(c.GetTask()) != id.Size || c.GetLease() < 0 || c.GetCause() > 255 {
 				return nil, fmt.Errorf("%w: a claim of a worker", ErrMalformed)
 			}
-			item.Claims = append(item.Claims, core.WorkClaim{Task: id.ID(c.GetTask()), Token: c.GetToken(), Lease: time.Duration(c.GetLease()), Cause: uint8(c.GetCause())})
+			item.Claims = append(item.Claims, message.WorkClaim{Task: id.ID(c.GetTask()), Token: c.GetToken(), Lease: time.Duration(c.GetLease()), Cause: uint8(c.GetCause())})
 		}
 		m.Items = append(m.Items, item)
 	}

@@ -1,4 +1,4 @@
-package core
+package message
 
 import (
 	"github.com/norn-dev/norn/clock"
@@ -18,9 +18,9 @@ type Origin struct {
 	Method        uint16 // repeated in the answer
 }
 
-// numberOf names a request by connection and number alone: whoever cancels it does
+// NumberOf names a request by connection and number alone: whoever cancels it does
 // not say what it was.
-func numberOf(o Origin) Origin { return Origin{Conn: o.Conn, Request: o.Request} }
+func NumberOf(o Origin) Origin { return Origin{Conn: o.Conn, Request: o.Request} }
 
 // Request is a client's request.
 type Request struct {
@@ -32,21 +32,21 @@ type Request struct {
 	// Deadline is when the client gives up, mono ns; 0: never.
 	Deadline int64
 
-	routed     bool             // it is answered here, by whatever is here
-	prompt     bool             // other parts of its request wait for its answer: a claim that is not granted at once is given up
-	choosy     bool             // see [Forward]
-	heard      bool             // others have been asked about those of its tasks that are not known here, see [unheard]
-	inquired   bool             // a claim, and other leaders have been asked what they have, see [inquiries]
-	unsure     bool             // too few of them have answered
-	sole       soleSince        // a majority has been asked whether this node leads, see [soles.hear]
-	partitions []ring.Partition // that it is about; nil: all it names
-	led        bool             // it is about those that are led here when it is answered
+	Routed     bool             // it is answered here, by whatever is here
+	Prompt     bool             // other parts of its request wait for its answer: a claim that is not granted at once is given up
+	Choosy     bool             // see [Forward]
+	Heard      bool             // others have been asked about those of its tasks that are not known here
+	Inquired   bool             // a claim, and other leaders have been asked what they have
+	Unsure     bool             // too few of them have answered
+	Confirm    ConfirmedSince   // a majority has been asked whether this node leads
+	Partitions []ring.Partition // that it is about; nil: all it names
+	Led        bool             // it is about those that are led here when it is answered
 }
 
 // LedQueues is a request for the queues as they are in the partitions that this node
 // leads: over all nodes each task counts once.
 func LedQueues(from Origin, m *nornv1.QueuesRequest, received int64) *Request {
-	return &Request{From: from, Body: m, Received: received, routed: true, led: true}
+	return &Request{From: from, Body: m, Received: received, Routed: true, Led: true}
 }
 
 // Cancel withdraws a request that waits.
@@ -87,7 +87,7 @@ type Heard struct {
 }
 
 // DiskSpace tells how many bytes are free on the data disk, and below how many of them
-// enqueues are refused; 0: [Config.DiskReserve].
+// enqueues are refused; 0: as the core is configured.
 type DiskSpace struct{ Free, Reserve uint64 }
 
 // Registered is the register's answer.
@@ -135,13 +135,13 @@ type GrantRef struct {
 	// too.
 	Answer uint64
 
-	by   register.Member // who granted it; zero: this node
-	over bool            // the claim has ended, of one that a desk remembers
+	By   register.Member // who granted it; zero: this node
+	Over bool            // the claim has ended, of one that a desk remembers
 }
 
-// is tells whether two name the same claim, whatever answer carries it.
-func (g GrantRef) is(o GrantRef) bool {
-	o.Answer, o.by, o.over = g.Answer, g.by, g.over
+// Is tells whether two name the same claim, whatever answer carries it.
+func (g GrantRef) Is(o GrantRef) bool {
+	o.Answer, o.By, o.Over = g.Answer, g.By, g.Over
 	return g == o
 }
 
@@ -156,7 +156,7 @@ type Reply struct {
 	// one that it is in.
 	After uint64
 
-	declined bool // see [Forwarded]
+	Declined bool // see [Forwarded]
 }
 
 // Read is a read that runs beside the machine, on a snapshot.
@@ -164,13 +164,13 @@ type Read struct {
 	From Origin
 	// Waits says that [ReadDone] must be stepped after the read has run.
 	Waits bool
-	run   func(view store.View, now clock.Time) (gproto.Message, *proto.Error, error)
+	Func  func(view store.View, now clock.Time) (gproto.Message, *proto.Error, error)
 }
 
 // Run executes the read. empty means that there is no reply yet. An error
 // stops the node.
 func (r *Read) Run(view store.View, now clock.Time) (reply Reply, empty bool, err error) {
-	m, refusal, err := r.run(view, now)
+	m, refusal, err := r.Func(view, now)
 	if err != nil {
 		return Reply{}, false, err
 	}
@@ -181,11 +181,11 @@ func (r *Read) Run(view store.View, now clock.Time) (reply Reply, empty bool, er
 // runs beside the machine, on a snapshot; its outcome is stepped as [Archived].
 type Archive struct {
 	Tag  uint64
-	load func(store.View) ([]*nornv1.Task, error)
+	Load func(store.View) ([]*nornv1.Task, error)
 }
 
 // Tasks reads the tasks. An error stops the node.
-func (a *Archive) Tasks(view store.View) ([]*nornv1.Task, error) { return a.load(view) }
+func (a *Archive) Tasks(view store.View) ([]*nornv1.Task, error) { return a.Load(view) }
 
 // Ready is what the machine wants done; see the package comment for the order.
 type Ready struct {
@@ -208,22 +208,23 @@ type Ready struct {
 	WakeMono int64 // mono ns, clock.Never for never
 }
 
-// rounds is the number of the last Ready.
-type rounds uint64
-
-// this is the number of the next one, to which belongs what is written now.
-func (r rounds) this() uint64 { return uint64(r) + 1 }
-
-// after is the [Reply.After] of an answer that depends on nothing that was
-// written here later than in a round; 0: in none.
-func (r rounds) after(round uint64) uint64 {
-	if round >= r.this() {
-		return 0
-	}
-	return max(round, 1)
-}
-
 // Empty tells whether there is nothing to do but wait.
 func (r *Ready) Empty() bool {
 	return r.Persist == nil && len(r.Register) == 0 && len(r.Reads) == 0 && len(r.Replies) == 0 && len(r.Archives) == 0 && len(r.Send) == 0 && len(r.Early) == 0 && len(r.Commit) == 0 && !r.Reborn
 }
+
+const (
+	// partConn is the connection of the parts of requests that this node answers
+	// itself; peerConns and above are those of other nodes. Clients' connections
+	// are numbered from 1, those of callers within the process from ownConns.
+	OwnConns  = uint64(1) << 61
+	PartConn  = uint64(1) << 62
+	PeerConns = uint64(1) << 63
+)
+
+// Internal tells whether an answer is for this node itself or for another one:
+// the loop steps it as [Answered] instead of sending it to a client.
+func (o Origin) Internal() bool { return o.Conn >= PartConn }
+
+// WorkConn is the connection of what the sessions of workers ask the cluster for.
+const WorkConn = PartConn | 1<<61
