@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -55,23 +56,12 @@ func (c admin) handle(now clock.Time, r *message.Request, m *nornv1.ClusterReque
 	default:
 		c.send(errand{then: func(_ clock.Time, res register.Result) {
 			if res.Err != nil {
-				c.refuse(r.From, unanswered(res.Err, nornv1.Effect_EFFECT_NONE))
+				c.refuse(r.From, refusal.MembershipUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
 				return
 			}
 			c.attempt(r.From, m, 1, false)
 		}}, register.Request{})
 	}
-}
-
-// unanswered says that the register has no majority.
-func unanswered(err error, effect nornv1.Effect) *proto.Error {
-	text := "the register did not answer: %v; members cannot change without a majority of its voters"
-	if effect == nornv1.Effect_EFFECT_UNKNOWN {
-		text = "the register did not answer: %v; whether it was done is not known: ask again"
-	}
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, text, err)
-	e.Effect, e.Guarantee = effect, "linearizable membership"
-	return e
 }
 
 // attempt works out what is to be done, and asks the register for it, for the nth time.
@@ -92,7 +82,7 @@ func (c admin) attempt(from message.Origin, m *nornv1.ClusterRequest, n int, som
 	c.send(errand{then: func(_ clock.Time, res register.Result) {
 		switch {
 		case res.Err != nil:
-			c.refuse(from, unanswered(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
+			c.refuse(from, refusal.MembershipUnavailable(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
 		case d.written(&res):
 			c.ready.Reborn = d.reborn
 			c.reply(from, d.reply)
@@ -161,10 +151,6 @@ func rank(n *register.Node) int {
 	return 0
 }
 
-func conflicting(format string, args ...any) *proto.Error {
-	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, format, args...)
-}
-
 // become asks for another status of a node.
 func (d *decision) become(n register.Node, s register.NodeStatus) {
 	old := n.Version
@@ -191,7 +177,7 @@ func (c admin) leave(d *decision, m *nornv1.LeaveNode) *proto.Error {
 	d.reply.Nodes = []string{n.Node}
 	switch {
 	case n.Status == register.Removed && m.GetStay():
-		return conflicting("node %s was removed already; a removed node does not come back, start it with an empty directory and --join", n.Node)
+		return refusal.Conflict("node %s was removed already; a removed node does not come back, start it with an empty directory and --join", n.Node)
 	case n.Status == register.Removed:
 		d.note("node %s has left already", n.Node)
 	case n.Status == register.Joining && m.GetStay():
@@ -211,9 +197,9 @@ func (c admin) leave(d *decision, m *nornv1.LeaveNode) *proto.Error {
 	case n.Status == register.Leaving:
 		d.note("node %s is leaving already", n.Node)
 	case c.others(n.Member) == 0:
-		return conflicting("node %s is the last member that can hold data, so it cannot leave; let another one join first, or stop it", n.Node)
+		return refusal.Conflict("node %s is the last member that can hold data, so it cannot leave; let another one join first, or stop it", n.Node)
 	case !c.routes.up(n.Member):
-		return conflicting("node %s is not in reach and cannot hand over what it has; start it, or if it never comes back give it up with `norn cluster remove %s`", n.Node, n.Node)
+		return refusal.Conflict("node %s is not in reach and cannot hand over what it has; start it, or if it never comes back give it up with `norn cluster remove %s`", n.Node, n.Node)
 	default:
 		d.become(n, register.Leaving)
 		d.note("node %s hands over what it has, then it is removed; it must run until then", n.Node)
@@ -261,11 +247,11 @@ func (c admin) foresee(d *decision) {
 func (c admin) rebalance(d *decision, fresh bool) *proto.Error {
 	view := c.moves.driver.View()
 	if view.Err() != nil && !fresh {
-		return conflicting("the plan in the register cannot be read: %v; `norn cluster rebalance --fresh` makes one from nothing", view.Err())
+		return refusal.Conflict("the plan in the register cannot be read: %v; `norn cluster rebalance --fresh` makes one from nothing", view.Err())
 	}
 	plan, err := view.Foresee(fresh)
 	if err != nil {
-		return conflicting("no plan can be made: %v", err)
+		return refusal.Conflict("no plan can be made: %v", err)
 	}
 	if view.Err() == nil && plan.Equal(view.Plan()) {
 		d.note("everything is planned where it should be")

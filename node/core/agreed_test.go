@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -146,7 +147,7 @@ func TestTombstonesStayForSomeEtasMore(t *testing.T) {
 func TestTheTombstoneOfAKeyStaysForItsWindow(t *testing.T) {
 	r := newRig(t)
 	k, cluster := r.core.collect, [16]byte(r.core.cfg.Cluster.ID)
-	start := windowStart(r.now.Wall, int64(time.Hour))
+	start := convert.WindowStart(r.now.Wall, int64(time.Hour))
 	task := &crdt.Task{ID: id.UniqueKey(cluster, "q", "k", start, 0), Enqueued: &crdt.Enqueued{Queue: "q", Key: "k", KeyWindow: int64(time.Hour)}}
 	if at := k.bury(r.now, task); at != start+int64(time.Hour) {
 		t.Errorf("it counts as collected %v from now", time.Duration(at-r.now.Wall))

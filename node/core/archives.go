@@ -3,6 +3,7 @@ package core
 import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -37,7 +38,7 @@ const (
 
 // archived is what an archive keeps of a task: of a long log the newest.
 func archived(d *vnode.Detail) *nornv1.Task {
-	w := wireTask(d, archiveUpdates)
+	w := convert.Task(d, archiveUpdates)
 	w.Updates = w.Updates[max(0, len(w.Updates)-archiveLog):]
 	return w
 }

@@ -7,7 +7,9 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
@@ -18,7 +20,7 @@ type bulk struct{ *Core }
 
 // cancel cancels tasks one by one: each is judged for itself.
 func (c bulk) cancel(now clock.Time, from message.Origin, m *nornv1.CancelRequest) {
-	err := checkBatch(len(m.GetIds()))
+	err := convert.CheckBatch(len(m.GetIds()))
 	if err == nil {
 		err = c.writes.check(m.GetDurability())
 	}
@@ -27,14 +29,14 @@ func (c bulk) cancel(now clock.Time, from message.Origin, m *nornv1.CancelReques
 	}
 	var extra []byte
 	if err == nil {
-		extra, err = furtherUpTo(m, proto.MaxNoteBytes-len(m.GetReason()), "reason")
+		extra, err = convert.UnknownUpTo(m, proto.MaxNoteBytes-len(m.GetReason()), "reason")
 	}
 	done := func(d *vnode.Detail) bool { return d.Task.CancelledByUser() }
 	c.each(from, err, m.GetIds(), conditions{m.GetOnlyStates(), done}, func(d *vnode.Detail, res *nornv1.WriteResult) *proto.Error {
 		t := d.Task
 		switch {
 		case d.State == crdt.StateCompleted || t.Collected():
-			return conflict("task %s is %s already", t.ID, d.State)
+			return refusal.Conflict("task %s is %s already", t.ID, d.State)
 		case t.CancelledByUser(): // a dependency's doing could be undone
 			settling(c).bought(res, t.ID, true)
 			return nil
@@ -51,10 +53,10 @@ func (c bulk) retry(now clock.Time, from message.Origin, m *nornv1.RetryRequest)
 	done := func(d *vnode.Detail) bool {
 		return d.Task.Generation() > 0 && slices.Contains([]crdt.State{crdt.StateReady, crdt.StateClaimed, crdt.StateWaiting}, d.State)
 	}
-	err := checkBatch(len(m.GetIds()))
+	err := convert.CheckBatch(len(m.GetIds()))
 	var extra []byte
 	if err == nil {
-		extra, err = furtherUpTo(m, proto.MaxNoteBytes, "retry")
+		extra, err = convert.UnknownUpTo(m, proto.MaxNoteBytes, "retry")
 	}
 	c.each(from, err, m.GetIds(), conditions{m.GetOnlyStates(), done}, func(d *vnode.Detail, res *nornv1.WriteResult) *proto.Error {
 		return c.retryOne(now, d, extra, res)
@@ -72,7 +74,7 @@ type conditions struct {
 // each runs an action over the tasks that are in one of the states asked for.
 func (c bulk) each(from message.Origin, err *proto.Error, ids [][]byte, when conditions, act func(*vnode.Detail, *nornv1.WriteResult) *proto.Error) {
 	if err == nil {
-		err = checkStates(when.only)
+		err = convert.CheckStates(when.only)
 	}
 	if err != nil {
 		c.refuse(from, err)
@@ -90,7 +92,7 @@ func (c bulk) each(from message.Origin, err *proto.Error, ids [][]byte, when con
 }
 
 func (c bulk) one(b []byte, when conditions, res *nornv1.WriteResult, act func(*vnode.Detail, *nornv1.WriteResult) *proto.Error) *proto.Error {
-	task, bad := readID(b)
+	task, bad := convert.ReadID(b)
 	if bad != nil {
 		return bad
 	}
@@ -102,11 +104,11 @@ func (c bulk) one(b []byte, when conditions, res *nornv1.WriteResult, act func(*
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
 	}
 	if d.Task.Enqueued == nil && !d.Task.Collected() {
-		return unknown(task, c.fetches.unsure)
+		return refusal.NoTaskUnless(task, c.fetches.unsure)
 	}
 	res.State = nornv1.State(d.State)
 	if len(when.only) > 0 && !slices.Contains(when.only, res.State) && !when.done(d) {
-		return conflict("task %s is %s now", task, d.State)
+		return refusal.Conflict("task %s is %s now", task, d.State)
 	}
 	return act(d, res)
 }
@@ -114,23 +116,23 @@ func (c bulk) one(b []byte, when conditions, res *nornv1.WriteResult, act func(*
 func (c bulk) retryOne(now clock.Time, d *vnode.Detail, extra []byte, res *nornv1.WriteResult) *proto.Error {
 	t, v := d.Task, c.vnode(d.Task.ID)
 	if v.Leading() == 0 {
-		return leaderless(v)
+		return refusal.Leaderless(v)
 	}
 	if bad := c.grants.soles.still(v.Partition, "exclusive claims"); bad != nil {
 		return bad
 	}
 	if c.fetches.unsure && !c.writes.alone(v.Partition) {
-		return unasked("how task %s has ended may not be known here, and too few of the others who keep its partition have answered; try again", t.ID)
+		return refusal.TooFewAnswered("how task %s has ended may not be known here, and too few of the others who keep its partition have answered; try again", t.ID)
 	}
 	switch {
 	case t.Collected():
-		return conflict("task %s was %s and has been collected; enqueue it anew", t.ID, d.State)
+		return refusal.Conflict("task %s was %s and has been collected; enqueue it anew", t.ID, d.State)
 	case d.State == crdt.StateCompleted:
-		return conflict("task %s is completed", t.ID)
+		return refusal.Conflict("task %s is completed", t.ID)
 	case d.State == crdt.StateCancelled && t.CancelledByUser():
-		return conflict("task %s was cancelled on purpose, which stays; enqueue it anew", t.ID)
+		return refusal.Conflict("task %s was cancelled on purpose, which stays; enqueue it anew", t.ID)
 	case d.State == crdt.StateScheduled && !t.BacksOff():
-		return conflict("task %s has not been tried: it starts at %s", t.ID, time.Unix(0, t.NotBefore()).UTC().Format(time.RFC3339))
+		return refusal.Conflict("task %s has not been tried: it starts at %s", t.ID, time.Unix(0, t.NotBefore()).UTC().Format(time.RFC3339))
 	case d.State == crdt.StateReady || d.State == crdt.StateClaimed || d.State == crdt.StateWaiting:
 		settling(c).bought(res, t.ID, true) // nothing to do
 		c.keyed(v, t, res)
@@ -141,12 +143,12 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, extra []byte, res *nornv
 	}
 	if d.State == crdt.StateCancelled {
 		if dependency, ok := c.links.obstacle(t); ok {
-			return conflict("task %s depends on %s, which is dead or cancelled; retry that one first", t.ID, dependency)
+			return refusal.Conflict("task %s depends on %s, which is dead or cancelled; retry that one first", t.ID, dependency)
 		}
 	}
 	if t.Waiting() || d.State == crdt.StateCancelled {
 		if bad := c.links.admit(now, t.Enqueued.Dependencies); bad != nil {
-			return conflict("%s; enqueue the task anew", bad.Message)
+			return refusal.Conflict("%s; enqueue the task anew", bad.Message)
 		}
 	}
 	if bad := (keys{c.Core}).resume(now, t); bad != nil {
@@ -195,17 +197,4 @@ func (l *links) obstacle(t *crdt.Task) (id.ID, bool) {
 		}
 	}
 	return id.ID{}, false
-}
-
-func checkStates(states []nornv1.State) *proto.Error {
-	for _, s := range states {
-		if _, ok := nornv1.State_name[int32(s)]; !ok || s == 0 {
-			return proto.Invalid("the filter has the unknown state %d", s)
-		}
-	}
-	return nil
-}
-
-func conflict(format string, args ...any) *proto.Error {
-	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, format, args...)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -117,7 +118,7 @@ func (w *where) look(now clock.Time) {
 // part has this node carry out a request of its own, and calls then with its answer in join.
 func (w *where) part(now clock.Time, join joiner, method nornv1.Method, body gproto.Message, then func(*gather)) {
 	if len(w.c.routes.byTime) >= maxGathers {
-		w.c.refuse(w.q.From, crowded())
+		w.c.refuse(w.q.From, refusal.Crowded(maxGathers))
 		return
 	}
 	g := w.c.routes.gather(now, w.q, join, 0)
@@ -158,7 +159,7 @@ func (w *where) looked(page *whole) {
 func (w *where) act(now clock.Time) {
 	n := len(w.ids)
 	if w.m.Expected != nil && int(w.m.GetExpected()) != n {
-		w.c.refuse(w.q.From, conflict("%d tasks are found, not %d: nothing was done", n, w.m.GetExpected()))
+		w.c.refuse(w.q.From, refusal.Conflict("%d tasks are found, not %d: nothing was done", n, w.m.GetExpected()))
 		return
 	}
 	reply := &nornv1.BulkReply{Matched: uint32(n), NextCursor: w.next()}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/convert"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	gproto "google.golang.org/protobuf/proto"
@@ -166,7 +167,7 @@ func TestADelayIsThatOfTheRequest(t *testing.T) {
 	}
 	for want, s := range map[string]*nornv1.TaskSpec{
 		"outside 0": {Queue: "q", DelaySeconds: -1},
-		"give one":  {Queue: "q", DelaySeconds: 1, NotBefore: stamp(1)},
+		"give one":  {Queue: "q", DelaySeconds: 1, NotBefore: convert.Timestamp(1)},
 	} {
 		if got := ask[*nornv1.EnqueueReply](r, 1, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}}).Results[0]; !strings.Contains(got.GetError().GetMessage(), want) {
 			t.Errorf("%v: %v", s, got)

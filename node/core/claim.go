@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -31,7 +33,7 @@ func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest)
 	}
 	switch {
 	case c.lost.has(w.key()):
-		c.refuse(r.From, givenUpError())
+		c.refuse(r.From, refusal.Abandoned())
 		return
 	case len(w.names) == 0: // it has said all it had to say
 		c.reply(r.From, &nornv1.ClaimReply{})
@@ -82,7 +84,7 @@ func (c *Core) twice(old message.Origin) {
 // pursue grants what is there, here or elsewhere, or makes a request wait.
 func (c *Core) pursue(now clock.Time, w *waiter) {
 	if c.lost.has(w.key()) {
-		c.refuse(w.from, givenUpError())
+		c.refuse(w.from, refusal.Abandoned())
 		return
 	}
 	if c.closed != nil {
@@ -213,10 +215,10 @@ func newWaiter(r *message.Request, m *nornv1.ClaimRequest, lease time.Duration) 
 	if n := len(m.GetSession()); n != 0 && n != 16 {
 		return nil, proto.Invalid("session has %d bytes, not 16", n)
 	}
-	if err := checkUnanswered(m); err != nil {
+	if err := convert.CheckUnanswered(m); err != nil {
 		return nil, err
 	}
-	if err := checkWait(m); err != nil {
+	if err := convert.CheckWait(m); err != nil {
 		return nil, err
 	}
 	wait := proto.Seconds(m.GetWaitSeconds())
@@ -245,7 +247,7 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 	all := c.desk.granted(w)
 	for _, g := range all {
 		if v := c.vnodes.of(g.Partition); c.clocks.doubt[g.Partition] && v.Leading() != 0 {
-			c.refuse(w.from, unclocked(v)) // it gets all of them when it asks again
+			c.refuse(w.from, refusal.ClockInDoubt(v)) // it gets all of them when it asks again
 			return true
 		}
 	}
@@ -266,7 +268,7 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 		if !c.check(err) {
 			return true
 		}
-		grants, refs = append(grants, wireGrant(d, c.cfg.Eta, 0)), append(refs, g)
+		grants, refs = append(grants, convert.Grant(d, c.cfg.Eta, 0)), append(refs, g)
 	}
 	if len(grants) == 0 {
 		return false
@@ -311,7 +313,7 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 		r := &d.Claims[len(d.Claims)-1]
 		ref := message.GrantRef{Partition: ring.Partition(p), Task: d.Task.ID, Token: r.Token, Ask: w.key()}
 		c.desk.remember(ref)
-		g := wireGrant(d, c.cfg.Eta, proto.MaxUpdatesInList)
+		g := convert.Grant(d, c.cfg.Eta, proto.MaxUpdatesInList)
 		grants, refs = append(grants, g), append(refs, ref)
 		pledges = append(pledges, c.grants.add(ring.Partition(p), d.Task.ID, r, false))
 		size += gproto.Size(g)

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -256,7 +257,7 @@ func (k *collector) buried(now clock.Time, v *vnode.Vnode, d *vnode.Detail) *pro
 	case needs.keep(now, v.Partition, d.Task.ID): // not known yet
 		return wait("task needs it")
 	}
-	return conflict("task %s is %s, and its retention is over: another node may have collected it; enqueue it anew", d.Task.ID, d.State)
+	return refusal.Conflict("task %s is %s, and its retention is over: another node may have collected it; enqueue it anew", d.Task.ID, d.State)
 }
 
 // next is when work wants to be called, mono ns.

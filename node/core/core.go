@@ -13,6 +13,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/cron"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -285,7 +286,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 	case message.Drain:
 		c.marks.hurry()
 		c.elector.retreat(now)
-		c.drain(stopping())
+		c.drain(refusal.Stopping())
 	case message.Forgot:
 		c.marks.found(e.Why, e.Asked)
 	case message.Dismissed:

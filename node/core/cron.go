@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/cron"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -245,7 +246,7 @@ func (k *crons) ended(task id.ID) {
 // do has a list handled wherever its items belong, and hears the answer.
 func (r *routes) do(now clock.Time, from message.Origin, list items, body gproto.Message, then func(clock.Time, gproto.Message, *proto.Error)) {
 	if crowds(r, from) {
-		then(now, nil, crowded())
+		then(now, nil, refusal.Crowded(maxGathers))
 		return
 	}
 	g := r.gather(now, &message.Request{From: from, Body: body}, list.join, 0)
@@ -261,7 +262,7 @@ func (r *routes) do(now clock.Time, from message.Origin, list items, body gproto
 		p, ok := r.partition(list.task(i))
 		to, found := find(p)
 		if !ok || !found {
-			list.join.fail([]int{i}, unreachable(p))
+			list.join.fail([]int{i}, refusal.Unreachable(p))
 			continue
 		}
 		groups.add(to, i)

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/cron"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -56,7 +56,7 @@ func (c scheduling) list(r *message.Request, m *nornv1.SchedulesRequest) {
 		return
 	}
 	if m.GetUpcoming() > proto.MaxUpcoming {
-		c.refuse(r.From, tooManyUpcoming(uint64(m.GetUpcoming())))
+		c.refuse(r.From, refusal.TooManyUpcoming(uint64(m.GetUpcoming())))
 		return
 	}
 	if _, err := cron.UpcomingFrom(m.GetUpcomingFrom(), 0); err != nil {
@@ -65,7 +65,7 @@ func (c scheduling) list(r *message.Request, m *nornv1.SchedulesRequest) {
 	}
 	c.send(errand{then: func(now clock.Time, res register.Result) {
 		if res.Err != nil {
-			c.refuse(r.From, noSchedules(res.Err, nornv1.Effect_EFFECT_NONE))
+			c.refuse(r.From, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
 			return
 		}
 		c.answer(now, r, m, &res.State)
@@ -101,7 +101,7 @@ func (c scheduling) answer(now clock.Time, r *message.Request, m *nornv1.Schedul
 		x := s.Schedules.Get(name)
 		shown := cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), x, wall, m.GetHistory())
 		if shown == nil {
-			c.refuse(r.From, noSchedule(name))
+			c.refuse(r.From, refusal.NoSchedule(name))
 			return
 		}
 		shown.Upcoming = cron.Upcoming(c.crons.m.Zones(), x, from, upcoming)
@@ -129,21 +129,6 @@ func firstNames(all register.Schedules, after string, n int) (names []string, co
 	}
 	slices.Sort(names)
 	return names[:min(n, len(names))], count
-}
-
-func tooManyUpcoming(n uint64) *proto.Error {
-	return proto.Invalid("upcoming: %d instants are over the limit of %d", n, proto.MaxUpcoming)
-}
-
-func noSchedule(name string) *proto.Error {
-	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "there is no schedule %s; `norn schedule list` shows them", name)
-}
-
-// noSchedules says that the register has no majority.
-func noSchedules(err error, effect nornv1.Effect) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the register did not answer: %v; schedules need a majority of its voters", err)
-	e.Effect, e.Guarantee = effect, "linearizable schedules"
-	return e
 }
 
 // editing is a request for changes that is being worked on.
@@ -175,7 +160,7 @@ func (c scheduling) change(r *message.Request, m *nornv1.ChangeSchedulesRequest)
 		upcoming += uint64(x.GetPut().GetUpcoming())
 	}
 	if upcoming > proto.MaxUpcoming {
-		c.refuse(r.From, tooManyUpcoming(upcoming))
+		c.refuse(r.From, refusal.TooManyUpcoming(upcoming))
 		return
 	}
 	k := &editing{from: r.From, m: m, results: make([]*nornv1.ScheduleResult, n)}
@@ -189,7 +174,7 @@ func (c scheduling) change(r *message.Request, m *nornv1.ChangeSchedulesRequest)
 	c.send(errand{then: func(now clock.Time, res register.Result) {
 		switch {
 		case res.Err != nil:
-			c.refuse(k.from, noSchedules(res.Err, nornv1.Effect_EFFECT_NONE))
+			c.refuse(k.from, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
 		case byHand && len(k.left) > 0:
 			c.byHand(now, k, &res.State)
 		default:
@@ -230,7 +215,7 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) {
 		}
 		x := k.m.GetChanges()[i]
 		if k.size > maxScheduleAnswer { // before anything is done that could not be told
-			k.decide(i, &nornv1.ScheduleResult{Error: tooMuchToTell(x.GetName()).Proto()})
+			k.decide(i, &nornv1.ScheduleResult{Error: refusal.AnswerFull(x.GetName()).Proto()})
 			continue
 		}
 		edit, dry, err := c.edit(e, x, s)
@@ -258,7 +243,7 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) {
 	}
 	c.send(errand{then: func(now clock.Time, res register.Result) {
 		if res.Err != nil {
-			c.refuse(k.from, noSchedules(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
+			c.refuse(k.from, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
 			return
 		}
 		c.decided(now, k, asked, req.Schedules, &res)
@@ -267,13 +252,6 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) {
 
 // rereadWarning is for who sets a schedule that had other instants until then.
 const rereadWarning = "it was set before by older rules, which gave the specification other instants; from now on a day field that begins with * is a star and both day fields must match"
-
-// tooMuchToTell refuses a change whose answer would not fit with those before it.
-func tooMuchToTell(name string) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "schedule %s: the schedules before it in this request are too large for one answer; ask for it in another request", name)
-	e.RetryAfter = time.Millisecond
-	return e
-}
 
 // edited is a schedule as it is after a change.
 func (c scheduling) edited(now clock.Time, x *nornv1.ScheduleChange, rec *register.Schedule) *nornv1.Schedule {
@@ -298,7 +276,7 @@ func (c scheduling) decided(now clock.Time, k *editing, asked []int, changes []r
 			revision = x.Revision
 		}
 		if revision == changes[j].Old && j < len(res.SchedulesWon) { // nobody was first, and it will not be made
-			k.decide(i, &nornv1.ScheduleResult{Error: noRoom(changes[j].Name, &res.State.Schedules).Proto()})
+			k.decide(i, &nornv1.ScheduleResult{Error: refusal.SchedulesFull(changes[j].Name, &res.State.Schedules).Proto()})
 			continue
 		}
 		lost++
@@ -316,15 +294,6 @@ func (c scheduling) decided(now clock.Time, k *editing, asked []int, changes []r
 	}
 	slices.Sort(k.left)
 	c.attempt(now, k, &res.State)
-}
-
-// noRoom says that the register takes no more of schedules.
-func noRoom(name string, all *register.Schedules) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED,
-		"schedule %s: the register has no room for it: it has %d schedules of %d MiB, the limits are %d and %d MiB; delete some, or store large payloads elsewhere",
-		name, all.Len(), all.Bytes()>>20, register.MaxSchedules, (register.MaxScheduleBytes-register.ScheduleReserve)>>20)
-	e.Lasting = true
-	return e
 }
 
 // edit works out one change, and tells whether it is a dry run.
@@ -348,7 +317,7 @@ func (c scheduling) scheduleError(name string, err error) *proto.Error {
 	kind := nornv1.ErrorKind_ERROR_KIND_INTERNAL
 	switch {
 	case errors.Is(err, cron.ErrNotFound):
-		return noSchedule(name)
+		return refusal.NoSchedule(name)
 	case errors.Is(err, cron.ErrExists):
 		kind = nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS
 	case errors.Is(err, cron.ErrVersion):
@@ -407,7 +376,7 @@ func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) {
 func (c scheduling) launchedByHand(k *editing, hand *cron.ByHand, errs []*proto.Error) {
 	c.send(errand{then: func(now clock.Time, res register.Result) {
 		if res.Err != nil {
-			c.refuse(k.from, noSchedules(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
+			c.refuse(k.from, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
 			return
 		}
 		n := len(hand.Tasks)
@@ -427,7 +396,7 @@ func (c scheduling) launchedByHand(k *editing, hand *cron.ByHand, errs []*proto.
 func (c scheduling) note(now clock.Time, k *editing, hand *cron.ByHand, bad *proto.Error, res register.Result) {
 	name := k.m.GetChanges()[0].GetName()
 	if res.Err != nil {
-		c.refuse(k.from, noSchedules(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
+		c.refuse(k.from, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
 		return
 	}
 	change := c.editor(now, &res.State).Done(name, res.State.Schedules.Get(name), hand)

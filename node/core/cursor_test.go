@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/refusal"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -67,7 +68,7 @@ func TestWhoGoesOnWithALogThatIsNotHereAsksAgain(t *testing.T) {
 		r.pass(100 * time.Millisecond)
 		r.settleBut(silent)
 	}
-	if reply := r.peers[behind].replies[from]; reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || reply.Err.Guarantee != monotonicRead {
+	if reply := r.peers[behind].replies[from]; reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || reply.Err.Guarantee != refusal.MonotonicRead {
 		t.Errorf("answered %+v", reply)
 	}
 }

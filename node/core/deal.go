@@ -6,6 +6,7 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
@@ -117,7 +118,7 @@ func (d deal) done(now clock.Time) {
 		return
 	}
 	if d.w.cancelled {
-		d.c.refuse(d.w.from, cancelled())
+		d.c.refuse(d.w.from, refusal.Cancelled())
 		return
 	}
 	again := *d.w

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -33,7 +34,7 @@ func (c admin) destroy(d *decision, m *nornv1.DestroyCluster) *proto.Error {
 		case m.GetForce():
 			d.note("node %s is not in reach and keeps its data: delete its directory before it starts again", n.Node)
 		default:
-			return conflicting("node %s is not in reach and would keep its data; start or remove it first, or --force", n.Node)
+			return refusal.Conflict("node %s is not in reach and would keep its data; start or remove it first, or --force", n.Node)
 		}
 	}
 	if len(d.reply.Nodes) == 0 { // of a register that lists nobody

@@ -359,7 +359,7 @@ func TestALateWordOfAFailure(t *testing.T) {
 		}
 		from := r.send(of, &nornv1.RetryRequest{Ids: [][]byte{dep.Bytes()}})
 		r.settleBut(func(l letter) bool { return held(l) || isFacts(l) && l.to == at })
-		if reply, ok := r.peers[of].replies[from]; !ok || refusal(reply.Message, reply.Err) != nil {
+		if reply, ok := r.peers[of].replies[from]; !ok || refusedWith(reply.Message, reply.Err) != nil {
 			t.Fatalf("not retried: %v", reply)
 		}
 		task := comes(onFailCancel)

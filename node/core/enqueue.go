@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -22,7 +23,7 @@ type enqueuing struct{ *Core }
 
 // enqueue judges every task of the request for itself.
 func (c enqueuing) enqueue(now clock.Time, from message.Origin, m *nornv1.EnqueueRequest) {
-	if err := checkTasks(m.GetTasks()); err != nil {
+	if err := convert.CheckTasks(m.GetTasks()); err != nil {
 		c.refuse(from, err)
 		return
 	}
@@ -78,7 +79,7 @@ func (c enqueuing) full() *proto.Error {
 	}
 	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_DISK_FULL, "the disk of node %s is nearly full, %.1f MiB are free, less than disk-reserve (%.1f MiB here): enqueues are refused, completions are taken; free space, ask another node, add one or lower disk-reserve",
 		c.cfg.Self.Node, mebibytes(c.disk), mebibytes(cmp.Or(c.reserve, c.cfg.DiskReserve)))
-	e.RetryAfter = diskRetry
+	e.RetryAfter = convert.DiskRetry
 	return e
 }
 
@@ -130,7 +131,7 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 	if slices.ContainsFunc(t.GetDependencies(), func(b []byte) bool { return id.ID(b) == task }) {
 		return proto.Invalid("task %s depends on itself", task)
 	}
-	spec, err := newSpec(t, c.queues.retry(t.GetQueue()))
+	spec, err := convert.Enqueued(t, c.queues.retry(t.GetQueue()))
 	if err != nil {
 		return err
 	}
@@ -190,7 +191,7 @@ func (c enqueuing) put(now clock.Time, v *vnode.Vnode, task id.ID, spec *crdt.En
 		return got, err
 	}
 	again := *spec
-	again.Retry = mergeRetry(old.Retry, t.GetRetry())
+	again.Retry = convert.Retry(old.Retry, t.GetRetry())
 	return v.Enqueue(c.tx, task, &again, now)
 }
 
@@ -207,7 +208,7 @@ func (c enqueuing) name(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Erro
 		return holder{task: c.routes.draw(now)}, nil // for clients that make none
 	}
 	wall := c.clocks.wall(now)
-	task, err := checkID(wall, t.GetId(), c.cfg.Eta)
+	task, err := convert.CheckID(wall, t.GetId(), c.cfg.Eta)
 	if err == nil && wall-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, ring.Of(task, len(c.cells)), task) {
 		err = proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
 			"ID %s is older than gc-grace (%v) and not known here: it may have been finished and forgotten; enqueue under a new ID", task, c.cfg.GCGrace)
@@ -254,46 +255,4 @@ func takenAdvice(t *nornv1.TaskSpec) string {
 		return "its unique key is taken until that task is finished, or its window is over"
 	}
 	return "use a new ID"
-}
-
-// checkID checks the ID that a client made.
-func checkID(wall int64, b []byte, eta time.Duration) (id.ID, *proto.Error) {
-	task := id.ID(b)
-	if task.Kind() != id.KindTask {
-		return task, proto.Invalid("ID %s is of a kind that clients do not make", task)
-	}
-	if ahead := task.Nanos() - wall; ahead > int64(eta) {
-		return task, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
-			"ID %s lies %.1f s in the future, more than eta (%v); set the clock of the client", task, float64(ahead)/1e9, eta)
-	}
-	return task, nil
-}
-
-// checkTasks refuses more tasks than fit one request, or larger ones.
-func checkTasks(tasks []*nornv1.TaskSpec) *proto.Error {
-	if err := checkBatch(len(tasks)); err != nil {
-		return err
-	}
-	size, dependencies := 0, 0
-	for _, t := range tasks {
-		size += proto.SpecBytes(t)
-		dependencies += len(t.GetDependencies())
-	}
-	if dependencies > proto.MaxBatchDependencies {
-		return proto.Invalid("the batch has %d dependencies in all, over the limit of %d; send smaller batches", dependencies, proto.MaxBatchDependencies)
-	}
-	if size > proto.MaxBatchBytes {
-		return proto.Invalid("the batch has %d payload bytes, over the limit of %d; send smaller batches", size, proto.MaxBatchBytes)
-	}
-	return nil
-}
-
-func checkBatch(n int) *proto.Error {
-	switch {
-	case n == 0:
-		return proto.Invalid("the request is empty")
-	case n > proto.MaxBatchTasks:
-		return proto.Invalid("the batch has %d items, over the limit of %d; send smaller batches", n, proto.MaxBatchTasks)
-	}
-	return nil
 }

@@ -10,7 +10,9 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -46,7 +48,7 @@ type explainer struct {
 
 // newExplain makes the read that answers why a task is not running.
 func newExplain(c *Core, from message.Origin, m *nornv1.ExplainRequest) (message.Read, *proto.Error) {
-	task, bad := readID(m.GetId())
+	task, bad := convert.ReadID(m.GetId())
 	if bad != nil {
 		return message.Read{From: from}, bad
 	}
@@ -58,7 +60,7 @@ func newExplain(c *Core, from message.Origin, m *nornv1.ExplainRequest) (message
 	}
 	d, err := vnode.ReadTask(c.tx, p, task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 	if !c.check(err) || d.Task.Enqueued == nil && !d.Task.Collected() {
-		return message.Read{From: from}, unknown(task, c.fetches.unsure)
+		return message.Read{From: from}, refusal.NoTaskUnless(task, c.fetches.unsure)
 	}
 	name := queueOf(d)
 	if s := c.queues.of(name); s.GetPaused() {
@@ -95,7 +97,7 @@ func (e *explainer) run(task id.ID) (gproto.Message, *proto.Error, error) {
 		return nil, nil, err
 	}
 	if d.Task.Enqueued == nil && !d.Task.Collected() {
-		return nil, notFound(task), nil
+		return nil, refusal.NoTask(task), nil
 	}
 	e.reply = &nornv1.ExplainReply{Id: task.String(), Queue: queueOf(d), State: nornv1.State(d.State)}
 	switch d.State {
@@ -211,9 +213,9 @@ func (e *explainer) scheduled(d *vnode.Detail) {
 	at := time.Unix(0, t.NotBefore()).UTC()
 	if t.BacksOff() {
 		e.add(nornv1.ReasonKind_REASON_KIND_BACK_OFF, "attempt %d of %d failed (%s); the next is at %s, or now with `norn task retry %s`",
-			t.Attempts(), t.Enqueued.Retry.MaxAttempts, messageOf(t), at.Format(time.RFC3339), t.ID).Until = stamp(t.NotBefore())
+			t.Attempts(), t.Enqueued.Retry.MaxAttempts, messageOf(t), at.Format(time.RFC3339), t.ID).Until = convert.Timestamp(t.NotBefore())
 	} else {
-		e.add(nornv1.ReasonKind_REASON_KIND_NOT_BEFORE, "it is to start at %s and not before", at.Format(time.RFC3339)).Until = stamp(t.NotBefore())
+		e.add(nornv1.ReasonKind_REASON_KIND_NOT_BEFORE, "it is to start at %s and not before", at.Format(time.RFC3339)).Until = convert.Timestamp(t.NotBefore())
 	}
 	e.pause(t.Enqueued.Queue)
 }
@@ -274,7 +276,7 @@ func (e *explainer) claimed(d *vnode.Detail) {
 			}
 			reason := e.add(nornv1.ReasonKind_REASON_KIND_CLAIMED, text,
 				r.Worker, time.Unix(0, r.Start).UTC().Format(time.RFC3339), time.Unix(0, r.End).UTC().Format(time.RFC3339))
-			reason.Worker, reason.Until = r.Worker, stamp(r.End)
+			reason.Worker, reason.Until = r.Worker, convert.Timestamp(r.End)
 		}
 	}
 }

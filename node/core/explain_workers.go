@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -49,10 +50,10 @@ func explain(r *routes, now clock.Time, q *message.Request, m *nornv1.ExplainReq
 	to, ok := r.reader(p)
 	switch {
 	case !ok:
-		r.c.refuse(q.From, unreachable(p))
+		r.c.refuse(q.From, refusal.Unreachable(p))
 		return true
 	case crowds(r, q.From):
-		r.c.refuse(q.From, crowded())
+		r.c.refuse(q.From, refusal.Crowded(maxGathers))
 		return true
 	}
 	join := &explained{}

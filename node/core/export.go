@@ -3,6 +3,7 @@ package core
 import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -17,7 +18,7 @@ const maxExport = 16 << 20
 func (c admin) export(from message.Origin) {
 	c.send(errand{then: func(_ clock.Time, res register.Result) {
 		if res.Err != nil {
-			c.refuse(from, unanswered(res.Err, nornv1.Effect_EFFECT_NONE))
+			c.refuse(from, refusal.MembershipUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
 			return
 		}
 		var w wire.Writer

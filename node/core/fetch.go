@@ -8,7 +8,9 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/portion"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -78,7 +80,7 @@ func (a *answeredFetch) lacks(k crdt.Key) bool {
 // get reads a task from as many replicas as the request asks for. It tells
 // whether it takes the request: one replica is read by the caller.
 func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) bool {
-	task, bad := readID(m.GetId())
+	task, bad := convert.ReadID(m.GetId())
 	if bad != nil {
 		return false
 	}
@@ -89,7 +91,7 @@ func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) 
 		f.c.refuse(r.From, proto.Invalid("consistency has the unknown level %d", l.GetLevel()))
 		return true
 	}
-	if bad := halfSaid(l); bad != nil {
+	if bad := convert.CheckConsistency(l); bad != nil {
 		f.c.refuse(r.From, bad)
 		return true
 	}
@@ -97,7 +99,7 @@ func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) 
 	need := level(&nornv1.Durability{Level: many, Copies: l.GetReplicas()}, max(1, len(cohort)))
 	switch {
 	case len(cohort) == 1 && f.c.writes.unsure(many):
-		f.c.refuse(r.From, unsureOf("replicas read"))
+		f.c.refuse(r.From, refusal.RegisterUnheard("replicas read"))
 		return true
 	case need < 1:
 		f.c.refuse(r.From, proto.Invalid("a read needs at least one replica"))
@@ -113,7 +115,7 @@ func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) 
 	case f.c.writes.alone(p) || need == 1 && !l.GetAtLeast() || !slices.Contains(cohort, f.c.cfg.Self):
 		return false
 	case !portion.Fits(maxFetches, int64(len(f.open)), f.held(r.From.Conn), 1):
-		f.c.refuse(r.From, crowded())
+		f.c.refuse(r.From, refusal.Crowded(maxGathers))
 		return true
 	}
 	read, bad := newGet(r.From, m, len(f.c.cells))
@@ -125,17 +127,6 @@ func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) 
 		return !l.GetAtLeast() || f.sees(p, task, l)
 	}})
 	return true
-}
-
-// halfSaid refuses what would not count: with less than it asks for a read would be answered.
-func halfSaid(l *nornv1.Consistency) *proto.Error {
-	switch {
-	case l.GetReplicas() != 0 && l.GetLevel() != nornv1.ReadLevel_READ_LEVEL_COUNT:
-		return proto.Invalid("consistency has %d replicas, and not the level for them, count", l.GetReplicas())
-	case (l.GetAtLeastToken() != 0 || l.GetAtLeastSeq() != 0) && !l.GetAtLeast():
-		return proto.Invalid("consistency has at_least_token and at_least_seq, and not at_least, without which they do not count")
-	}
-	return nil
 }
 
 // sees tells whether what is here reaches what the client has seen before.
@@ -287,7 +278,7 @@ func (f *fetches) work(now clock.Time) {
 		if enough {
 			e = proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "task %s was not seen as far as it had been: %d of %d replicas have answered; try again, or through another node",
 				q.task, q.tally.Count(), len(q.cohort))
-			e.Guarantee, e.RetryAfter = monotonicRead, 100*time.Millisecond
+			e.Guarantee, e.RetryAfter = refusal.MonotonicRead, 100*time.Millisecond
 		}
 		f.c.refuse(q.from, e)
 	}

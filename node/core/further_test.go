@@ -8,6 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/convert"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/session"
+
 	"google.golang.org/protobuf/encoding/protowire"
 	gproto "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
@@ -15,12 +22,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
-
-	"github.com/norn-dev/norn/crdt"
-	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/proto"
-	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
-	"github.com/norn-dev/norn/session"
 )
 
 // newestField is the number of the field that newer builds have in these tests.
@@ -374,11 +375,11 @@ func TestNoFurtherFieldsCostNothing(t *testing.T) {
 	s, u, d := spec("q"), &nornv1.UpdateRequest{}, &nornv1.Completion{}
 	s.Retry = &nornv1.RetryPolicy{MaxAttempts: 5}
 	if n := testing.AllocsPerRun(100, func() {
-		if f, bad := furtherSpec(s); f != nil || bad != nil || proto.SpecBytes(s) != len(s.Payload) || proto.CheckSpec(s, 100) != nil {
+		if f, bad := convert.UnknownOfSpec(s); f != nil || bad != nil || proto.SpecBytes(s) != len(s.Payload) || proto.CheckSpec(s, 100) != nil {
 			t.Fatal("there are none", f, bad)
 		}
-		_, _ = furtherUpTo(u, 0, "")
-		_, _ = furtherUpTo(d, 0, "")
+		_, _ = convert.UnknownUpTo(u, 0, "")
+		_, _ = convert.UnknownUpTo(d, 0, "")
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
-	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 
@@ -256,7 +256,7 @@ func (r *routes) work(now clock.Time) {
 		for _, number := range slices.Sorted(maps.Keys(g.left)) {
 			p := g.left[number]
 			r.withdraw(p)
-			r.lose(p, silent(p.at))
+			r.lose(p, refusal.NoAnswer(p.at))
 		}
 		r.finish(g)
 	}
@@ -270,13 +270,6 @@ func (r *routes) withdraw(p *part) {
 		return
 	}
 	r.c.cancel(message.Origin{Conn: message.PartConn, Request: p.number, Method: cmp.Or(p.method, p.g.from.Method)})
-}
-
-// silent says that a node has not answered.
-func silent(m register.Member) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "node %s did not answer; it may have been done all the same: ask again", m.Node)
-	e.Guarantee, e.Effect, e.RetryAfter = "a reachable leader or replica", nornv1.Effect_EFFECT_UNKNOWN, 100*time.Millisecond
-	return e
 }
 
 // hear takes over who is thought to be up. What was asked of others is not
@@ -303,7 +296,7 @@ func (r *routes) hear(alive []register.Member) {
 	slices.SortFunc(gone, func(a, b *part) int { return int(int64(a.number - b.number)) })
 	for _, p := range gone {
 		r.forsaken.add(p.number)
-		r.lose(p, silent(p.at))
+		r.lose(p, refusal.NoAnswer(p.at))
 		r.finish(p.g)
 	}
 }
@@ -315,7 +308,7 @@ func (r *routes) cancel(from message.Origin) {
 		return
 	}
 	r.abandon(g)
-	r.c.refuse(g.from, cancelled())
+	r.c.refuse(g.from, refusal.Cancelled())
 }
 
 // gone forgets the requests of a closed connection.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -27,14 +28,14 @@ func (c admin) remove(d *decision, name string, force bool) *proto.Error {
 		d.note("node %s was removed already", n.Node)
 		return nil
 	case n.Status != register.Joining && c.others(n.Member) == 0:
-		return conflicting("node %s is the last member that can hold data, so it cannot be removed", n.Node)
+		return refusal.Conflict("node %s is the last member that can hold data, so it cannot be removed", n.Node)
 	case n.Status != register.Joining && c.routes.up(n.Member) && !force:
-		return conflicting("node %s is in reach; `norn cluster leave %s` lets it hand over first what it has, --force removes it all the same", n.Node, n.Node)
+		return refusal.Conflict("node %s is in reach; `norn cluster leave %s` lets it hand over first what it has, --force removes it all the same", n.Node, n.Node)
 	}
 	d.become(n, register.Removed)
 	if stuck := c.newlyStuck(d); len(stuck) > 0 {
 		if !force {
-			return conflicting("without node %s too few copies of %s are left to go on (%s): start it again, or --force, and then `norn cluster recover` gives up what only it had", n.Node, partitionsOf(len(stuck)), list(stuck))
+			return refusal.Conflict("without node %s too few copies of %s are left to go on (%s): start it again, or --force, and then `norn cluster recover` gives up what only it had", n.Node, partitionsOf(len(stuck)), list(stuck))
 		}
 		d.reply.Partitions = stuck
 		d.note("too few copies of %s are left: they go on after `norn cluster recover --accept-loss`, which gives up what only node %s had, unless it runs by then or later and hands that over", partitionsOf(len(stuck)), n.Node)
@@ -91,9 +92,9 @@ func (c admin) replace(d *decision, m *nornv1.ReplaceNode) *proto.Error {
 	case old.Member == fresh.Member:
 		return proto.Invalid("node %s cannot replace itself; where both have one name, name them by their incarnations", old.Node)
 	case fresh.Status != register.Active:
-		return conflicting("node %s is %v, not a member; a new one joins with `norn server --join`", fresh.Node, fresh.Status)
+		return refusal.Conflict("node %s is %v, not a member; a new one joins with `norn server --join`", fresh.Node, fresh.Status)
 	case !c.routes.up(fresh.Member) && !m.GetForce():
-		return conflicting("node %s is not in reach, so it cannot take anything over", fresh.Node)
+		return refusal.Conflict("node %s is not in reach, so it cannot take anything over", fresh.Node)
 	}
 	if bad := c.remove(d, old.Incarnation.String(), m.GetForce()); bad != nil {
 		return bad
@@ -124,7 +125,7 @@ func (c admin) acceptLoss(d *decision, m *nornv1.AcceptLoss) *proto.Error {
 			return bad
 		}
 		if n.Status != register.Removed {
-			return conflicting("node %s is not removed (%v): only what removed nodes had can be given up; `norn cluster remove %s` first", n.Node, n.Status, n.Node)
+			return refusal.Conflict("node %s is not removed (%v): only what removed nodes had can be given up; `norn cluster remove %s` first", n.Node, n.Status, n.Node)
 		}
 		give = append(give, n.Member)
 	}

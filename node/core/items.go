@@ -3,6 +3,7 @@ package core
 import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -178,7 +179,7 @@ func (r *routes) draw(now clock.Time) id.ID {
 func keyHome(c *Core, now clock.Time, queue, key string, seconds float64) []byte {
 	window, start := int64(proto.Seconds(seconds)), int64(0)
 	if window > 0 {
-		start = windowStart(c.clocks.wall(now), window)
+		start = convert.WindowStart(c.clocks.wall(now), window)
 	}
 	return id.UniqueKey([16]byte(c.cfg.Cluster.ID), queue, key, start, 0).Bytes()
 }

@@ -10,7 +10,9 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -36,7 +38,7 @@ type holder struct {
 func (k keys) look(now clock.Time, queue, key string, window int64) holder {
 	cluster := [16]byte(k.c.cfg.Cluster.ID)
 	if window > 0 {
-		h := holder{task: id.UniqueKey(cluster, queue, key, windowStart(k.c.clocks.wall(now), window), 0)}
+		h := holder{task: id.UniqueKey(cluster, queue, key, convert.WindowStart(k.c.clocks.wall(now), window), 0)}
 		h.state = k.state(h.task)
 		return h
 	}
@@ -87,7 +89,7 @@ func (k keys) resume(now clock.Time, t *crdt.Task) *proto.Error {
 	}
 	h := k.look(now, e.Queue, e.Key, 0)
 	if h.task != t.ID && h.state != crdt.StateUnknown {
-		return conflict("unique key %.100q is taken by task %s, which is %s", e.Key, h.task, h.state)
+		return refusal.Conflict("unique key %.100q is taken by task %s, which is %s", e.Key, h.task, h.state)
 	}
 	p := k.c.vnode(h.first).Partition
 	generation, ok := k.generation(t.ID, e, max(h.next, vnode.KeyGeneration(k.c.tx, p, h.first)))
@@ -96,7 +98,7 @@ func (k keys) resume(now clock.Time, t *crdt.Task) *proto.Error {
 		vnode.SetKey(k.c.tx, p, vnode.Key{First: h.first, Generation: generation, Current: t.ID, Changed: now.Wall})
 		return nil
 	}
-	return conflict("unique key %.100q has been used too often since; enqueue the task anew", e.Key)
+	return refusal.Conflict("unique key %.100q has been used too often since; enqueue the task anew", e.Key)
 }
 
 // run is the generation that a retry of a task begins. That of a task with a key is of its
@@ -131,9 +133,6 @@ func (k keys) state(task id.ID) crdt.State {
 	}
 	return d.State
 }
-
-// windowStart is the first instant of the window, at least 1: 0 means none.
-func windowStart(wall, window int64) int64 { return max(wall-wall%window, 1) }
 
 // resolve gives the ID of a task with a key: the one the client has made, which
 // must be one that this key can have, or the present one.

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -49,7 +50,7 @@ func TestAKeyWithoutAMajoritysWordIsNotGiven(t *testing.T) {
 		from := m()
 		r.live(grantTimeout+200*time.Millisecond, 100*time.Millisecond, lost)
 		reply, is := r.peers[0].replies[from]
-		if e := refusal(reply.Message, reply.Err); !is || e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+		if e := refusedWith(reply.Message, reply.Err); !is || e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
 			t.Errorf("nobody has answered: %v", reply)
 		}
 	}
@@ -58,7 +59,7 @@ func TestAKeyWithoutAMajoritysWordIsNotGiven(t *testing.T) {
 // TestAnIDOfNoWindowIsRefused: two of them would be in one window.
 func TestAnIDOfNoWindowIsRefused(t *testing.T) {
 	r := newRig(t)
-	start := windowStart(r.now.Wall, int64(time.Hour))
+	start := convert.WindowStart(r.now.Wall, int64(time.Hour))
 	for off, ok := range map[time.Duration]bool{0: true, time.Minute: false} {
 		s := keyed("q", "k", time.Hour)
 		s.Id = id.UniqueKey([16]byte(r.core.cfg.Cluster.ID), "q", "k", start+int64(off), 0).Bytes()

@@ -52,7 +52,7 @@ func TestAPausedLeaderRetriesNoTaskWhoseKeyIsTaken(t *testing.T) {
 	r.tell()
 	r.live(30*time.Second, time.Second, nothing)
 	reply := r.peers[paused].replies[from]
-	if e := refusal(reply.Message, reply.Err); e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+	if e := refusedWith(reply.Message, reply.Err); e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
 		t.Errorf("who leads no more answers %v", reply)
 	}
 	for n, o := range r.peers {
@@ -183,8 +183,8 @@ func TestARetryOfWhatDiedAgainElsewhere(t *testing.T) {
 	next := (i + 1) % 3
 	from := r.send(i, &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}})
 	r.settleBut(func(l letter) bool { _, facts := l.message.(*message.Facts); return facts && l.to == next })
-	if reply := r.peers[i].replies[from]; refusal(reply.Message, reply.Err) != nil {
-		t.Fatal(refusal(reply.Message, reply.Err))
+	if reply := r.peers[i].replies[from]; refusedWith(reply.Message, reply.Err) != nil {
+		t.Fatal(refusedWith(reply.Message, reply.Err))
 	}
 	from = r.send(i, claimUpTo(1))
 	r.settleBut(func(l letter) bool { return isFacts(l) && l.to == next }) // nor of what it refuses the claim for
@@ -261,14 +261,14 @@ func TestARetryWaitsForAMajority(t *testing.T) {
 		t.Fatalf("nobody was asked, and it is answered with %v", reply)
 	}
 	r.live(soleAgain+200*time.Millisecond, 100*time.Millisecond, nothing)
-	if reply, is := r.peers[i].replies[from]; !is || refusal(reply.Message, reply.Err) != nil || r.stateOf(i, task) != nornv1.State_STATE_READY {
+	if reply, is := r.peers[i].replies[from]; !is || refusedWith(reply.Message, reply.Err) != nil || r.stateOf(i, task) != nornv1.State_STATE_READY {
 		t.Fatalf("answered (%t) with %v", is, reply)
 	}
 	die()
 	from = r.send(i, m)
 	r.live(grantTimeout+200*time.Millisecond, 100*time.Millisecond, lost)
 	reply, is := r.peers[i].replies[from]
-	if e := refusal(reply.Message, reply.Err); !is || e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || r.stateOf(i, task) != nornv1.State_STATE_DEAD {
+	if e := refusedWith(reply.Message, reply.Err); !is || e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || r.stateOf(i, task) != nornv1.State_STATE_DEAD {
 		t.Errorf("nobody has answered: %v, and it is %v", reply, r.stateOf(i, task))
 	}
 	if s := &r.peers[i].core.grants.soles; len(s.waits) > 0 {
@@ -332,7 +332,7 @@ func TestALateRetryIsNotAcknowledged(t *testing.T) {
 		if !is {
 			t.Fatal("no answer")
 		}
-		s, e := r.stateOf(1, dead), refusal(reply.Message, reply.Err)
+		s, e := r.stateOf(1, dead), refusedWith(reply.Message, reply.Err)
 		if s != nornv1.State_STATE_DEAD || r.stateOf(1, second) != nornv1.State_STATE_READY {
 			t.Fatalf("they are %v and %v", s, r.stateOf(1, second))
 		}
@@ -367,7 +367,7 @@ func TestAPausedLeaderDoesNotSayWhatIsReady(t *testing.T) {
 		})
 	}
 	reply, is := r.peers[paused].replies[from]
-	if e := refusal(reply.Message, reply.Err); !is || e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+	if e := refusedWith(reply.Message, reply.Err); !is || e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
 		t.Errorf("by who leads it is %v; who does not know of that answers %v", r.stateOf(next, task), reply)
 	}
 }

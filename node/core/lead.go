@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
@@ -108,7 +109,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	}
 	c.joined, c.behind = true, nil
 	if c.closed == nil && Destroyed(s) {
-		c.drain(stopping()) // nothing is to be acknowledged that is about to be deleted
+		c.drain(refusal.Stopping()) // nothing is to be acknowledged that is about to be deleted
 	}
 	left := false // some partition is kept by others from now on
 	for p := range s.Cells {

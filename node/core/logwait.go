@@ -6,12 +6,12 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -149,10 +149,10 @@ func (l *followers) read(w *logWait, waits bool) message.Read {
 				return nil, nil, err
 			}
 			if d.Task.Enqueued == nil && d.Task.Outcome() == crdt.StateUnknown {
-				return nil, unknown(task, w.unsure), nil
+				return nil, refusal.NoTaskUnless(task, w.unsure), nil
 			}
 			if w.unsure && m.GetAfter() && m.GetAfterSeq() < math.MaxUint64 && !d.Task.Collected() && !vnode.Shows(view, p, task, m.GetAfterToken(), m.GetAfterSeq()) {
-				return nil, unshown(task, m), nil
+				return nil, refusal.LogBehind(task, m), nil
 			}
 			reply, err := logPage(view, p, d, m)
 			if err != nil {
@@ -163,15 +163,6 @@ func (l *followers) read(w *logWait, waits bool) message.Read {
 			}
 			return reply, nil, nil
 		}}
-}
-
-// unshown says that a log cannot be read on from where its reader is: too few of the others
-// have answered who may have what is missing here.
-func unshown(task id.ID, m *nornv1.LogRequest) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "update %d of claim %d of task %s is not here, and too few of the others who keep its partition have answered; try again",
-		m.GetAfterSeq(), m.GetAfterToken(), task)
-	e.Guarantee, e.RetryAfter = monotonicRead, 100*time.Millisecond
-	return e
 }
 
 // moved sends those away who follow tasks that others keep now: nothing new comes here
@@ -199,7 +190,7 @@ func (c *Core) readDone(e message.ReadDone) {
 	w := c.logs.of(e.From)
 	switch {
 	case w == nil && e.Empty: // the node stops, or its sender has cancelled it
-		c.refuse(e.From, cmp.Or(c.closed, cancelled()))
+		c.refuse(e.From, cmp.Or(c.closed, refusal.Cancelled()))
 	case w == nil:
 	case !e.Empty:
 		c.logs.drop(w)

@@ -7,9 +7,9 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/proto"
-	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/ring"
 )
 
@@ -94,7 +94,7 @@ func (u *lostAsks) tell(word *message.AbandonClaims) {
 // take hears of it from another node.
 func (u *lostAsks) take(now clock.Time, m *message.AbandonClaims) {
 	for _, key := range m.Asks {
-		if key.Named() && key.Request != pushedAsk {
+		if key.Named() && key.Request != convert.PushedAsk {
 			u.add(now, key)
 		}
 	}
@@ -169,10 +169,10 @@ func older(all []givenUp, mono int64) (n int) {
 // stop sends away what waits here for an answer to a request.
 func (u *lostAsks) stop(key message.AskKey) {
 	if from, ok := u.c.seeks.withdraw(key); ok {
-		u.c.refuse(from, givenUpError())
+		u.c.refuse(from, refusal.Abandoned())
 	}
 	if w := u.c.desk.withdraw(key); w != nil {
-		u.c.refuse(w.from, givenUpError())
+		u.c.refuse(w.from, refusal.Abandoned())
 	}
 }
 
@@ -208,28 +208,4 @@ func (u *lostAsks) next() int64 {
 		return 0
 	}
 	return u.at // what is old enough to be forgotten has time
-}
-
-// givenUpError answers a copy of a request that its client has given up.
-func givenUpError() *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_CANCELLED, "the client has named this claim request among its unanswered ones: it is granted nothing any more; a new request needs a new request_no")
-	return e
-}
-
-// checkUnanswered checks what a claim request says of earlier ones.
-func checkUnanswered(m *nornv1.ClaimRequest) *proto.Error {
-	all := m.GetUnanswered()
-	switch {
-	case len(all) == 0:
-		return nil
-	case len(all) > proto.MaxUnanswered:
-		return proto.Invalid("%d unanswered requests are over the limit of %d", len(all), proto.MaxUnanswered)
-	case len(m.GetSession()) != 16 || [16]byte(m.GetSession()) == [16]byte{}:
-		return proto.Invalid("unanswered requests need a session that they belong to")
-	case slices.Contains(all, m.GetRequestNo()):
-		return proto.Invalid("request_no %d is among the unanswered ones: a repeated request needs a new one", m.GetRequestNo())
-	case slices.Contains(all, pushedAsk):
-		return proto.Invalid("unanswered names %d, which is no request's number", pushedAsk)
-	}
-	return nil
 }

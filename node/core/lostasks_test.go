@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -133,7 +134,7 @@ func TestOnlyWhatIsNamedIsFreed(t *testing.T) {
 	other.Session = []byte("another process.")
 	theirs := ask[*nornv1.ClaimReply](r, 1, other).Grants[0]
 	ask[*nornv1.ClaimReply](r, 2, asking(9, 8, 6))
-	word := &message.AbandonClaims{Asks: []message.AskKey{{Request: 7}, {Session: [16]byte([]byte("0123456789abcdef")), Request: pushedAsk}}}
+	word := &message.AbandonClaims{Asks: []message.AskKey{{Request: 7}, {Session: [16]byte([]byte("0123456789abcdef")), Request: convert.PushedAsk}}}
 	for i := range r.peers {
 		r.say((i+1)%3, i, word)
 		if n := len(r.peers[i].core.lost.known); n != 2 {
@@ -220,7 +221,7 @@ func TestWhatIsSaidOfUnansweredRequestsIsBounded(t *testing.T) {
 	many := make([]uint64, proto.MaxUnanswered+1)
 	nameless := asking(8, 7)
 	nameless.Session = nil
-	for _, m := range []*nornv1.ClaimRequest{asking(8, many...), asking(8, 8), asking(8, pushedAsk), nameless} {
+	for _, m := range []*nornv1.ClaimRequest{asking(8, many...), asking(8, 8), asking(8, convert.PushedAsk), nameless} {
 		from := r.send(0, m)
 		if reply := r.peers[0].replies[from]; reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
 			t.Errorf("%d unanswered ones: %v", len(m.Unanswered), reply)

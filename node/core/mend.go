@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -28,7 +29,7 @@ func (c admin) repair(now clock.Time, r *message.Request, m *nornv1.ClusterReque
 		n := c.repairs.hasten(now, about(ids, len(c.cells)), m.GetDryRun())
 		c.reply(r.From, &nornv1.ClusterReply{Changed: n > 0, Comparisons: uint32(n)})
 	case crowds(c.routes, r.From):
-		c.refuse(r.From, crowded())
+		c.refuse(r.From, refusal.Crowded(maxGathers))
 	default:
 		c.repairEverywhere(now, r, m)
 	}

@@ -93,7 +93,7 @@ func (w *world) do(i int, m gproto.Message) gproto.Message {
 			w.live(50*time.Millisecond, 10*time.Millisecond, nothing)
 		}
 		reply, ok := w.peers[i].replies[from]
-		e := refusal(reply.Message, reply.Err)
+		e := refusedWith(reply.Message, reply.Err)
 		if ok && (e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE) {
 			return reply.Message
 		}

@@ -20,7 +20,7 @@ func (r *trio) missedBy2(m gproto.Message) *nornv1.WriteResult {
 	from := r.send(0, m)
 	r.settleBut(func(l letter) bool { return l.to == 2 && isFacts(l) })
 	reply, ok := r.peers[0].replies[from]
-	if e := refusal(reply.Message, reply.Err); !ok || e != nil {
+	if e := refusedWith(reply.Message, reply.Err); !ok || e != nil {
 		r.t.Fatalf("%T: %v %v", m, ok, e)
 	}
 	r.now = r.now.Add(10 * time.Second) // nothing is sent again
@@ -102,7 +102,7 @@ func TestARetryThatNobodyElseIsAskedAbout(t *testing.T) {
 	r.settleBut(fetches)
 	r.live(fetchTimeout+time.Second, 100*time.Millisecond, fetches)
 	reply, ok := r.peers[0].replies[from]
-	if e := refusal(reply.Message, reply.Err); !ok || e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || e.Effect != nornv1.Effect_EFFECT_NONE || e.RetryAfter == 0 {
+	if e := refusedWith(reply.Message, reply.Err); !ok || e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || e.Effect != nornv1.Effect_EFFECT_NONE || e.RetryAfter == 0 {
 		t.Errorf("answered (%v) %v %v", ok, reply.Message, reply.Err)
 	}
 }

@@ -68,8 +68,8 @@ func (r *trio) forwarded(i int, m gproto.Message, about ...ring.Partition) *mess
 	return nil
 }
 
-// refusal is the error of an answer, or of its only item.
-func refusal(m gproto.Message, err *proto.Error) *proto.Error {
+// refusedWith is the error of an answer, or of its only item.
+func refusedWith(m gproto.Message, err *proto.Error) *proto.Error {
 	var item *nornv1.Error
 	switch m := m.(type) {
 	case *nornv1.EnqueueReply:
@@ -173,13 +173,13 @@ func TestWhatIsBeingDeletedIsNotWrittenTo(t *testing.T) {
 					if answer == nil {
 						t.Fatal("no answer")
 					}
-					err = refusal(answer.Message, answer.Err)
+					err = refusedWith(answer.Message, answer.Err)
 				} else {
 					answer, ok := r.peers[1].replies[r.send(1, m)]
 					if !ok {
 						t.Fatal("no answer")
 					}
-					err = refusal(answer.Message, answer.Err)
+					err = refusedWith(answer.Message, answer.Err)
 				}
 				if err == nil || err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || err.Effect != nornv1.Effect_EFFECT_NONE || err.RetryAfter == 0 || err.Lasting {
 					t.Errorf("answered %+v", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -195,7 +196,7 @@ func (l *queueLists) answer() (gproto.Message, *proto.Error) {
 	reply := &nornv1.QueuesReply{}
 	for _, name := range names {
 		if l.queues[name] == nil {
-			return nil, unknownQueue(name)
+			return nil, refusal.NoQueue(name)
 		}
 		reply.Queues = append(reply.Queues, l.queues[name])
 	}

@@ -140,8 +140,8 @@ func TestALateDeathCancelsNothing(t *testing.T) {
 	r.settleBut(hold)
 	from := r.send(1, &nornv1.RetryRequest{Ids: [][]byte{dead.Bytes()}})
 	r.settleBut(hold)
-	if reply := r.peers[1].replies[from]; refusal(reply.Message, reply.Err) != nil || len(late) < 2 {
-		t.Fatal(refusal(reply.Message, reply.Err))
+	if reply := r.peers[1].replies[from]; refusedWith(reply.Message, reply.Err) != nil || len(late) < 2 {
+		t.Fatal(refusedWith(reply.Message, reply.Err))
 	}
 	task, s := r.at(own), after("q", onFailCancel, dead)
 	s.Id = task.Bytes()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 
@@ -48,7 +49,7 @@ func (q *queues) remove(from message.Origin, m *nornv1.SetQueueRequest, version 
 	case err != nil:
 		q.c.refuse(from, err)
 	case !asked && !q.c.desk.knows(name):
-		q.c.refuse(from, unknownQueue(name))
+		q.c.refuse(from, refusal.NoQueue(name))
 	case !asked:
 		q.removeIf(from, m, version, q.wire(q.c.now, name, q.c.about(&message.Request{})))
 	}
@@ -57,7 +58,7 @@ func (q *queues) remove(from message.Origin, m *nornv1.SetQueueRequest, version 
 func (q *queues) removeIf(from message.Origin, m *nornv1.SetQueueRequest, version uint64, w *nornv1.Queue) {
 	n, set := w.GetCount(), &nornv1.QueueSettings{}
 	if left := n.GetTotal() - n.GetCompleted() - n.GetDead() - n.GetCancelled(); left > 0 {
-		q.c.refuse(from, conflict("queue %s has %d tasks that are not finished, %d of them are running; "+
+		q.c.refuse(from, refusal.Conflict("queue %s has %d tasks that are not finished, %d of them are running; "+
 			"cancel those that are not running with `norn queue purge %s --yes`, wait for the others, then delete it",
 			w.GetName(), left, n.GetClaimed(), w.GetName()))
 		return

@@ -5,8 +5,8 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
-	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
 )
 
@@ -48,9 +48,9 @@ func (q *queues) room(now clock.Time, name string) *proto.Error {
 	n := q.counted.n + len(q.c.desk.known) - q.counted.of // those that came since count
 	switch {
 	case len(q.c.desk.known) >= max(mostNames, q.c.cfg.MaxQueues):
-		return tooManyQueues(len(q.c.desk.known))
+		return refusal.TooManyQueues(len(q.c.desk.known))
 	case n >= q.c.cfg.MaxQueues:
-		return tooManyQueues(n)
+		return refusal.TooManyQueues(n)
 	}
 	return nil
 }
@@ -77,12 +77,4 @@ func (q *queues) counting(now clock.Time) (n int) {
 // unfinished is how many of the tasks counted are not finished.
 func unfinished(c *vnode.Counts) uint64 {
 	return c.Total() - c[crdt.StateCompleted] - c[crdt.StateDead] - c[crdt.StateCancelled]
-}
-
-func tooManyQueues(n int) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "there are %d queues already, the limit of this server (max-queues); "+
-		"use an existing one, raise it, or make room: a queue counts no more once it has been without settings and unfinished tasks for a minute "+
-		"(`norn queue purge`, `norn queue delete`)", n)
-	e.Lasting = true // no retry within a call helps
-	return e
 }

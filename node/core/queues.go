@@ -8,7 +8,9 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -64,7 +66,7 @@ func (q *queues) load(s *register.State) *proto.Error {
 		}
 		s.retry, s.lease = q.c.cfg.Retry, q.c.cfg.Lease
 		if r := s.set.GetRetry(); r != nil {
-			s.retry = mergeRetry(q.c.cfg.Retry, r)
+			s.retry = convert.Retry(q.c.cfg.Retry, r)
 		}
 		s.retry.FromQueue = true
 		if d := s.set.GetLeaseSeconds(); d > 0 {
@@ -187,7 +189,7 @@ func (q *queues) list(now clock.Time, r *message.Request, m *nornv1.QueuesReques
 	from, about := r.From, q.c.about(r)
 	names, page := m.GetNames(), newFill(m.GetLimit())
 	if len(names) > proto.MaxNames {
-		q.c.refuse(from, tooManyNames(len(names)))
+		q.c.refuse(from, refusal.TooManyNames(len(names)))
 		return
 	}
 	last, err := queueCursor.open(m.GetCursor())
@@ -213,7 +215,7 @@ func (q *queues) list(now clock.Time, r *message.Request, m *nornv1.QueuesReques
 			continue // another node may know it
 		}
 		if !q.c.desk.knows(name) {
-			q.c.refuse(from, unknownQueue(name))
+			q.c.refuse(from, refusal.NoQueue(name))
 			return
 		}
 		w := q.wire(now, name, about)
@@ -238,19 +240,9 @@ func (q *queues) sorted() []string {
 	return q.names
 }
 
-// tooManyNames refuses a request for so many queues or workers that the answer might not
-// fit a frame.
-func tooManyNames(n int) *proto.Error {
-	return proto.Invalid("the request names %d, over the limit of %d; ask for fewer, or for all", n, proto.MaxNames)
-}
-
-func unknownQueue(name string) *proto.Error {
-	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "queue %s has neither tasks nor settings", name)
-}
-
 // wire is a queue as clients see it.
 func (q *queues) wire(now clock.Time, name string, about []ring.Partition) *nornv1.Queue {
-	w := &nornv1.Queue{Name: name, Settings: &nornv1.QueueSettings{}, Count: wireCount(name, q.count(name, about))}
+	w := &nornv1.Queue{Name: name, Settings: &nornv1.QueueSettings{}, Count: convert.Count(name, q.count(name, about))}
 	if s := q.sets[name]; s != nil {
 		w.Settings, w.Version = gproto.CloneOf(s.set), s.version
 	}
@@ -362,7 +354,7 @@ func (q *queues) write(from message.Origin, m *nornv1.SetQueueRequest, version u
 func (q *queues) anew(from message.Origin, m *nornv1.SetQueueRequest) {
 	q.c.send(errand{then: func(_ clock.Time, r register.Result) {
 		if r.Err != nil {
-			q.c.refuse(from, unanswered(r.Err, nornv1.Effect_EFFECT_NONE))
+			q.c.refuse(from, refusal.MembershipUnavailable(r.Err, nornv1.Effect_EFFECT_NONE))
 			return
 		}
 		q.changeFrom(from, m, true)
@@ -397,7 +389,7 @@ func (q *queues) ask(from message.Origin, name string, join joiner, then func(*g
 	case len(groups.order) == 1 && groups.order[0] == q.c.cfg.Self:
 		return false, nil
 	case crowds(r, from):
-		return false, crowded()
+		return false, refusal.Crowded(maxGathers)
 	}
 	g := r.gather(q.c.now, &message.Request{From: from}, join, statusTimeout-forwardTimeout)
 	g.method = uint16(nornv1.Method_METHOD_QUEUES) // of what is asked, not of what is answered

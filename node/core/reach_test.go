@@ -138,7 +138,7 @@ func TestAReadReachesWhoWasVotedFor(t *testing.T) {
 		}
 		reply := r.peers[0].replies[from]
 		m, _ := reply.Message.(*nornv1.GetReply)
-		return m, refusal(reply.Message, reply.Err)
+		return m, refusedWith(reply.Message, reply.Err)
 	}
 	if got, bad := read(0, 1, 3, 4); got == nil || parse(t, got.Task.Id) != task {
 		t.Errorf("%v %v", got, bad)
@@ -174,7 +174,7 @@ func TestWhoMayHaveForgottenIsNoPartOfAReadQuorum(t *testing.T) {
 			r.settleBut(r.between(1, 2))
 			r.pass(fetchTimeout)
 			reply := r.peers[through].replies[from]
-			if bad := refusal(reply.Message, reply.Err); bad == nil || bad.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+			if bad := refusedWith(reply.Message, reply.Err); bad == nil || bad.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
 				t.Errorf("%v %v", reply.Message, bad)
 			}
 		})

@@ -8,7 +8,9 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -27,20 +29,9 @@ func (c *Core) read(r message.Read, refusal *proto.Error) {
 	c.ready.Reads = append(c.ready.Reads, r)
 }
 
-func readID(b []byte) (id.ID, *proto.Error) {
-	if len(b) != len(id.ID{}) {
-		return id.ID{}, proto.Invalid("task ID has %d bytes, not 20", len(b))
-	}
-	return id.ID(b), nil
-}
-
-func notFound(task id.ID) *proto.Error {
-	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "task %s is not known here", task)
-}
-
 // newGet makes the read of one task.
 func newGet(from message.Origin, m *nornv1.GetRequest, partitions int) (message.Read, *proto.Error) {
-	task, bad := readID(m.GetId())
+	task, bad := convert.ReadID(m.GetId())
 	if bad != nil {
 		return message.Read{From: from}, bad
 	}
@@ -52,19 +43,16 @@ func newGet(from message.Origin, m *nornv1.GetRequest, partitions int) (message.
 			return nil, nil, err
 		}
 		if d.Task.Enqueued == nil && d.Task.Outcome() == crdt.StateUnknown {
-			return nil, notFound(task), nil
+			return nil, refusal.NoTask(task), nil
 		}
 		if atLeast.GetAtLeast() && !seen(view, p, d.Task, atLeast) {
 			e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "update %d of claim %d is on none of the replicas that answered", atLeast.GetAtLeastSeq(), atLeast.GetAtLeastToken())
-			e.Guarantee = monotonicRead
+			e.Guarantee = refusal.MonotonicRead
 			return nil, e, nil
 		}
-		return &nornv1.GetReply{Task: wireTask(d, proto.MaxUpdatesInTask)}, nil, nil
+		return &nornv1.GetReply{Task: convert.Task(d, proto.MaxUpdatesInTask)}, nil, nil
 	}}, nil
 }
-
-// monotonicRead is what is not kept when a client would be shown less than it has seen.
-const monotonicRead = "monotonic read"
 
 // seen tells whether the visible log reaches what a client has seen. That a task was
 // collected comes after all of its updates.
@@ -99,10 +87,10 @@ func newList(from message.Origin, m *nornv1.ListRequest, partitions []ring.Parti
 	if err != nil {
 		return r, err
 	}
-	if err := checkStates(m.GetStates()); err != nil {
+	if err := convert.CheckStates(m.GetStates()); err != nil {
 		return r, err
 	}
-	if err := checkFilter(m.GetFilter()); err != nil {
+	if err := convert.CheckFilter(m.GetFilter()); err != nil {
 		return r, err
 	}
 	r.Func = func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
@@ -124,7 +112,7 @@ func afterTask(cursor []byte) (last id.ID, err *proto.Error) {
 // listPage merges the partitions in ID order.
 func listPage(view store.View, partitions []ring.Partition, last id.ID, limit int, m *nornv1.ListRequest) (*nornv1.ListReply, error) {
 	merge := newTaskMerge(view, partitions, last, func(e *crdt.Enqueued) bool {
-		return (m.GetQueue() == "" || e.Queue == m.GetQueue()) && fitsSpec(m.GetFilter(), e)
+		return (m.GetQueue() == "" || e.Queue == m.GetQueue()) && convert.SpecMatches(m.GetFilter(), e)
 	})
 	defer merge.close()
 	reply := &nornv1.ListReply{}
@@ -147,7 +135,7 @@ func listPage(view store.View, partitions []ring.Partition, last id.ID, limit in
 		if d.Task.Enqueued == nil || len(m.GetStates()) > 0 && !slices.Contains(m.GetStates(), nornv1.State(d.State)) {
 			continue
 		}
-		if !fits(m.GetFilter(), d) {
+		if !convert.Matches(m.GetFilter(), d) {
 			continue
 		}
 		if d.Lean && !m.GetIdsOnly() {
@@ -155,7 +143,7 @@ func listPage(view store.View, partitions []ring.Partition, last id.ID, limit in
 				return nil, err
 			}
 		}
-		w := listed(d, m.GetIdsOnly())
+		w := convert.Listed(d, m.GetIdsOnly())
 		size += gproto.Size(w)
 		reply.Tasks = append(reply.Tasks, w)
 	}
@@ -173,9 +161,9 @@ func (c *Core) count(r *message.Request, m *nornv1.CountRequest) {
 	total := &vnode.Counts{}
 	if name := m.GetQueue(); name != "" {
 		n := c.queues.count(name, about)
-		reply := &nornv1.CountReply{Total: wireCount("", n)}
+		reply := &nornv1.CountReply{Total: convert.Count("", n)}
 		if n.Total() > 0 {
-			reply.Queues = []*nornv1.Count{wireCount(name, n)}
+			reply.Queues = []*nornv1.Count{convert.Count(name, n)}
 		}
 		c.reply(from, reply)
 		return
@@ -192,30 +180,22 @@ func (c *Core) count(r *message.Request, m *nornv1.CountRequest) {
 			total.Add(n)
 		})
 	}
-	reply := &nornv1.CountReply{Total: wireCount("", total)}
+	reply := &nornv1.CountReply{Total: convert.Count("", total)}
 	for _, name := range slices.Sorted(maps.Keys(sums)) {
-		reply.Queues = append(reply.Queues, wireCount(name, sums[name]))
+		reply.Queues = append(reply.Queues, convert.Count(name, sums[name]))
 	}
 	c.reply(from, reply)
-}
-
-func wireCount(name string, n *vnode.Counts) *nornv1.Count {
-	return &nornv1.Count{
-		Queue: name, Waiting: n[crdt.StateWaiting], Scheduled: n[crdt.StateScheduled],
-		Ready: n[crdt.StateReady], Claimed: n[crdt.StateClaimed], Completed: n[crdt.StateCompleted],
-		Dead: n[crdt.StateDead], Cancelled: n[crdt.StateCancelled], Total: n.Total(),
-	}
 }
 
 const defaultLogPage = 1000
 
 func (c *Core) log(now clock.Time, from message.Origin, deadline int64, m *nornv1.LogRequest) {
-	task, bad := readID(m.GetId())
+	task, bad := convert.ReadID(m.GetId())
 	wait := proto.Seconds(m.GetWaitSeconds())
 	switch {
 	case bad != nil:
-	case checkWait(m) != nil:
-		bad = checkWait(m)
+	case convert.CheckWait(m) != nil:
+		bad = convert.CheckWait(m)
 	case wait > 0:
 		bad = roomToWait(c, from.Conn, 0)
 	}
@@ -232,14 +212,6 @@ func (c *Core) log(now clock.Time, from message.Origin, deadline int64, m *nornv
 		return
 	}
 	c.ready.Reads = append(c.ready.Reads, c.logs.add(w))
-}
-
-// checkWait refuses to wait for other than it may be.
-func checkWait(m interface{ GetWaitSeconds() float64 }) *proto.Error {
-	if !proto.Within(m.GetWaitSeconds(), proto.MaxWait) {
-		return proto.Invalid("wait of %v seconds is outside 0 to %v", m.GetWaitSeconds(), proto.MaxWait)
-	}
-	return nil
 }
 
 // logPage reads a page of the log of a task, and nothing of the rest: who follows a task
@@ -260,7 +232,7 @@ func logPage(view store.View, p ring.Partition, d *vnode.Detail, m *nornv1.LogRe
 	}
 	reply.More = more
 	for _, u := range all {
-		reply.Updates = append(reply.Updates, wireUpdate(&u))
+		reply.Updates = append(reply.Updates, convert.Update(&u))
 	}
 	return reply, nil
 }

@@ -151,11 +151,11 @@ func TestACohortFromAnOldDiskIsNoMajority(t *testing.T) {
 			r.turn(0)
 			from := r.send(0, write(task.Bytes()))
 			reply, answered := p.replies[from]
-			if e := refusal(reply.Message, reply.Err); !answered || e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || e.Effect != nornv1.Effect_EFFECT_NONE || e.RetryAfter == 0 {
+			if e := refusedWith(reply.Message, reply.Err); !answered || e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || e.Effect != nornv1.Effect_EFFECT_NONE || e.RetryAfter == 0 {
 				t.Errorf("with 1 of 3 nodes: %t, %v %v", answered, reply.Message, reply.Err)
 			}
 			from = r.send(0, done(task.Bytes(), nornv1.WriteLevel_WRITE_LEVEL_ONE))
-			if reply := p.replies[from]; refusal(reply.Message, reply.Err) != nil || reply.Message == nil {
+			if reply := p.replies[from]; refusedWith(reply.Message, reply.Err) != nil || reply.Message == nil {
 				t.Errorf("one copy: %v %v", reply.Message, reply.Err)
 			}
 		})
@@ -177,7 +177,7 @@ func TestWhoIsAloneIsBelievedOnceTheRegisterHasAnswered(t *testing.T) {
 	r.turn(0)
 	ask := func(m gproto.Message) (gproto.Message, *proto.Error) {
 		reply := p.replies[r.send(0, m)]
-		return reply.Message, refusal(reply.Message, reply.Err)
+		return reply.Message, refusedWith(reply.Message, reply.Err)
 	}
 	for _, m := range []gproto.Message{done, &nornv1.GetRequest{Id: task.Bytes()}} {
 		if _, e := ask(m); e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
@@ -230,7 +230,7 @@ func (r *trio) retry(node int, task id.ID) *proto.Error {
 	from := r.send(node, &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}})
 	r.settle()
 	reply := r.peers[node].replies[from]
-	return refusal(reply.Message, reply.Err)
+	return refusedWith(reply.Message, reply.Err)
 }
 
 // TestARetryIsNotBuried: a leader collects a dead task and dies before anybody hears
@@ -319,8 +319,8 @@ func TestAPausedLeaderBuriesNoRetry(t *testing.T) {
 	next := r.leader(1)
 	from := r.send(next, &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}})
 	r.settle()
-	if reply := r.peers[next].replies[from]; refusal(reply.Message, reply.Err) != nil {
-		t.Fatal(refusal(reply.Message, reply.Err))
+	if reply := r.peers[next].replies[from]; refusedWith(reply.Message, reply.Err) != nil {
+		t.Fatal(refusedWith(reply.Message, reply.Err))
 	}
 	r.live(time.Minute, time.Second, nothing)
 	r.goesOn(i, 1)
@@ -371,8 +371,8 @@ func TestAComparisonIsAsOldAsItsQuestion(t *testing.T) {
 	next := r.leader(p)
 	from := r.send(next, &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}})
 	r.settle()
-	if reply := r.peers[next].replies[from]; refusal(reply.Message, reply.Err) != nil {
-		t.Fatal(refusal(reply.Message, reply.Err))
+	if reply := r.peers[next].replies[from]; refusedWith(reply.Message, reply.Err) != nil {
+		t.Fatal(refusedWith(reply.Message, reply.Err))
 	}
 	r.live(12*time.Second, 100*time.Millisecond, nothing)
 	r.peers[last].down = false
@@ -510,7 +510,7 @@ func (r *trio) says(i int, m gproto.Message) *proto.Error {
 	if !answered {
 		r.t.Fatal("no answer")
 	}
-	return refusal(reply.Message, reply.Err)
+	return refusedWith(reply.Message, reply.Err)
 }
 
 // TestAReadDoesNotOutliveItsPartition: while a read of several waited for the others,

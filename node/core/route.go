@@ -7,7 +7,9 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/portion"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -163,7 +165,7 @@ func (r *routes) take(now clock.Time, q *message.Request) bool {
 	if r.alone || q.Routed {
 		return false
 	}
-	if m, adds := q.Body.(*nornv1.EnqueueRequest); adds && ((enqueuing{r.c}).shut(q.From) || checkTasks(m.GetTasks()) != nil) {
+	if m, adds := q.Body.(*nornv1.EnqueueRequest); adds && ((enqueuing{r.c}).shut(q.From) || convert.CheckTasks(m.GetTasks()) != nil) {
 		return false // refused as a whole: so that the client asks another node, or because of what its parts have together
 	}
 	if list, ok := itemsOf(r.c, now, q.Body); ok {
@@ -176,7 +178,7 @@ func (r *routes) take(now clock.Time, q *message.Request) bool {
 		return explain(r, now, q, m)
 	case *nornv1.LogRequest:
 		wait := proto.Seconds(m.GetWaitSeconds())
-		return checkWait(m) == nil && r.pass(now, q, m.GetId(), wait) // or nobody could be asked for as long
+		return convert.CheckWait(m) == nil && r.pass(now, q, m.GetId(), wait) // or nobody could be asked for as long
 	case *nornv1.KeyRequest:
 		return r.pass(now, q, keyHome(r.c, now, m.GetQueue(), m.GetKey(), m.GetWindowSeconds()), 0)
 	case *nornv1.ListRequest:
@@ -200,7 +202,7 @@ func (r *routes) pass(now clock.Time, q *message.Request, task []byte, wait time
 	to, ok := r.reader(p)
 	switch {
 	case !ok:
-		r.c.refuse(q.From, unreachable(p))
+		r.c.refuse(q.From, refusal.Unreachable(p))
 		return true
 	case to == r.c.cfg.Self:
 		return false
@@ -240,11 +242,11 @@ func (r *routes) split(now clock.Time, q *message.Request, list items) bool {
 		return false
 	}
 	if crowds(r, q.From) {
-		r.c.refuse(q.From, crowded())
+		r.c.refuse(q.From, refusal.Crowded(maxGathers))
 		return true
 	}
 	for i, p := range lost { // Any order: each has its place.
-		list.join.fail([]int{i}, unreachable(p))
+		list.join.fail([]int{i}, refusal.Unreachable(p))
 	}
 	g := r.gather(now, q, list.join, 0)
 	for _, to := range groups.order {
@@ -295,7 +297,7 @@ func (r *routes) scatter(now clock.Time, q *message.Request, join joiner) bool {
 	case len(groups.order) == 1 && groups.order[0] == r.c.cfg.Self:
 		return false
 	case crowds(r, q.From):
-		r.c.refuse(q.From, crowded())
+		r.c.refuse(q.From, refusal.Crowded(maxGathers))
 		return true
 	}
 	r.each(now, r.gather(now, q, join, 0), groups, q.Body)
@@ -309,7 +311,7 @@ func (r *routes) readers() (*groups, *proto.Error) {
 	for p := range r.c.cells {
 		to, ok := r.reader(ring.Partition(p))
 		if !ok {
-			return nil, unreachable(ring.Partition(p))
+			return nil, refusal.Unreachable(ring.Partition(p))
 		}
 		groups.add(to, p)
 	}
@@ -342,13 +344,6 @@ func (g *groups) add(to register.Member, i int) {
 	g.of[to] = append(g.of[to], i)
 }
 
-// unreachable says that nobody is there to answer for a partition.
-func unreachable(p ring.Partition) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "of partition %d no node that could answer is in reach; try again, or look at `norn cluster status`", p)
-	e.Guarantee, e.RetryAfter = "a reachable leader or replica", 100*time.Millisecond
-	return e
-}
-
 // crowds tells whether one more request of a connection may not wait for other nodes.
 func crowds(r *routes, from message.Origin) bool {
 	own := int64(0)
@@ -356,10 +351,4 @@ func crowds(r *routes, from message.Origin) bool {
 		own = int64(r.held[from.Conn])
 	}
 	return !portion.Fits(maxGathers, int64(len(r.byTime)), own, 1)
-}
-
-func crowded() *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "too many requests wait for other nodes already, of all or of this connection: this node takes %d, and of one connection its share", maxGathers)
-	e.RetryAfter = 100 * time.Millisecond
-	return e
 }

@@ -5,16 +5,14 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/session"
 )
-
-// pushedAsk marks grants in answers to workers: whether they were sent is what a
-// session has to know, not the request that they were granted to.
-const pushedAsk = ^uint64(0)
 
 // Bounds of a stream: what its worker is owed while it keeps no request open. Past
 // them messages are dropped, which the protocol bears; a task that is dropped is
@@ -198,7 +196,7 @@ func (s *sessions) gone(now clock.Time, conn uint64) {
 func (s *sessions) cancel(from message.Origin) {
 	if h := s.open[message.NumberOf(from)]; h != nil {
 		s.forget(h)
-		s.c.refuse(h.from, cancelled())
+		s.c.refuse(h.from, refusal.Cancelled())
 		s.touch(h.stream)
 	}
 	s.asked.cancel(from)
@@ -216,7 +214,7 @@ func (s *sessions) drain(why *proto.Error) {
 
 // unsent takes out the grants that were pushed to workers and surely never left.
 func (s *sessions) unsent(now clock.Time, grants []message.GrantRef) []message.GrantRef {
-	if len(grants) == 0 || grants[0].Ask.Request != pushedAsk {
+	if len(grants) == 0 || grants[0].Ask.Request != convert.PushedAsk {
 		return grants
 	}
 	for _, g := range grants {
@@ -346,7 +344,7 @@ func (s *sessions) answer(h *heldOpen, all []session.Message) {
 	for _, m := range all {
 		if t, ok := m.Body.(*session.RunTask); ok && t.Check == 0 && m.Association == h.stream.association {
 			r.Grants = append(r.Grants, message.GrantRef{
-				Partition: s.partition(t.Claim.Task), Task: t.Claim.Task, Token: t.Claim.Token, Ask: message.AskKey{Session: m.Instance, Request: pushedAsk},
+				Partition: s.partition(t.Claim.Task), Task: t.Claim.Task, Token: t.Claim.Token, Ask: message.AskKey{Session: m.Instance, Request: convert.PushedAsk},
 			})
 		}
 	}

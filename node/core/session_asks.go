@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -198,7 +199,7 @@ func (a *workAsks) endSome(now clock.Time, method nornv1.Method, some []*ending)
 			done := &nornv1.Completion{
 				Id: e.Claim.Task.Bytes(), Token: e.Claim.Token, Seq: e.End.Seq, AutoSeq: e.End.AutoSeq, Result: e.End.Result, Session: e.Instance[:],
 			}
-			addFurther(done, e.End.Further)
+			convert.AddUnknown(done, e.End.Further)
 			m.Completions = append(m.Completions, done)
 		}
 		body = m
@@ -255,7 +256,7 @@ func (a *workAsks) failure(s *session.Settle) *nornv1.Failure {
 	if s.End.RetryAt != 0 {
 		f.RetryAt = timestamppb.New(time.Unix(0, s.End.RetryAt))
 	}
-	addFurther(f, s.End.Further)
+	convert.AddUnknown(f, s.End.Further)
 	return f
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/portion"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
@@ -47,18 +48,14 @@ func (w workers) lines(now clock.Time, r *message.Request, m *nornv1.LinesReques
 	case ok && w.d.Knows(instance):
 		w.asked.ask(now, r, instance, m)
 	case !ok || r.Routed || node == w.c.cfg.Self || !w.c.routes.up(node):
-		w.c.refuse(r.From, noWorker(m.GetWorker()))
+		w.c.refuse(r.From, refusal.NoWorker(m.GetWorker()))
 	case crowds(w.c.routes, r.From):
-		w.c.refuse(r.From, crowded())
+		w.c.refuse(r.From, refusal.Crowded(maxGathers))
 	default:
 		g := w.c.routes.gather(now, r, &whole{}, 0)
 		w.c.routes.forward(now, g, node, nil, m, nil)
 		w.c.routes.finish(g)
 	}
-}
-
-func noWorker(name string) *proto.Error {
-	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "no worker %s has a session now; `norn worker list` shows those that have", name)
 }
 
 // ask asks a worker of this node.
@@ -137,7 +134,7 @@ func (l *lineAsks) cancel(from message.Origin) {
 	l.open = slices.DeleteFunc(l.open, func(o lineAsk) bool {
 		is := message.NumberOf(o.from) == message.NumberOf(from)
 		if is {
-			l.s.c.refuse(o.from, cancelled())
+			l.s.c.refuse(o.from, refusal.Cancelled())
 		}
 		return is
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -25,7 +26,7 @@ type workers struct{ *sessions }
 // list answers with the sessions of all nodes in reach.
 func (w workers) list(now clock.Time, r *message.Request, m *nornv1.WorkersRequest) {
 	if len(m.GetNames()) > proto.MaxNames {
-		w.c.refuse(r.From, tooManyNames(len(m.GetNames())))
+		w.c.refuse(r.From, refusal.TooManyNames(len(m.GetNames())))
 		return
 	}
 	last, err := workerCursor.open(m.GetCursor())
@@ -61,7 +62,7 @@ func (w workers) list(now clock.Time, r *message.Request, m *nornv1.WorkersReque
 	}
 	routes := w.c.routes
 	if crowds(routes, r.From) {
-		w.c.refuse(r.From, crowded())
+		w.c.refuse(r.From, refusal.Crowded(maxGathers))
 		return
 	}
 	g := routes.gather(now, r, join, statusTimeout-forwardTimeout)
@@ -89,7 +90,7 @@ func (w workers) set(now clock.Time, r *message.Request, m *nornv1.SetWorkerRequ
 		return
 	}
 	if !ok || r.Routed || node == w.c.cfg.Self || !w.c.routes.up(node) {
-		w.c.refuse(r.From, noWorker(m.GetName()))
+		w.c.refuse(r.From, refusal.NoWorker(m.GetName()))
 		return
 	}
 	body := gproto.CloneOf(m)

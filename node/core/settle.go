@@ -2,14 +2,15 @@ package core
 
 import (
 	"bytes"
-	"time"
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -21,63 +22,13 @@ import (
 // settling answers the requests of those who hold claims.
 type settling struct{ *Core }
 
-// taskRef checks the ID and token of a claim.
-func taskRef(b []byte, token uint64) (id.ID, *proto.Error) {
-	if len(b) != len(id.ID{}) {
-		return id.ID{}, proto.Invalid("task ID has %d bytes, not 20", len(b))
-	}
-	if token == 0 {
-		return id.ID{}, proto.Invalid("the claim's token is missing")
-	}
-	return id.ID(b), nil
-}
-
-// claimRef is the same for what is taken from any side, whatever is known here of the
-// claim: the token has to be one that can have been granted.
-func claimRef(b []byte, token uint64) (id.ID, *proto.Error) {
-	task, bad := taskRef(b, token)
-	if bad == nil && token>>32 == 0 { // the upper half is an epoch, and those begin with 1
-		bad = proto.Invalid("%d is no token of a claim: the smallest ever granted is %d", token, uint64(1)<<32+1)
-	}
-	return task, bad
-}
-
 // led refuses a request that only a leader decides while nobody leads here: whether the claims hold is not known yet, and saying
 // that they are lost would end good work.
 func (c settling) led() *proto.Error {
 	if c.Leading() > 0 {
 		return nil // the others are refused one by one
 	}
-	return leaderless(c.vnodes.see(0))
-}
-
-func leaderless(v *vnode.Vnode) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "partition %d has no leader here yet; try again", v.Partition)
-	e.Guarantee, e.RetryAfter = "exclusive claims", 50*time.Millisecond
-	return e
-}
-
-// outdated says that a token is of a later epoch than the one in which this node leads. If
-// it was given out, another node leads by now, and only that one knows what became of it.
-func outdated(v *vnode.Vnode, token uint64) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "token %d is of epoch %d, and here partition %d is led in epoch %d: another node may lead it by now; try again, or check the token", token, token>>32, v.Partition, v.Leading())
-	e.Guarantee, e.RetryAfter = "exclusive claims", 50*time.Millisecond
-	return e
-}
-
-// undecided says that a claim whose lease has run out here may have been renewed elsewhere.
-func undecided(v *vnode.Vnode, token uint64) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the lease of claim %d has run out here, and whether another node leads partition %d by now, and has renewed it, is being asked; try again", token, v.Partition)
-	e.Guarantee, e.RetryAfter = "exclusive claims", 50*time.Millisecond
-	return e
-}
-
-// unclocked says that a leader's clock was set, so that it may not renew for a
-// moment (see [clocks.stepped]).
-func unclocked(v *vnode.Vnode) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the clock of the node that leads partition %d was set, or the machine was suspended: it renews when it has compared it with the others'; try again", v.Partition)
-	e.Guarantee, e.RetryAfter = "exclusive claims", 50*time.Millisecond
-	return e
+	return refusal.Leaderless(c.vnodes.see(0))
 }
 
 // lost says why a token does not hold its task any more.
@@ -85,9 +36,9 @@ func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
 	v := c.vnode(task)
 	switch {
 	case v.Leading() == 0:
-		return leaderless(v) // whether it is lost is not known here
+		return refusal.Leaderless(v) // whether it is lost is not known here
 	case token>>32 > v.Leading() && !c.routes.alone:
-		return outdated(v, token)
+		return refusal.LaterEpoch(v, token)
 	}
 	if damaged(err) {
 		c.check(err)
@@ -97,7 +48,7 @@ func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
 	// is certain once a majority has said since its end that nobody else leads.
 	if at, held := vnode.LapsedAt(v, task, token); held && at <= c.now.Mono && !c.grants.soles.since(v.Partition, at) {
 		c.grants.soles.want(v.Partition)
-		return undecided(v, token)
+		return refusal.LeaseInDoubt(v, token)
 	}
 	d, err := vnode.ReadTask(c.tx, ring.Of(task, len(c.cells)), task, vnode.ReadOptions{NoLog: true})
 	if !c.check(err) {
@@ -153,7 +104,7 @@ func (c settling) stateOf(task id.ID) nornv1.State {
 }
 
 func (c settling) renew(now clock.Time, from message.Origin, m *nornv1.RenewRequest) {
-	if err := checkBatch(len(m.GetClaims())); err != nil {
+	if err := convert.CheckBatch(len(m.GetClaims())); err != nil {
 		c.refuse(from, err)
 		return
 	}
@@ -170,7 +121,7 @@ func (c settling) renew(now clock.Time, from message.Origin, m *nornv1.RenewRequ
 	for i, ref := range m.GetClaims() {
 		res := &nornv1.RenewResult{}
 		reply.Results = append(reply.Results, res)
-		task, bad := taskRef(ref.GetId(), ref.GetToken())
+		task, bad := convert.TaskRef(ref.GetId(), ref.GetToken())
 		if bad != nil {
 			res.Error = bad.Proto()
 			continue
@@ -181,7 +132,7 @@ func (c settling) renew(now clock.Time, from message.Origin, m *nornv1.RenewRequ
 		}
 		v := c.vnode(task)
 		if c.clocks.doubt[v.Partition] && v.Leading() != 0 {
-			res.Error = unclocked(v).Proto()
+			res.Error = refusal.ClockInDoubt(v).Proto()
 			continue
 		}
 		r, err := v.Renew(c.tx, task, ref.GetToken(), lease, now)
@@ -191,7 +142,7 @@ func (c settling) renew(now clock.Time, from message.Origin, m *nornv1.RenewRequ
 			continue
 		}
 		c.stats.Renewed++
-		res.Claim, res.LeaseSeconds = wireClaim(&r), r.Lease.Seconds()
+		res.Claim, res.LeaseSeconds = convert.Claim(&r), r.Lease.Seconds()
 		pledges[i] = c.grants.add(v.Partition, task, &r, false)
 		if mutant.UnfencedRenewal.On() {
 			pledges[i] = nil
@@ -202,24 +153,17 @@ func (c settling) renew(now clock.Time, from message.Origin, m *nornv1.RenewRequ
 		for i, pl := range pledges {
 			if res := reply.Results[i]; pl != nil && pl.state == failed {
 				res.Claim, res.LeaseSeconds = nil, 0
-				res.Error = uncommitted(pl).Proto()
+				res.Error = refusal.NoMajority(pl.p).Proto()
 			}
 		}
 		c.ready.Replies = append(c.ready.Replies, message.Reply{To: from, Message: reply, After: c.round.after(round)})
 	})
 }
 
-// uncommitted says that a renewal or release has not reached a majority in time.
-func uncommitted(pl *pledge) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "a majority of partition %d has not answered in time; it may have taken effect all the same: ask again with the same token", pl.p)
-	e.Guarantee, e.Effect, e.RetryAfter = "exclusive claims", nornv1.Effect_EFFECT_UNKNOWN, 50*time.Millisecond
-	return e
-}
-
 func (c settling) update(now clock.Time, from message.Origin, m *nornv1.UpdateRequest) {
-	task, bad := claimRef(m.GetId(), m.GetToken())
+	task, bad := convert.ClaimRef(m.GetId(), m.GetToken())
 	if bad == nil {
-		bad = checkBatch(1 + len(m.GetMore()))
+		bad = convert.CheckBatch(1 + len(m.GetMore()))
 	}
 	if bad == nil {
 		bad = c.writes.check(m.GetDurability())
@@ -237,7 +181,7 @@ func (c settling) update(now clock.Time, from message.Origin, m *nornv1.UpdateRe
 			of = m.GetMore()[i-1]
 		}
 		if bad == nil {
-			all[i].Further, bad = furtherUpTo(of, proto.MaxUpdateBytes-len(all[i].Data), "update")
+			all[i].Further, bad = convert.UnknownUpTo(of, proto.MaxUpdateBytes-len(all[i].Data), "update")
 		}
 	}
 	if bad != nil {
@@ -289,7 +233,7 @@ func (c settling) full(f crdt.Fact, last bool, before *nornv1.Error) *nornv1.Err
 const maxSame = 64
 
 func (c settling) complete(now clock.Time, from message.Origin, m *nornv1.CompleteRequest) {
-	err := checkBatch(len(m.GetCompletions()))
+	err := convert.CheckBatch(len(m.GetCompletions()))
 	if err == nil {
 		err = c.writes.checkEnd(m.GetDurability())
 	}
@@ -304,13 +248,13 @@ func (c settling) complete(now clock.Time, from message.Origin, m *nornv1.Comple
 	for i, done := range m.GetCompletions() {
 		res := &results[i]
 		reply.Results[i] = res
-		task, bad := claimRef(done.GetId(), done.GetToken())
+		task, bad := convert.ClaimRef(done.GetId(), done.GetToken())
 		if bad == nil && len(done.GetResult()) > proto.MaxUpdateBytes {
 			bad = proto.Invalid("the result has %d bytes, over the limit of %d", len(done.GetResult()), proto.MaxUpdateBytes)
 		}
 		var extra []byte
 		if bad == nil {
-			extra, bad = furtherUpTo(done, proto.MaxUpdateBytes-len(done.GetResult()), "result")
+			extra, bad = convert.UnknownUpTo(done, proto.MaxUpdateBytes-len(done.GetResult()), "result")
 		}
 		if n > maxSame {
 			if ofTask[string(done.GetId())]++; ofTask[string(done.GetId())] > maxSame && bad == nil {
@@ -348,9 +292,9 @@ func (c settling) add(now clock.Time, task id.ID, f crdt.Fact, counter *uint64, 
 		return
 	}
 	if c.unheardOf(now, task, f.Key.A) {
-		res.Error = notFound(task).Proto() // it may have been finished and forgotten
+		res.Error = refusal.NoTask(task).Proto() // it may have been finished and forgotten
 		if v := c.vnodes.see(p); v.Leading() == 0 && !c.routes.alone {
-			res.Error = leaderless(v).Proto() // or it has not come here yet
+			res.Error = refusal.Leaderless(v).Proto() // or it has not come here yet
 		}
 		return
 	}
@@ -381,7 +325,7 @@ func (c settling) bought(res *nornv1.WriteResult, task id.ID, existed bool) {
 }
 
 func (c settling) fail(now clock.Time, from message.Origin, m *nornv1.FailRequest) {
-	err := checkBatch(len(m.GetFailures()))
+	err := convert.CheckBatch(len(m.GetFailures()))
 	if err == nil {
 		err = c.led()
 	}
@@ -401,11 +345,11 @@ func (c settling) fail(now clock.Time, from message.Origin, m *nornv1.FailReques
 }
 
 func (c settling) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteResult) *proto.Error {
-	task, bad := taskRef(f.GetId(), f.GetToken())
+	task, bad := convert.TaskRef(f.GetId(), f.GetToken())
 	if bad != nil {
 		return bad
 	}
-	extra, bad := furtherUpTo(f, proto.MaxErrorBytes, "failure")
+	extra, bad := convert.UnknownUpTo(f, proto.MaxErrorBytes, "failure")
 	if bad != nil {
 		return bad
 	}
@@ -445,7 +389,7 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteRe
 }
 
 func (c settling) release(now clock.Time, from message.Origin, m *nornv1.ReleaseRequest) {
-	err := checkBatch(len(m.GetClaims()))
+	err := convert.CheckBatch(len(m.GetClaims()))
 	if err == nil {
 		err = c.led()
 	}
@@ -458,7 +402,7 @@ func (c settling) release(now clock.Time, from message.Origin, m *nornv1.Release
 	for i, ref := range m.GetClaims() {
 		res := &nornv1.WriteResult{}
 		reply.Results = append(reply.Results, res)
-		task, bad := taskRef(ref.GetId(), ref.GetToken())
+		task, bad := convert.TaskRef(ref.GetId(), ref.GetToken())
 		if bad != nil {
 			res.Error = bad.Proto()
 			continue
@@ -479,14 +423,14 @@ func (c settling) release(now clock.Time, from message.Origin, m *nornv1.Release
 			c.stats.Released++
 		}
 		res.Receipt = &nornv1.Receipt{}
-		fillReceipt(res.Receipt, task, v.Partition, existed)
+		convert.FillReceipt(res.Receipt, task, v.Partition, existed)
 		pledges[i] = c.grants.add(v.Partition, task, &claim.Record{Token: ref.GetToken(), Outcome: claim.Released}, true)
 	}
 	round := c.round.this()
 	c.grants.owe(now, pledges, func(clock.Time) {
 		for i, pl := range pledges {
 			if pl != nil && pl.state == failed {
-				reply.Results[i].Receipt, reply.Results[i].Error = nil, uncommitted(pl).Proto()
+				reply.Results[i].Receipt, reply.Results[i].Error = nil, refusal.NoMajority(pl.p).Proto()
 			}
 		}
 		c.ready.Replies = append(c.ready.Replies, message.Reply{To: from, Message: reply, After: c.round.after(round)})

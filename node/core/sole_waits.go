@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/portion"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -48,7 +49,7 @@ func (s *soles) hear(now clock.Time, r *message.Request) (waits bool) {
 		return false
 	}
 	if !portion.Fits(maxSoleWaits, int64(len(s.waits)), s.held(r.From.Conn), 1) {
-		s.g.c.refuse(r.From, crowded())
+		s.g.c.refuse(r.From, refusal.Crowded(maxGathers))
 		return true
 	}
 	r.Confirm = message.ConfirmedSince{At: max(now.Mono, 1), Parts: parts}

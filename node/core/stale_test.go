@@ -142,7 +142,7 @@ func TestALoneNodeTakesTasksInThoughItsRegisterIsBehind(t *testing.T) {
 				if !answered {
 					t.Fatalf("no answer to %T", m)
 				}
-				return refusal(reply.Message, reply.Err)
+				return refusedWith(reply.Message, reply.Err)
 			}
 			task := r.at(1)
 			one := spec("q")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -45,7 +46,7 @@ func (c observer) status(now clock.Time, r *message.Request, m *nornv1.StatusReq
 // statuses asks all nodes in reach what only they know.
 func (r *routes) statuses(now clock.Time, q *message.Request, m *nornv1.StatusRequest) bool {
 	if crowds(r, q.From) {
-		r.c.refuse(q.From, crowded())
+		r.c.refuse(q.From, refusal.Crowded(maxGathers))
 		return true
 	}
 	g := r.gather(now, q, &statuses{observer{r.c}.picture(now, m.GetRemoved())}, statusTimeout-forwardTimeout)

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
@@ -51,8 +52,8 @@ func TestATaskWithManyClaimsFitsAFrame(t *testing.T) {
 	}
 	view.Enqueued = &crdt.Enqueued{Queue: "q", Payload: make([]byte, proto.MaxPayloadCeiling)}
 	d := &vnode.Detail{Task: view, Log: view.VisibleUpdates(), Claims: claims}
-	got := wireTask(d, proto.MaxUpdatesInTask)
-	for what, m := range map[string]gproto.Message{"granted": &nornv1.ClaimReply{Grants: []*nornv1.Grant{wireGrant(d, 0, proto.MaxUpdatesInList)}}, "read": &nornv1.GetReply{Task: got}} {
+	got := convert.Task(d, proto.MaxUpdatesInTask)
+	for what, m := range map[string]gproto.Message{"granted": &nornv1.ClaimReply{Grants: []*nornv1.Grant{convert.Grant(d, 0, proto.MaxUpdatesInList)}}, "read": &nornv1.GetReply{Task: got}} {
 		if n := gproto.Size(m); n > proto.MaxFrame-64<<10 {
 			t.Errorf("%s it has %d bytes, over a frame of %d", what, n, proto.MaxFrame)
 		}

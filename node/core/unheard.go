@@ -3,7 +3,6 @@ package core
 import (
 	"math"
 	"slices"
-	"time"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
@@ -167,19 +166,4 @@ func (f *fetches) forsake(is func(message.Origin) bool) (given []message.Origin)
 		return slices.Compare([]uint64{a.Conn, a.Request}, []uint64{b.Conn, b.Request})
 	})
 	return given
-}
-
-// unknown says that there is no such task, unless too few of the others have answered.
-func unknown(task id.ID, unsure bool) *proto.Error {
-	if !unsure {
-		return notFound(task)
-	}
-	return unasked("task %s is not known here, and too few of the others who keep its partition have answered; try again", task)
-}
-
-// unasked refuses what only a majority knows, of which too few have answered.
-func unasked(format string, task id.ID) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, format, task)
-	e.Guarantee, e.RetryAfter = "replicas read", 100*time.Millisecond
-	return e
 }

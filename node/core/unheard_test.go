@@ -53,7 +53,7 @@ func TestATaskThatOneReplicaHasNotHeardOfIsKnown(t *testing.T) {
 			from := r.send(2, m)
 			r.settle()
 			reply, ok := r.peers[2].replies[from]
-			if err := refusal(reply.Message, reply.Err); !ok || err != nil {
+			if err := refusedWith(reply.Message, reply.Err); !ok || err != nil {
 				t.Errorf("node %d leads, %T: %v, %v", leader+1, m, ok, err)
 			}
 			if _, cancels := m.(*nornv1.CancelRequest); !cancels {
@@ -77,7 +77,7 @@ func TestATaskThatNobodyKnows(t *testing.T) {
 		if !ok {
 			t.Fatalf("%T is not answered", m)
 		}
-		return refusal(reply.Message, reply.Err)
+		return refusedWith(reply.Message, reply.Err)
 	}
 	for n := range aboutOne(id.ID{}) {
 		r := newTrio(t)

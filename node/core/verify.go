@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -45,7 +46,7 @@ func (c verifier) verify(now clock.Time, r *message.Request, m *nornv1.VerifyReq
 		return
 	}
 	if crowds(c.routes, r.From) {
-		c.refuse(r.From, crowded())
+		c.refuse(r.From, refusal.Crowded(maxGathers))
 		return
 	}
 	c.compare(now, r, m)

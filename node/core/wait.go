@@ -3,12 +3,11 @@ package core
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
-	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
 // serve hands new work to the waiters of the queues it came to, first come,
@@ -48,25 +47,25 @@ func (c *Core) cancel(from message.Origin) {
 	c.routes.cancel(from)
 	c.sessions.cancel(from)
 	for _, o := range c.fetches.forsake(func(o message.Origin) bool { return message.NumberOf(o) == message.NumberOf(from) }) {
-		c.refuse(o, cancelled())
+		c.refuse(o, refusal.Cancelled())
 	}
 	for _, h := range c.inquiries.take(func(h *inquirer) bool { return message.NumberOf(h.r.From) == message.NumberOf(from) }) {
-		c.refuse(h.r.From, cancelled())
+		c.refuse(h.r.From, refusal.Cancelled())
 	}
 	if w := c.desk.byConn[from.Conn][from.Request]; w != nil {
 		c.desk.drop(w)
-		c.refuse(w.from, cancelled())
+		c.refuse(w.from, refusal.Cancelled())
 	}
 	if w := c.grants.dealing[message.NumberOf(from)]; w != nil {
 		w.cancelled = true
 	}
 	for _, w := range c.grants.recall(func(w *waiter) bool { return message.NumberOf(w.from) == message.NumberOf(from) }) {
-		c.refuse(w.from, cancelled())
+		c.refuse(w.from, refusal.Cancelled())
 	}
 	if w := c.logs.of(from); w != nil {
 		c.logs.drop(w)
 		if !w.reading {
-			c.refuse(w.from, cancelled())
+			c.refuse(w.from, refusal.Cancelled())
 		}
 	}
 }
@@ -109,14 +108,4 @@ func (c *Core) drain(why *proto.Error) {
 		}
 	}
 	c.sessions.drain(why)
-}
-
-func cancelled() *proto.Error {
-	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CANCELLED, "the request was cancelled by its sender")
-}
-
-func stopping() *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the node is shutting down; try another one")
-	e.RetryAfter = 100 * time.Millisecond
-	return e
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/convert"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -68,7 +69,7 @@ func TestAWindowByTheTimeThatIsRight(t *testing.T) {
 		r.live(3*time.Second, 100*time.Millisecond, nothing)
 		r.wrong[0] = off
 		r.live(3*time.Second, 100*time.Millisecond, nothing)
-		want := id.UniqueKey(r.register.Cluster().ID, "q", "key", windowStart(r.now.Wall, int64(time.Hour)), 0).String()
+		want := id.UniqueKey(r.register.Cluster().ID, "q", "key", convert.WindowStart(r.now.Wall, int64(time.Hour)), 0).String()
 		s := spec("q")
 		s.Key, s.KeyWindowSeconds = "key", 3600
 		res := ask[*nornv1.EnqueueReply](r, 0, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}}).Results[0]

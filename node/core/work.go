@@ -2,7 +2,9 @@ package core
 
 import (
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -16,12 +18,12 @@ type working struct{ *Core }
 // begun in this round: what is ended and what is granted are on their way to the same disks
 // together. The answer leaves when the last part has its own.
 func (c working) work(now clock.Time, r *message.Request, m *nornv1.WorkRequest) {
-	if err := checkWork(m); err != nil {
+	if err := convert.CheckWork(m); err != nil {
 		c.refuse(r.From, err)
 		return
 	}
 	if crowds(c.routes, r.From) {
-		c.refuse(r.From, crowded())
+		c.refuse(r.From, refusal.Crowded(maxGathers))
 		return
 	}
 	g := c.routes.gather(now, r, &worked{reply: &nornv1.WorkReply{}, of: m}, 0)
@@ -40,19 +42,6 @@ func (c working) work(now clock.Time, r *message.Request, m *nornv1.WorkRequest)
 			ownPart(c.routes, now, g, int(part.n), uint16(part.method), part.body, r.Received)
 		}
 	}
-}
-
-// checkWork finds what is wrong with a request as a whole.
-func checkWork(m *nornv1.WorkRequest) *proto.Error {
-	switch ended := len(m.GetCompletions()) + len(m.GetFailures()) + len(m.GetReleases()); {
-	case ended == 0:
-		return proto.Invalid("the request ends no task; ask for tasks alone with claim")
-	case ended > proto.MaxBatchTasks:
-		return proto.Invalid("the request ends %d tasks, over the limit of %d; send smaller batches", ended, proto.MaxBatchTasks)
-	case m.GetClaim().GetWaitSeconds() != 0:
-		return proto.Invalid("the claim waits for %v s, and what is ended would wait with it; ask for 0 here, and wait with claim", m.GetClaim().GetWaitSeconds())
-	}
-	return nil
 }
 
 // workPart is a part of a WorkRequest.

@@ -9,7 +9,9 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/quorum"
@@ -148,7 +150,7 @@ func (w *writes) add(p ring.Partition, f crdt.Fact) {
 // is asked for: the payloads of a batch that is repeated may be larger than any message.
 func (w *writes) bought(result gproto.Message, r *nornv1.Receipt, task id.ID, existed bool, about crdt.Key) {
 	p := ring.Of(task, len(w.c.cells))
-	fillReceipt(r, task, p, existed)
+	convert.FillReceipt(r, task, p, existed)
 	if w.alone(p) {
 		return
 	}
@@ -490,13 +492,6 @@ func (w *writes) unsure(l nornv1.WriteLevel) bool {
 	return w.sole && !w.c.current && !few
 }
 
-// unsureOf says so, and what cannot be promised.
-func unsureOf(guarantee string) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "since this node has started the register has not told it who keeps what: it may be one of several; try again, or ask for one copy")
-	e.Guarantee, e.RetryAfter = guarantee, 50*time.Millisecond
-	return e
-}
-
 // check refuses a write level that no cohort can give, and writes altogether
 // while too much waits for its copies.
 func (w *writes) check(d *nornv1.Durability) *proto.Error { return w.within(d, maxOpenBytes) }
@@ -516,7 +511,7 @@ func (w *writes) within(d *nornv1.Durability, limit int) *proto.Error {
 	case need < 1:
 		return proto.Invalid("a write needs at least one copy")
 	case w.unsure(d.GetLevel()):
-		return unsureOf("durable copies")
+		return refusal.RegisterUnheard("durable copies")
 	case w.c.joined && need > max(cohort, w.c.moves.replicas()): // no node that joins or comes back changes that
 		return proto.Invalid("%d durable copies were asked for, and the cluster keeps %d of each task; ask for fewer", need, max(cohort, w.c.moves.replicas()))
 	case need > cohort:

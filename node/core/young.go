@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"maps"
 
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -51,6 +52,6 @@ func grow(c *Core) {
 // tooYoung refuses tasks while the cluster is being made.
 func (c enqueuing) tooYoung() *proto.Error {
 	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the cluster is being made: it takes tasks when every partition has %d copies (bootstrap-expect); `norn cluster status` shows how far it is", c.young)
-	e.Guarantee, e.RetryAfter = "as many copies as nodes are expected", diskRetry
+	e.Guarantee, e.RetryAfter = "as many copies as nodes are expected", convert.DiskRetry
 	return e
 }

@@ -1,4 +1,4 @@
-package core
+package convert
 
 import (
 	"slices"
@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// checkFilter refuses a filter that cannot be meant.
-func checkFilter(f *nornv1.Filter) *proto.Error {
+// CheckFilter refuses a filter that cannot be meant.
+func CheckFilter(f *nornv1.Filter) *proto.Error {
 	for _, ts := range []*timestamppb.Timestamp{f.GetCreatedBefore(), f.GetCreatedAfter(), f.GetFinishedBefore(), f.GetFinishedAfter()} {
 		if ts != nil && !ts.IsValid() {
 			return proto.Invalid("the filter has a time that is none")
@@ -27,8 +27,8 @@ func checkFilter(f *nornv1.Filter) *proto.Error {
 	return nil
 }
 
-// fitsSpec tells whether a task can fit the filter, from its spec alone.
-func fitsSpec(f *nornv1.Filter, e *crdt.Enqueued) bool {
+// SpecMatches tells whether a task can fit the filter, from its spec alone.
+func SpecMatches(f *nornv1.Filter, e *crdt.Enqueued) bool {
 	if f == nil {
 		return true
 	}
@@ -45,8 +45,8 @@ func fitsSpec(f *nornv1.Filter, e *crdt.Enqueued) bool {
 	return true
 }
 
-// fits tells whether a task whose spec fits meets the rest of the filter.
-func fits(f *nornv1.Filter, d *vnode.Detail) bool {
+// Matches tells whether a task whose spec fits meets the rest of the filter.
+func Matches(f *nornv1.Filter, d *vnode.Detail) bool {
 	if f == nil {
 		return true
 	}
@@ -71,10 +71,10 @@ func within(wall int64, after, before *timestamppb.Timestamp) bool {
 	return (after == nil || at.After(after.AsTime())) && (before == nil || at.Before(before.AsTime()))
 }
 
-// listed is a task of a list.
-func listed(d *vnode.Detail, idsOnly bool) *nornv1.Task {
+// Listed is a task of a list.
+func Listed(d *vnode.Detail, idsOnly bool) *nornv1.Task {
 	if idsOnly {
 		return &nornv1.Task{Id: d.Task.ID.String(), Queue: d.Task.Enqueued.Queue, State: nornv1.State(d.State)}
 	}
-	return wireTask(d, proto.MaxUpdatesInList)
+	return Task(d, proto.MaxUpdatesInList)
 }

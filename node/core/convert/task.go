@@ -1,4 +1,4 @@
-package core
+package convert
 
 import (
 	"math"
@@ -17,13 +17,13 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// diskRetry is the advice when the disk is full: space does not come back by
+// DiskRetry is the advice when the disk is full: space does not come back by
 // itself.
-const diskRetry = 5 * time.Second
+const DiskRetry = 5 * time.Second
 
-// newSpec turns a checked wire spec into the enqueue fact, with the retry policy
+// Enqueued turns a checked wire spec into the enqueue fact, with the retry policy
 // frozen in.
-func newSpec(t *nornv1.TaskSpec, def crdt.Retry) (crdt.Enqueued, *proto.Error) {
+func Enqueued(t *nornv1.TaskSpec, def crdt.Retry) (crdt.Enqueued, *proto.Error) {
 	var bad *proto.Error
 	e := crdt.Enqueued{
 		Queue: t.GetQueue(), Priority: t.GetPriority(), Payload: t.GetPayload(),
@@ -36,7 +36,7 @@ func newSpec(t *nornv1.TaskSpec, def crdt.Retry) (crdt.Enqueued, *proto.Error) {
 	slices.SortFunc(e.Dependencies, id.ID.Compare)
 	e.Dependencies = slices.Compact(e.Dependencies)
 	if r := t.GetRetry(); r != nil {
-		e.Retry = mergeRetry(def, r)
+		e.Retry = Retry(def, r)
 	}
 	if ts := t.GetNotBefore(); ts != nil {
 		e.NotBefore = ts.AsTime().UnixNano()
@@ -45,12 +45,12 @@ func newSpec(t *nornv1.TaskSpec, def crdt.Retry) (crdt.Enqueued, *proto.Error) {
 		e.Headers = append(e.Headers, crdt.Header{Key: k, Value: v})
 	}
 	slices.SortFunc(e.Headers, func(a, b crdt.Header) int { return strings.Compare(a.Key, b.Key) })
-	e.Further, bad = furtherSpec(t)
+	e.Further, bad = UnknownOfSpec(t)
 	return e, bad
 }
 
-// mergeRetry lets what the client asked for replace the defaults.
-func mergeRetry(def crdt.Retry, r *nornv1.RetryPolicy) crdt.Retry {
+// Retry lets what the client asked for replace the defaults.
+func Retry(def crdt.Retry, r *nornv1.RetryPolicy) crdt.Retry {
 	out := def
 	out.FromQueue = false
 	if r.GetMaxAttempts() != 0 {
@@ -71,12 +71,14 @@ func mergeRetry(def crdt.Retry, r *nornv1.RetryPolicy) crdt.Retry {
 	return out
 }
 
-func fillReceipt(r *nornv1.Receipt, task id.ID, p ring.Partition, existed bool) {
+// FillReceipt fills in the receipt of a task that is on this disk alone.
+func FillReceipt(r *nornv1.Receipt, task id.ID, p ring.Partition, existed bool) {
 	r.Id, r.Copies, r.DurableCopies = task.String(), 1, 1
 	r.Partition, r.Existed = uint32(p), existed
 }
 
-func stamp(wall int64) *timestamppb.Timestamp {
+// Timestamp is a wall clock time in ns as clients see it; nil for 0.
+func Timestamp(wall int64) *timestamppb.Timestamp {
 	if wall == 0 {
 		return nil
 	}
@@ -88,20 +90,20 @@ func stamp(wall int64) *timestamppb.Timestamp {
 // read nor granted, and whoever asked for its queue would get an error.
 const shownClaims = vnode.MaxClaims
 
-// wireTask is a task as clients see it, with the newest updates up to a number
+// Task is a task as clients see it, with the newest updates up to a number
 // of bytes.
-func wireTask(d *vnode.Detail, updateBytes int) *nornv1.Task {
+func Task(d *vnode.Detail, updateBytes int) *nornv1.Task {
 	t := d.Task
 	w := &nornv1.Task{
 		Id: t.ID.String(), State: nornv1.State(d.State),
-		Attempts: uint32(t.Attempts()), CreatedAt: stamp(t.ID.Nanos()),
-		NotBefore: stamp(t.NotBefore()), Error: t.Error(),
-		Retries: t.Retries(), FinishedAt: stamp(t.FinishedAt()),
+		Attempts: uint32(t.Attempts()), CreatedAt: Timestamp(t.ID.Nanos()),
+		NotBefore: Timestamp(t.NotBefore()), Error: t.Error(),
+		Retries: t.Retries(), FinishedAt: Timestamp(t.FinishedAt()),
 	}
 	if e := t.Enqueued; e != nil {
 		w.Queue, w.Payload, w.Priority, w.MaxAttempts = e.Queue, e.Payload, e.Priority, e.Retry.MaxAttempts
 		if e.Admission != 0 {
-			w.CreatedAt = stamp(e.Admission)
+			w.CreatedAt = Timestamp(e.Admission)
 		}
 		w.OnDependencyFailure, w.Key = nornv1.DependencyFailure(e.OnDepFailure), e.Key
 		w.KeyWindowSeconds = time.Duration(e.KeyWindow).Seconds()
@@ -117,20 +119,21 @@ func wireTask(d *vnode.Detail, updateBytes int) *nornv1.Task {
 		w.FurtherSpec = e.Further
 	}
 	for i := max(0, len(d.Claims)-shownClaims); i < len(d.Claims); i++ {
-		w.Claims = append(w.Claims, wireClaim(&d.Claims[i]))
+		w.Claims = append(w.Claims, Claim(&d.Claims[i]))
 	}
 	for _, u := range newest(d.Log, updateBytes) {
-		w.Updates = append(w.Updates, wireUpdate(&u))
+		w.Updates = append(w.Updates, Update(&u))
 	}
 	if done := t.Completion(); done != nil {
-		w.CompletedAt, w.Result, w.FurtherCompletion = stamp(done.At), done.Result, done.Further
+		w.CompletedAt, w.Result, w.FurtherCompletion = Timestamp(done.At), done.Result, done.Further
 	}
 	w.FurtherFailure, w.FurtherCancel, w.FurtherRetry = t.Further()
 	return w
 }
 
-func wireUpdate(u *crdt.Update) *nornv1.Update {
-	return &nornv1.Update{Token: u.Token, Seq: u.Seq, Data: u.Data, At: stamp(u.At), Further: u.Further}
+// Update is an update of a task as clients see it.
+func Update(u *crdt.Update) *nornv1.Update {
+	return &nornv1.Update{Token: u.Token, Seq: u.Seq, Data: u.Data, At: Timestamp(u.At), Further: u.Further}
 }
 
 // newest cuts older updates off, so that a task with a long log still fits an
@@ -144,24 +147,34 @@ func newest(updates []crdt.Update, limit int) []crdt.Update {
 	return updates
 }
 
-func wireClaim(r *claim.Record) *nornv1.Claim {
+// Claim is a claim as clients see it.
+func Claim(r *claim.Record) *nornv1.Claim {
 	return &nornv1.Claim{
-		Token: r.Token, Worker: r.Worker, Start: stamp(r.Start), End: stamp(r.End),
+		Token: r.Token, Worker: r.Worker, Start: Timestamp(r.Start), End: Timestamp(r.End),
 		Outcome: nornv1.ClaimOutcome(r.Outcome) + 1,
 	}
 }
 
-// wireGrant is a claim as its worker hears of it. What it needs of the log is
+// Grant is a claim as its worker hears of it. What it needs of the log is
 // the checkpoint; of the rest it gets so many bytes.
-func wireGrant(d *vnode.Detail, eta time.Duration, updateBytes int) *nornv1.Grant {
+func Grant(d *vnode.Detail, eta time.Duration, updateBytes int) *nornv1.Grant {
 	r := &d.Claims[len(d.Claims)-1]
-	w := wireTask(d, updateBytes)
+	w := Task(d, updateBytes)
 	if n := len(w.Updates); n == 1 && len(w.Updates[0].Data)+len(w.Updates[0].Further) > updateBytes {
 		w.Updates = nil
 	}
 	return &nornv1.Grant{
 		Task: w, Token: r.Token, LeaseSeconds: r.Lease.Seconds(),
-		Start: stamp(r.Start), End: stamp(r.End), EtaSeconds: eta.Seconds(),
+		Start: Timestamp(r.Start), End: Timestamp(r.End), EtaSeconds: eta.Seconds(),
 		Checkpoint: d.Checkpoint,
+	}
+}
+
+// Count is how many tasks of a queue are in each state, as clients see it.
+func Count(name string, n *vnode.Counts) *nornv1.Count {
+	return &nornv1.Count{
+		Queue: name, Waiting: n[crdt.StateWaiting], Scheduled: n[crdt.StateScheduled],
+		Ready: n[crdt.StateReady], Claimed: n[crdt.StateClaimed], Completed: n[crdt.StateCompleted],
+		Dead: n[crdt.StateDead], Cancelled: n[crdt.StateCancelled], Total: n.Total(),
 	}
 }

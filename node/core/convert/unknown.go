@@ -1,4 +1,4 @@
-package core
+package convert
 
 import (
 	"google.golang.org/protobuf/encoding/protowire"
@@ -14,9 +14,9 @@ import (
 // (docs/protocol.md, Evolution). A build that knows such a field leaves it where it is: the
 // fact of a task must not depend on who took it in. It reads it there, too.
 
-// further gives the fields of a message that this build does not know, in their canonical
+// Unknown gives the fields of a message that this build does not know, in their canonical
 // form, nil for none.
-func further(m gproto.Message) ([]byte, *proto.Error) {
+func Unknown(m gproto.Message) ([]byte, *proto.Error) {
 	raw, bad := proto.Further(m)
 	if bad != nil || raw == nil {
 		return nil, bad
@@ -28,23 +28,23 @@ func further(m gproto.Message) ([]byte, *proto.Error) {
 	return b, nil
 }
 
-// furtherUpTo is the same where so many bytes are left for them of what a message may have.
-func furtherUpTo(m gproto.Message, most int, what string) ([]byte, *proto.Error) {
-	b, bad := further(m)
+// UnknownUpTo is the same where so many bytes are left for them of what a message may have.
+func UnknownUpTo(m gproto.Message, most int, what string) ([]byte, *proto.Error) {
+	b, bad := Unknown(m)
 	if bad == nil && len(b) > most {
 		return nil, proto.Invalid("the %s has %d bytes of fields that this server does not know, where %d are left to it", what, len(b), most)
 	}
 	return b, bad
 }
 
-// furtherSpec gives those of a task's spec as an encoded TaskSpec that has nothing else:
+// UnknownOfSpec gives those of a task's spec as an encoded TaskSpec that has nothing else:
 // those of its retry policy are in the field of that.
-func furtherSpec(t *nornv1.TaskSpec) ([]byte, *proto.Error) {
-	all, bad := further(t)
+func UnknownOfSpec(t *nornv1.TaskSpec) ([]byte, *proto.Error) {
+	all, bad := Unknown(t)
 	if bad != nil || t.GetRetry() == nil {
 		return all, bad
 	}
-	policy, bad := further(t.GetRetry())
+	policy, bad := Unknown(t.GetRetry())
 	if bad != nil || policy == nil {
 		return all, bad
 	}
@@ -57,9 +57,9 @@ func furtherSpec(t *nornv1.TaskSpec) ([]byte, *proto.Error) {
 	return all, nil
 }
 
-// addFurther puts further fields that came apart from their message into it. What it knows
+// AddUnknown puts further fields that came apart from their message into it. What it knows
 // itself it has already, and is not replaced.
-func addFurther(m gproto.Message, encoded []byte) {
+func AddUnknown(m gproto.Message, encoded []byte) {
 	if len(encoded) == 0 {
 		return
 	}
