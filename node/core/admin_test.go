@@ -258,11 +258,11 @@ func TestLossIsAccepted(t *testing.T) {
 		r.tell()
 		r.settle()
 	}
-	if s := r.status(0); s.Movement.Stuck != partitions || s.Movement.CopiesLeft == 0 {
+	if s := r.status(0); s.Movement.Stuck != testPartitions || s.Movement.CopiesLeft == 0 {
 		t.Fatalf("it is not stuck: %v", s.Movement)
 	}
 	would := r.does(0, dry(acceptLoss()))
-	if len(would.Partitions) != partitions || !slices.Equal(would.Nodes, []string{"n2", "n3"}) || r.state().Values[placement.LostValue].Version != 0 {
+	if len(would.Partitions) != testPartitions || !slices.Equal(would.Nodes, []string{"n2", "n3"}) || r.state().Values[placement.LostValue].Version != 0 {
 		t.Fatalf("would: %v", would)
 	}
 	did := r.does(0, acceptLoss())
@@ -304,10 +304,10 @@ func TestADeadNodeIsReplaced(t *testing.T) {
 	before := placement.See(*r.state(), nil)
 	did = r.does(0, replace("n2", "n4"))
 	after := placement.See(*r.state(), nil)
-	if did.Copies != partitions || r.status1(1) != register.Removed {
+	if did.Copies != testPartitions || r.status1(1) != register.Removed {
 		t.Fatalf("did: %v", did)
 	}
-	for p := range partitions {
+	for p := range testPartitions {
 		was, is := before.Planned(ring.Partition(p)), after.Planned(ring.Partition(p))
 		if slices.Contains(is, r.peers[1].self) || !slices.Contains(is, r.peers[3].self) || len(was) != len(is) {
 			t.Errorf("partition %d: %v, then %v", p, was, is)
@@ -405,7 +405,7 @@ func TestAPlanOfSomebodyElseWasFirst(t *testing.T) {
 		t.Fatalf("%v, touched %v, n2 is %v", reply, touched, r.status1(1))
 	}
 	after := placement.See(*r.state(), nil)
-	for p := range partitions {
+	for p := range testPartitions {
 		if is := after.Planned(ring.Partition(p)); slices.Contains(is, r.peers[1].self) || !slices.Contains(is, r.peers[3].self) {
 			t.Errorf("partition %d is planned on %v", p, is)
 		}
@@ -472,7 +472,7 @@ func TestRepairAtOnce(t *testing.T) {
 	r.settle()
 	r.tell()
 	r.settle()
-	at := uint32(ring.Of(task, partitions))
+	at := uint32(ring.Of(task, testPartitions))
 	if r.copies(task) != 1 {
 		t.Fatalf("%d copies before", r.copies(task))
 	}
@@ -495,15 +495,15 @@ func TestRepairAtOnce(t *testing.T) {
 	all := &nornv1.ClusterRequest{Action: &nornv1.ClusterRequest_Repair{Repair: &nornv1.Repair{}}}
 	r.kill(2)
 	r.tell()
-	if did, err = r.admin(0, all); err != nil || did.Comparisons != partitions || len(did.Notes) != 1 || !strings.Contains(did.Notes[0], "n3 is not in reach") {
+	if did, err = r.admin(0, all); err != nil || did.Comparisons != testPartitions || len(did.Notes) != 1 || !strings.Contains(did.Notes[0], "n3 is not in reach") {
 		t.Errorf("with one dead: %v, %v", did, err)
 	}
 	for range 10 {
 		r.pass(time.Second)
 		r.settle()
 	}
-	if s := r.status(0).Repair; s.Left != 0 || s.Compared < partitions {
+	if s := r.status(0).Repair; s.Left != 0 || s.Compared < testPartitions {
 		t.Errorf("with one dead: %v", s)
 	}
-	r.refuses(0, isInvalid, fmt.Sprint("no partition ", partitions), &nornv1.ClusterRequest{Action: &nornv1.ClusterRequest_Repair{Repair: &nornv1.Repair{Partitions: []uint32{partitions}}}})
+	r.refuses(0, isInvalid, fmt.Sprint("no partition ", testPartitions), &nornv1.ClusterRequest{Action: &nornv1.ClusterRequest_Repair{Repair: &nornv1.Repair{Partitions: []uint32{testPartitions}}}})
 }

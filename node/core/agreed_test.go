@@ -172,7 +172,7 @@ func TestARetryShortlyBeforeTheRetentionIsOver(t *testing.T) {
 	c.cfg.CollectInterval = time.Second
 	early := time.Hour - lonely - 2*eta
 	for after, refused := range map[time.Duration]bool{early - time.Second: false, early + time.Second: true} {
-		if e := c.collect.buried(r.now.Add(after), c.vnodes.of(1), d); (e != nil) != refused {
+		if e := c.collect.buried(r.now.Add(after), c.vnodes.Use(1), d); (e != nil) != refused {
 			t.Errorf("after %v of an hour: %v", after, e)
 		}
 	}
@@ -191,7 +191,7 @@ func TestARetryIsNotBuriedWithoutAnArchive(t *testing.T) {
 	r.check(err)
 	c.cfg.CollectInterval, c.cfg.Archive = time.Second, false
 	c.cfg.Retention.What = nornv1.Retention_RETENTION_ARCHIVE
-	if e := c.collect.buried(r.now.Add(2*time.Hour), c.vnodes.of(1), d); e == nil {
+	if e := c.collect.buried(r.now.Add(2*time.Hour), c.vnodes.Use(1), d); e == nil {
 		t.Error("a retry of a task that another node may have archived is taken")
 	}
 	if got := c.collect.rule(d.Task.Enqueued.Queue).what; got != nornv1.Retention_RETENTION_KEEP {
@@ -204,7 +204,7 @@ func TestAnOrphanOfAKeyStays(t *testing.T) {
 	r := newTrio(t).collecting()
 	r.elect()
 	task := id.UniqueKey([16]byte(r.peers[0].core.cfg.Cluster.ID), "q", "k", 0, 0)
-	p := ring.Of(task, partitions)
+	p := ring.Of(task, testPartitions)
 	fact := crdt.Completed{Token: 1<<32 + 1, At: r.now.Wall}.Fact(task)
 	for i := range r.peers {
 		r.say((i+1)%3, i, &message.Facts{Write: 1, Parts: []message.PartFacts{{Partition: p, Epoch: r.state().Cells[p].Epoch, Facts: []crdt.Fact{fact}}}})

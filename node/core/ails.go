@@ -42,7 +42,7 @@ type ail struct {
 func (a *ails) heard(now clock.Time, ref message.GrantRef, pl *pledge) {
 	p := ref.Partition
 	switch l := a.all[p]; {
-	case pl != nil && pl.state == failed && pl.ails && a.c.vnodes.see(p).Leading() != 0:
+	case pl != nil && pl.state == failed && pl.ails && a.c.vnodes.See(p).Leading() != 0:
 		if l == nil {
 			l = &ail{ready: make(map[string]bool)}
 			a.all[p] = l
@@ -54,7 +54,7 @@ func (a *ails) heard(now clock.Time, ref message.GrantRef, pl *pledge) {
 		}
 	case l != nil && (pl == nil || pl.state == committed):
 		delete(a.all, p)
-		a.c.vnodes.of(p).Announce()
+		a.c.vnodes.Use(p).Announce()
 	}
 }
 
@@ -106,7 +106,7 @@ func (a *ails) work(now clock.Time) {
 		case l.reached:
 			l.until, l.aside = clock.Never, false
 			clear(l.ready)
-			a.c.vnodes.of(p).Announce()
+			a.c.vnodes.Use(p).Announce()
 		default:
 			a.c.grants.add(p, l.last.Task, &claim.Record{Token: l.last.Token, Outcome: claim.Released}, true)
 			l.asked = true

@@ -23,7 +23,7 @@ func TestArchivesGoOnBehindWhatIsNeeded(t *testing.T) {
 	}
 	in := func(p ring.Partition) id.ID {
 		for {
-			if task := r.ids.Next(r.now.Wall); ring.Of(task, partitions) == p {
+			if task := r.ids.Next(r.now.Wall); ring.Of(task, testPartitions) == p {
 				return task
 			}
 		}

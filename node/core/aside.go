@@ -48,7 +48,7 @@ func newAsides(c *Core) *asides {
 
 // kept is of how many tasks facts are kept aside, and the bytes of those.
 func (a *asides) kept() (tasks int, bytes int64) {
-	for _, v := range a.c.vnodes.each() {
+	for _, v := range a.c.vnodes.Each() {
 		n, size := vnode.KeptAside(v)
 		tasks, bytes = tasks+n, bytes+size
 	}
@@ -109,7 +109,7 @@ func (a *asides) told(now clock.Time, from register.Member, m *message.Quarantin
 
 // set sets one task aside, and tells whether it has.
 func (a *asides) set(now clock.Time, p ring.Partition, task id.ID) bool {
-	v := a.c.vnodes.of(p)
+	v := a.c.vnodes.Use(p)
 	if !a.room(int64(vnode.LogOf(a.c.tx, p, task).Bytes)) {
 		return false // before all of it is read
 	}
@@ -148,7 +148,7 @@ func (a *asides) take(now clock.Time, p ring.Partition, facts []crdt.Fact) bool 
 			return false
 		}
 	}
-	v := a.c.vnodes.of(p)
+	v := a.c.vnodes.Use(p)
 	was, _ := vnode.KeptAside(v)
 	if !a.room(vnode.AsideSize(facts)) || !a.c.check(vnode.PutAside(v, a.c.tx, facts, now.Wall)) {
 		return false
@@ -172,7 +172,7 @@ func (a *asides) belongs(now clock.Time, v *vnode.Vnode, facts []crdt.Fact) bool
 // aside of a partition that it is about to delete, and sees to it: page by page,
 // the next one when a majority has the one before on disk.
 func (a *asides) handed(now clock.Time, p ring.Partition, move *move) bool {
-	if tasks, _ := vnode.KeptAside(a.c.vnodes.see(p)); tasks == 0 || move.aside.done {
+	if tasks, _ := vnode.KeptAside(a.c.vnodes.See(p)); tasks == 0 || move.aside.done {
 		return true
 	}
 	o := &move.aside
@@ -236,7 +236,7 @@ func (a *asides) work(now clock.Time) {
 		return
 	}
 	a.at = clock.Never
-	for _, v := range a.c.vnodes.each() {
+	for _, v := range a.c.vnodes.Each() {
 		if tasks, _ := vnode.KeptAside(v); tasks == 0 || a.c.moves.closed(v.Partition) {
 			delete(a.last, v.Partition)
 			continue
@@ -251,7 +251,7 @@ func (a *asides) work(now clock.Time) {
 		}
 		for i := range all {
 			if vnode.Known(a.c.tx, v.Partition, all[i].Task) {
-				a.bringBack(now, a.c.vnodes.of(v.Partition), all[i].Task)
+				a.bringBack(now, a.c.vnodes.Use(v.Partition), all[i].Task)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ func TestATombstoneIsNotSetAside(t *testing.T) {
 	stone := crdt.Tombstone{Outcome: crdt.StateCompleted, At: r.now.Wall - int64(eta), Collected: r.now.Wall}.Fact(task)
 	r.say(0, 4, &message.Facts{Write: 3, Parts: []message.PartFacts{{Partition: 0, Epoch: m.c.cells[0].Epoch, Facts: []crdt.Fact{stone}}}})
 	r.say(1, 4, &message.QuarantineFacts{Partition: 0, Epoch: m.c.cells[0].Epoch, Tasks: []id.ID{task}})
-	if n, _ := vnode.KeptAside(m.c.vnodes.see(0)); n != 0 {
+	if n, _ := vnode.KeptAside(m.c.vnodes.See(0)); n != 0 {
 		t.Errorf("%d tasks are kept aside", n)
 	}
 	if _, is := vnode.FactOf(m.c.tx, 0, task, stone.Key); !is {

@@ -48,7 +48,7 @@ func lost(t *testing.T) (r *trio, all, old []id.ID) {
 func (r *trio) apart(nodes ...int) map[id.ID]int {
 	all := map[id.ID]int{}
 	for _, i := range nodes {
-		for p := range partitions {
+		for p := range testPartitions {
 			some, err := vnode.Asides(r.peers[i].store, ring.Partition(p), id.ID{}, 1000)
 			r.check(err)
 			for _, a := range some {
@@ -108,7 +108,7 @@ func TestAZombieHandsOverWhatItMayAloneHave(t *testing.T) {
 
 // idle tells whether a node has nothing of any partition.
 func (p *peer) idle() bool {
-	for n := range partitions {
+	for n := range testPartitions {
 		if !vnode.Empty(p.store, ring.Partition(n)) || vnode.Dropping(p.store, ring.Partition(n)) {
 			return false
 		}
@@ -238,13 +238,13 @@ func TestOldFactsKeepNobodyOut(t *testing.T) {
 func TestWhatIsKnownAfterAllComesBack(t *testing.T) {
 	r := newTrio(t).collecting()
 	task := r.stock(1, 1)[0]
-	p := ring.Of(task, partitions)
+	p := ring.Of(task, testPartitions)
 	r.now = r.now.Add(2 * shortGrace) // it is not finished, so not collected
 	done := crdt.Completed{Token: 1<<32 + 1, At: r.now.Wall}.Fact(task)
 	missing := r.peers[0]
 	facts, err := vnode.Facts(missing.store, p, task)
 	r.check(err)
-	r.check(vnode.SetAside(missing.core.vnodes.of(p), missing.core.tx, task, append(facts, done), r.now.Wall))
+	r.check(vnode.SetAside(missing.core.vnodes.Use(p), missing.core.tx, task, append(facts, done), r.now.Wall))
 	missing.core.asides.at = r.now.Mono
 	r.turn(0)
 	if vnode.Known(missing.store, p, task) || len(r.apart(0)) != 1 {
@@ -322,14 +322,14 @@ func TestOnlyAMemberSetsAside(t *testing.T) {
 		r.turn(gone)
 	}
 	task := old[0]
-	p := ring.Of(task, partitions)
+	p := ring.Of(task, testPartitions)
 	cell := r.state().Cells[p]
 	say(register.Member{Node: "n9"}, p, cell.Epoch, task)
 	say(cell.Cohort[0], p, cell.Epoch+1, task)
 	say(cell.Cohort[0], p, cell.Epoch-1, task)
-	say(cell.Cohort[0], partitions, cell.Epoch, task)
-	say(cell.Cohort[0], (p+1)%partitions, r.state().Cells[(p+1)%partitions].Epoch, task)
-	at := ring.Of(young, partitions)
+	say(cell.Cohort[0], testPartitions, cell.Epoch, task)
+	say(cell.Cohort[0], (p+1)%testPartitions, r.state().Cells[(p+1)%testPartitions].Epoch, task)
+	at := ring.Of(young, testPartitions)
 	say(r.state().Cells[at].Cohort[0], at, r.state().Cells[at].Epoch, young)
 	// After a vote for a cohort with it in, or a promise that the register has not overtaken,
 	// somebody may count on what is here.

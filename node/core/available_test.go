@@ -24,7 +24,7 @@ func TestWhatIsMissing(t *testing.T) {
 			if got := (missing{a.Unled, a.Short, a.Nodes, a.Down}); got != want {
 				t.Errorf("%s: node %d shows %+v, want %+v", when, i+1, got, want)
 			}
-			if cut := want.unled == partitions; a.CutOff != cut {
+			if cut := want.unled == testPartitions; a.CutOff != cut {
 				t.Errorf("%s: node %d says that it is cut off: %v", when, i+1, a.CutOff)
 			}
 		}
@@ -34,7 +34,7 @@ func TestWhatIsMissing(t *testing.T) {
 	r.join()
 	r.join()
 	r.tell()
-	look("two that have nothing yet", missing{short: partitions, nodes: 3})
+	look("two that have nothing yet", missing{short: testPartitions, nodes: 3})
 	r.run(3)
 	look("three nodes", missing{nodes: 3})
 	before := r.peers[0].core.Available(Sight{})
@@ -42,15 +42,15 @@ func TestWhatIsMissing(t *testing.T) {
 		t.Errorf("nothing has changed: %+v", again)
 	}
 	const dead = 0
-	if led := nodeOf(r.status(1), "n1").Led; led != partitions {
+	if led := nodeOf(r.status(1), "n1").Led; led != testPartitions {
 		t.Fatalf("the first node leads %d", led)
 	}
 	r.leads = 1
 	r.kill(dead)
 	r.tell()
-	look("one is dead", missing{unled: partitions, short: partitions, nodes: 3, down: 1})
+	look("one is dead", missing{unled: testPartitions, short: testPartitions, nodes: 3, down: 1})
 	r.elect()
-	look("others lead", missing{short: partitions, nodes: 3, down: 1})
+	look("others lead", missing{short: testPartitions, nodes: 3, down: 1})
 	r.set(r.peers[dead].self, register.Leaving)
 	r.set(r.peers[dead].self, register.Removed)
 	for range 100 {

@@ -48,7 +48,7 @@ func (c voter) vote(now clock.Time, from register.Member, b *message.Ballot) mes
 		v := a.Would(b, c.spare(from, b))
 		v.Granted = v.Granted && !c.abstains(b.Partition) && (from == c.cfg.Self || c.acceptors.believes(b.Partition, b.Epoch))
 		if mutant.UnpromisedVotes.On() && v.Granted {
-			return message.CastVote{Vote: v, Claims: vnode.AppendHeld(nil, vnode.SnapshotAt(c.vnodes.see(b.Partition), now))}
+			return message.CastVote{Vote: v, Claims: vnode.AppendHeld(nil, vnode.SnapshotAt(c.vnodes.See(b.Partition), now))}
 		}
 		return message.CastVote{Vote: v}
 	}
@@ -70,7 +70,7 @@ func (c voter) vote(now clock.Time, from register.Member, b *message.Ballot) mes
 	if self := c.cfg.Self; mutant.EagerZombie.On() && slices.Contains(b.From, self) && !slices.Contains(b.To, self) && !c.moves.closed(b.Partition) {
 		defer c.moves.forget(b.Partition)
 	}
-	return message.CastVote{Vote: v, Claims: vnode.AppendHeld(nil, vnode.SnapshotAt(c.vnodes.see(b.Partition), now))}
+	return message.CastVote{Vote: v, Claims: vnode.AppendHeld(nil, vnode.SnapshotAt(c.vnodes.See(b.Partition), now))}
 }
 
 // abstains tells whether this node may not vote: it is no member any more, its
@@ -88,7 +88,7 @@ func (c voter) spare(from register.Member, b *message.Ballot) bool {
 		return false
 	}
 	if m == c.cfg.Self {
-		return c.vnodes.see(b.Partition).Leading() != 0
+		return c.vnodes.See(b.Partition).Leading() != 0
 	}
 	return c.routes.up(m)
 }
@@ -116,7 +116,7 @@ func (c voter) push(now clock.Time, from register.Member, m *message.Pushed) mes
 	other := a.Promise == m.Epoch && a.Nonce != 0 && a.Nonce != m.Nonce // somebody else has this epoch's vote
 	if err == nil && !other && !c.abstains(m.Partition) && !c.moves.closed(m.Partition) && c.acceptors.accept(m.Partition, m.Epoch) {
 		c.elector.yield(m.Partition, m.Epoch)
-		v.Granted = c.check(vnode.Absorb(c.vnodes.of(m.Partition), c.tx, held, now))
+		v.Granted = c.check(vnode.Absorb(c.vnodes.Use(m.Partition), c.tx, held, now))
 	}
 	v.Promise = a.Promise
 	return v
@@ -143,7 +143,7 @@ func (c voter) counted(now clock.Time, from register.Member, v *message.CastVote
 		}
 	}
 	if c.elector.runs.Vote(now, from, v.Vote) || mutant.UnpromisedVotes.On() {
-		c.check(vnode.Absorb(c.vnodes.of(v.Partition), c.tx, held, now))
+		c.check(vnode.Absorb(c.vnodes.Use(v.Partition), c.tx, held, now))
 	}
 	if !v.Granted {
 		c.elector.runs.Hopeless(v.Partition, c.marks.stands)

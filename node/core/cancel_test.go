@@ -97,7 +97,7 @@ func TestAPostponedRequestThatComesAgain(t *testing.T) {
 	}
 	claimed := 0
 	for _, o := range r.peers {
-		claimed = max(claimed, o.core.vnodes.claimed())
+		claimed = max(claimed, o.core.vnodes.Claimed())
 	}
 	if len(heard) != 1 || claimed != 1 {
 		t.Errorf("its client has heard of %d tasks, and %d are claimed", len(heard), claimed)

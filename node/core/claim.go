@@ -146,7 +146,7 @@ func (c *Core) unled(w *waiter) *proto.Error {
 // crammed refuses a claim request while as many tasks are under a claim here as may be. It
 // gives nil when there is room.
 func crammed(c *Core) *proto.Error {
-	n := c.vnodes.claimed()
+	n := c.vnodes.Claimed()
 	if n < c.cfg.MaxClaims {
 		return nil
 	}
@@ -246,7 +246,7 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 	var pledges []*pledge
 	all := c.desk.granted(w)
 	for _, g := range all {
-		if v := c.vnodes.of(g.Partition); c.clocks.doubt[g.Partition] && v.Leading() != 0 {
+		if v := c.vnodes.Use(g.Partition); c.clocks.doubt[g.Partition] && v.Leading() != 0 {
 			c.refuse(w.from, refusal.ClockInDoubt(v)) // it gets all of them when it asks again
 			return true
 		}
@@ -255,7 +255,7 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 		if len(grants) == w.max {
 			break
 		}
-		v := c.vnodes.of(g.Partition)
+		v := c.vnodes.Use(g.Partition)
 		if (c.grants.shared(g.Partition) || c.moves.company()) && g.Token>>32 != v.Leading() {
 			continue // the leader that granted it may have taken it back, or be about to (docs/model.md)
 		}
@@ -285,7 +285,7 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 	var refs []message.GrantRef
 	var pledges []*pledge
 	size := 0
-	free := c.cfg.MaxClaims - c.vnodes.claimed()
+	free := c.cfg.MaxClaims - c.vnodes.Claimed()
 	if free <= 0 {
 		c.limited = true
 	}
@@ -294,7 +294,7 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 		if q == nil {
 			break
 		}
-		v := c.vnodes.of(ring.Partition(p))
+		v := c.vnodes.Use(ring.Partition(p))
 		_, rank, _ := q.heads.Best()
 		passed := c.seeks.passed(q.name, rank)
 		d, err := v.Grant(c.tx, q.name, w.ask, now)

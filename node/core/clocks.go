@@ -169,8 +169,8 @@ func (k *clocks) judge(now clock.Time) {
 	for p := range k.c.cells {
 		p := ring.Partition(p)
 		cohort := k.c.cells[p].Cohort
-		if vnode.Confirmed(k.c.vnodes.see(p)) != confirmed {
-			vnode.Confirm(k.c.vnodes.of(p), confirmed)
+		if vnode.Confirmed(k.c.vnodes.See(p)) != confirmed {
+			vnode.Confirm(k.c.vnodes.Use(p), confirmed)
 		}
 		if len(cohort) < 2 || !slices.Contains(cohort, k.c.cfg.Self) {
 			k.clear(p)

@@ -26,7 +26,7 @@ func TestTheClockIsJudgedBeforeTheFirstVote(t *testing.T) {
 		r.open(2)
 		k := r.peers[2].core.clocks
 		voting := func() (n int) {
-			for p := range ring.Partition(partitions) {
+			for p := range ring.Partition(testPartitions) {
 				if k.c.marks.trusts(p) && !k.bad[p] {
 					n++
 				}
@@ -44,7 +44,7 @@ func TestTheClockIsJudgedBeforeTheFirstVote(t *testing.T) {
 				t.Fatalf("a node whose clock is %v ahead votes for %d partitions", off, voting())
 			}
 		}
-		if off == 0 && voting() != partitions {
+		if off == 0 && voting() != testPartitions {
 			t.Errorf("a node with a good clock votes for %d partitions", voting())
 		}
 	}
@@ -114,7 +114,7 @@ func TestAClockThatWasSetRightIsTrustedAgain(t *testing.T) {
 			r.live(5*time.Second, 200*time.Millisecond, nothing)
 			r.wrong[i] = off
 			r.live(10*time.Second, 200*time.Millisecond, nothing)
-			if s := r.peers[i].core.Stats(); off.Abs() > eta && (s.ClockBad != partitions || s.ClockFault == "") {
+			if s := r.peers[i].core.Stats(); off.Abs() > eta && (s.ClockBad != testPartitions || s.ClockFault == "") {
 				t.Errorf("the clock of node %d is off by %v: it says so of %d partitions, %q", i+1, off, s.ClockBad, s.ClockFault)
 			}
 			if s := r.peers[i].core.Stats(); off.Abs() > eta && (time.Duration(s.ClockRight)+off).Abs() > eta {
@@ -128,7 +128,7 @@ func TestAClockThatWasSetRightIsTrustedAgain(t *testing.T) {
 			for p, cell := range r.state().Cells {
 				led := false
 				for _, o := range r.peers {
-					led = led || o.self == cell.Leader && o.core.vnodes.see(ring.Partition(p)).Leading() == cell.Epoch
+					led = led || o.self == cell.Leader && o.core.vnodes.See(ring.Partition(p)).Leading() == cell.Epoch
 				}
 				if !led {
 					t.Errorf("the clock of node %d was off by %v: partition %d, which %s is to lead, is not led; clocks: %q", i+1, off, p, cell.Leader.Node, r.peers[i].core.clocks.why)
@@ -151,7 +151,7 @@ func TestTwoWrongClocksOfFiveStopNoPartition(t *testing.T) {
 			for p, cell := range r.state().Cells {
 				led := false
 				for n, o := range r.peers {
-					led = led || n != i && n != j && o.self == cell.Leader && o.core.vnodes.see(ring.Partition(p)).Leading() == cell.Epoch
+					led = led || n != i && n != j && o.self == cell.Leader && o.core.vnodes.See(ring.Partition(p)).Leading() == cell.Epoch
 				}
 				if !led {
 					t.Errorf("the clocks of nodes %d and %d are off: partition %d, which %s is to lead, is not led", i+1, j+1, p, cell.Leader.Node)
@@ -206,13 +206,13 @@ func TestWhoGaveUpForItsClockStandsAgain(t *testing.T) {
 	alone(5 * time.Second)
 	r.wrong[old] = -24 * time.Hour
 	alone(5 * time.Second)
-	if r.peers[old].core.vnodes.see(1).Leading() != 0 {
+	if r.peers[old].core.vnodes.See(1).Leading() != 0 {
 		t.Fatal("it leads with a clock that is a day off")
 	}
 	clear(r.wrong)
 	alone(20 * time.Second)
 	r.tell() // only now
-	if cell := r.state().Cells[1]; r.peers[old].core.vnodes.see(1).Leading() != cell.Epoch {
+	if cell := r.state().Cells[1]; r.peers[old].core.vnodes.See(1).Leading() != cell.Epoch {
 		t.Errorf("nobody leads: %s is to, and its clock is right: %q", cell.Leader.Node, r.peers[old].core.clocks.why)
 	}
 }
@@ -221,7 +221,7 @@ func TestWhoGaveUpForItsClockStandsAgain(t *testing.T) {
 func (r *trio) ends(task id.ID, token uint64) (all []int64) {
 	r.t.Helper()
 	for _, o := range r.peers {
-		d, err := vnode.ReadTask(o.store.Crash(0), ring.Of(task, partitions), task, vnode.ReadOptions{})
+		d, err := vnode.ReadTask(o.store.Crash(0), ring.Of(task, testPartitions), task, vnode.ReadOptions{})
 		r.check(err)
 		for i := range d.Claims {
 			if d.Claims[i].Token == token && d.Claims[i].Outcome == claim.Active {

@@ -140,7 +140,7 @@ func TestMoreCopiesThanMembers(t *testing.T) {
 	next := register.Cell{Epoch: cell.Epoch + 1, Leader: cell.Leader, Nonce: r.rand.Uint64(), Cohort: cell.Cohort[:2]}
 	r.register.Do(register.Request{Changes: []register.Change{{Partition: 0, Old: cell, New: next}}}, func(register.Result) {})
 	r.tell()
-	for task = r.ids.Next(r.now.Wall); ring.Of(task, partitions) != 0; task = r.ids.Next(r.now.Wall) {
+	for task = r.ids.Next(r.now.Wall); ring.Of(task, testPartitions) != 0; task = r.ids.Next(r.now.Wall) {
 	}
 	from = r.enqueue(0, task, three)
 	r.settle()
@@ -362,10 +362,10 @@ func TestFactsOfAnotherPartitionAreRefused(t *testing.T) {
 	task := r.ids.Next(r.now.Wall)
 	r.enqueue(0, task, nil)
 	facts := *r.post[0].message.(*message.Facts)
-	wrong := (facts.Parts[0].Partition + 1) % partitions
+	wrong := (facts.Parts[0].Partition + 1) % testPartitions
 	bad := facts.Parts[0].Facts[0]
 	bad.Body = append([]byte{}, 0)
-	facts.Parts = []message.PartFacts{{Partition: wrong, Facts: facts.Parts[0].Facts}, {Partition: partitions}, {Partition: facts.Parts[0].Partition, Facts: []crdt.Fact{bad}}}
+	facts.Parts = []message.PartFacts{{Partition: wrong, Facts: facts.Parts[0].Facts}, {Partition: testPartitions}, {Partition: facts.Parts[0].Partition, Facts: []crdt.Fact{bad}}}
 	r.post = []letter{{0, 1, &facts}}
 	r.deliver(0)
 	answer := r.post[0].message.(*message.FactsTaken)
@@ -427,8 +427,8 @@ func TestTheLeaderHandsOutWhatOthersTookIn(t *testing.T) {
 		t.Fatalf("%v", res)
 	}
 	for i, p := range r.peers {
-		d, err := vnode.ReadTask(p.store, ring.Of(task, partitions), task, vnode.ReadOptions{})
-		if err != nil || d.State != crdt.StateCompleted || p.core.vnodes.claimed() > 0 {
+		d, err := vnode.ReadTask(p.store, ring.Of(task, testPartitions), task, vnode.ReadOptions{})
+		if err != nil || d.State != crdt.StateCompleted || p.core.vnodes.Claimed() > 0 {
 			t.Fatalf("node %d: %v %v", i, err, d.State)
 		}
 	}
@@ -492,7 +492,7 @@ func TestAcknowledgedIsOnAMajority(t *testing.T) {
 			"": func(*rapid.T) { look() },
 		})
 		for i, p := range r.peers {
-			for n := range partitions {
+			for n := range testPartitions {
 				if err := vnode.Audit(p.store, ring.Partition(n)); err != nil {
 					rt.Fatalf("node %d, partition %d: %v", i, n, err)
 				}
@@ -503,8 +503,8 @@ func TestAcknowledgedIsOnAMajority(t *testing.T) {
 
 // facts are all facts of a node, in order.
 func (p *peer) facts(t testing.TB) (all []string) {
-	for n := range partitions {
-		v := p.core.vnodes.of(ring.Partition(n))
+	for n := range testPartitions {
+		v := p.core.vnodes.Use(ring.Partition(n))
 		for f := range vnode.FactsAfter(v, p.store, antientropy.Position{}, id.ID{}) {
 			all = append(all, fmt.Sprint(f))
 		}
@@ -592,5 +592,5 @@ func TestAStrangerIsNotRepaired(t *testing.T) {
 	if len(ready.Send) != 1 || ready.Send[0].Message.(*message.Repair).Message.Kind != antientropy.KindRefusal {
 		t.Fatalf("%v", ready.Send)
 	}
-	r.check(p.Step(r.now, &message.FromPeer{From: stranger, Message: &message.Repair{Partition: partitions, Message: m}}))
+	r.check(p.Step(r.now, &message.FromPeer{From: stranger, Message: &message.Repair{Partition: testPartitions, Message: m}}))
 }

@@ -132,9 +132,9 @@ func (k *collector) work(now clock.Time) {
 	// the way to one that is led here, and wakes nobody.
 	for looked := 1; ; looked++ {
 		p, more := ring.Partition(k.p), false
-		leads := k.c.vnodes.see(p).Leading() != 0
+		leads := k.c.vnodes.See(p).Leading() != 0
 		if leads {
-			more = k.look(now, k.c.vnodes.of(p))
+			more = k.look(now, k.c.vnodes.Use(p))
 		} else {
 			more = k.sweepKeys(now, p)
 		}

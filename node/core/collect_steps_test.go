@@ -30,7 +30,7 @@ func (r *rig) long(task id.ID, token uint64) {
 
 func (r *rig) inFirst() id.ID {
 	for {
-		if task := r.ids.Next(r.now.Wall); ring.Of(task, partitions) == 0 {
+		if task := r.ids.Next(r.now.Wall); ring.Of(task, testPartitions) == 0 {
 			return task
 		}
 	}
@@ -70,7 +70,7 @@ func TestAStepOfTheCollectorIsBoundedInUpdates(t *testing.T) {
 	}
 	later := func(r *rig, d time.Duration) *vnode.Vnode {
 		r.now = r.now.Add(d)
-		return r.core.vnodes.of(0)
+		return r.core.vnodes.Use(0)
 	}
 	t.Run("collected", func(t *testing.T) {
 		r := newCollecting(t)

@@ -13,6 +13,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/cron"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -116,7 +117,7 @@ type Unread struct {
 type Core struct {
 	cfg       Config
 	tx        *store.Overlay
-	vnodes    *vnodes
+	vnodes    *partitions.Set
 	cells     []register.Cell
 	ids       *id.Generator
 	desk      *desk
@@ -260,7 +261,7 @@ func openVnodes(c *Core, view store.Reader, now clock.Time) error {
 			c.desk.answeredBefore(key)
 		})
 	}
-	c.vnodes = newVnodes(all)
+	c.vnodes = partitions.New(all)
 	return nil
 }
 
@@ -361,7 +362,7 @@ func (c *Core) Ready(now clock.Time) (message.Ready, error) {
 	if c.fatal != nil {
 		return message.Ready{}, c.fatal
 	}
-	c.vnodes.flush(c.tx)
+	c.vnodes.Flush(c.tx)
 	c.marks.save(now)
 	c.backward.keep(c)
 	c.marks.stamp(c.ready.Send)
@@ -384,7 +385,7 @@ func (c *Core) Recycle(b *store.Batch) { c.tx.Release(b) }
 func (c *Core) Stats() Stats {
 	s := c.stats
 	s.Waiting = len(c.desk.byTime) + c.logs.count
-	s.Claims, s.Full = c.vnodes.claimed(), c.vnodes.full()
+	s.Claims, s.Full = c.vnodes.Claimed(), c.vnodes.Full()
 	s.Cron = c.crons.m.Stats(c.crons.time(c.now))
 	s.Sessions, s.SessionCounts = c.sessions.d.Open(), c.sessions.d.Counts()
 	s.QuarantinedTasks, s.QuarantinedBytes = c.asides.kept()
@@ -399,7 +400,7 @@ func (c *Core) Stats() Stats {
 }
 
 // Leading is the number of partitions led.
-func (c *Core) Leading() int { return c.vnodes.led() }
+func (c *Core) Leading() int { return c.vnodes.Led() }
 
 func (c *Core) tick(now clock.Time) {
 	if s := c.behind; s != nil && c.behindAt <= now.Mono {
@@ -409,14 +410,14 @@ func (c *Core) tick(now clock.Time) {
 		c.askAt = 0
 		c.ask(nil)
 	}
-	for v := range c.vnodes.due(now) {
+	for v := range c.vnodes.Due(now) {
 		c.check(v.Tick(c.tx, now))
 	}
 	c.timeouts(now)
 }
 
 func (c *Core) wake() (wall, mono int64) {
-	wall, mono = c.vnodes.next()
+	wall, mono = c.vnodes.Next()
 	mono = min(mono, c.desk.next(), c.logs.next())
 	if c.behind != nil {
 		mono = min(mono, c.behindAt)
@@ -430,6 +431,10 @@ func (c *Core) wake() (wall, mono int64) {
 	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.asides.at, c.outside.at, c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.next(), c.summaries.next(), c.inquiries.next(), c.queues.tallies.next(), c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.links.doubts.next(), c.links.horizons.at, c.grants.next(), c.lost.next(), c.elector.next(), c.marks.next(), c.clocks.at, c.sessions.next())
 }
 
+// Audit tells what the core would overlook: a vnode that something was done with
+// behind its back. It is for tests; none of what it reads comes from a disk.
+func (c *Core) Audit() error { return c.vnodes.Audit() }
+
 // check keeps an error that must stop the node.
 func (c *Core) check(err error) bool {
 	if err != nil && c.fatal == nil {
@@ -439,7 +444,7 @@ func (c *Core) check(err error) bool {
 }
 
 func (c *Core) vnode(task id.ID) *vnode.Vnode {
-	return c.vnodes.of(ring.Of(task, len(c.cells)))
+	return c.vnodes.Use(ring.Of(task, len(c.cells)))
 }
 
 func (c *Core) reply(to message.Origin, m gproto.Message) {
@@ -573,7 +578,7 @@ func (c *Core) about(r *message.Request) []ring.Partition {
 	}
 	all := make([]ring.Partition, 0, len(c.cells))
 	for p := range c.cells {
-		if p := ring.Partition(p); !r.Led || c.vnodes.see(p).Leading() != 0 {
+		if p := ring.Partition(p); !r.Led || c.vnodes.See(p).Leading() != 0 {
 			all = append(all, p)
 		}
 	}

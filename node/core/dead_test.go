@@ -84,7 +84,7 @@ func TestADeadMemberIsNotWaitedForOnceAnotherRefuses(t *testing.T) {
 			if grants, ok := r.granted(i, from); ok {
 				t.Fatalf("answered: %v", grants)
 			}
-			if n := r.peers[i].core.vnodes.see(1).Claimed(); n != 0 {
+			if n := r.peers[i].core.vnodes.See(1).Claimed(); n != 0 {
 				t.Fatalf("%d claims are held", n)
 			}
 			r.live(2*laterAfter, laterAfter, nothing)
@@ -139,7 +139,7 @@ func TestMembersThatFindEachOtherElectAtOnce(t *testing.T) {
 		}
 		clear(r.cut)
 		r.live(standAfter+50*time.Millisecond, 10*time.Millisecond, nothing)
-		if n := r.peers[b].core.Leading() + r.peers[c].core.Leading(); n != partitions {
+		if n := r.peers[b].core.Leading() + r.peers[c].core.Leading(); n != testPartitions {
 			t.Errorf("after %v apart only %d partitions are led", apart, n)
 		}
 	}

@@ -34,13 +34,13 @@ func (d deal) owe(now clock.Time) {
 // here before it reached its majority, and be it that this clock ran ahead, is no part of
 // that: the task may have been granted anew.
 func (d deal) holds(g message.GrantRef) bool {
-	return len(vnode.Unheld(d.c.vnodes.see(g.Partition), heldAs([]message.GrantRef{g}))) == 0
+	return len(vnode.Unheld(d.c.vnodes.See(g.Partition), heldAs([]message.GrantRef{g}))) == 0
 }
 
 // used tells whether a worker has ended a claim: it has heard of it from an answer to the
 // same request again, which waited for its own majority, and had one.
 func (d deal) used(g message.GrantRef) bool {
-	switch vnode.EndedAs(d.c.vnodes.see(g.Partition), d.c.tx, g.Task, g.Token) {
+	switch vnode.EndedAs(d.c.vnodes.See(g.Partition), d.c.tx, g.Task, g.Token) {
 	case claim.Completed, claim.Failed, claim.Ended:
 		return true
 	}
@@ -139,7 +139,7 @@ func (d deal) done(now clock.Time) {
 func (g *grants) takeBack(now clock.Time, ref message.GrantRef) {
 	if g.release(now, ref) != nil {
 		g.c.stats.Undelivered++
-	} else if g.c.vnodes.see(ref.Partition).Leading() == 0 {
+	} else if g.c.vnodes.See(ref.Partition).Leading() == 0 {
 		g.frees.add(now, ref)
 	}
 	g.c.desk.forget(ref)
@@ -148,7 +148,7 @@ func (g *grants) takeBack(now clock.Time, ref message.GrantRef) {
 // release ends a claim here and, unheard by anybody, with the others. It gives
 // nil when there was nothing to end.
 func (g *grants) release(now clock.Time, ref message.GrantRef) *claim.Record {
-	existed, err := g.c.vnodes.of(ref.Partition).Release(g.c.tx, ref.Task, ref.Token, now)
+	existed, err := g.c.vnodes.Use(ref.Partition).Release(g.c.tx, ref.Task, ref.Token, now)
 	if damaged(err) {
 		g.c.check(err)
 	}

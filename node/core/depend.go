@@ -53,7 +53,7 @@ const maxTold = 500
 
 // recover picks up what a crash has left in the middle.
 func (l *links) recover() {
-	for _, v := range l.c.vnodes.each() {
+	for _, v := range l.c.vnodes.Each() {
 		l.done = append(l.done, vnode.Leaving(l.c.tx, v.Partition)...)
 		for _, task := range v.Edges.News(l.c.tx) {
 			l.queue(task)
@@ -147,7 +147,7 @@ func (l *links) finished(p ring.Partition, task id.ID, linked bool) {
 	}
 	l.watches.finished(task)
 	l.c.crons.ended(task)
-	edges := l.c.vnodes.of(p).Edges
+	edges := l.c.vnodes.Use(p).Edges
 	if edges.Any(l.c.tx, task) {
 		edges.Announce(l.c.tx, task)
 		l.queue(task)
@@ -251,7 +251,7 @@ func (l *links) hasty(n *news, outcome crdt.State, dependents []id.ID) bool {
 // look goes through some waiting tasks and gives what it cost.
 func (l *links) look(now clock.Time, at *look, limit int) int {
 	pairs := vnode.Waiting(l.c.tx, at.partition, at.task, at.dependency, limit)
-	if len(pairs) < limit || mutant.FirstLook.On() || l.c.vnodes.see(at.partition).Leading() == 0 {
+	if len(pairs) < limit || mutant.FirstLook.On() || l.c.vnodes.See(at.partition).Leading() == 0 {
 		defer func() { l.looks = slices.Delete(l.looks, 0, 1) }()
 	} else {
 		at.task, at.dependency = pairs[len(pairs)-1].Task, pairs[len(pairs)-1].Dependency

@@ -16,7 +16,7 @@ import (
 // and has what nobody else has.
 func TestARemovedNodeHandsOverAndServesNobody(t *testing.T) {
 	r := newGrowing(t)
-	for p := range ring.Partition(partitions) {
+	for p := range ring.Partition(testPartitions) {
 		r.add(0, r.in(p), spec("q"))
 	}
 	r.join()
@@ -56,11 +56,11 @@ func TestARemovedNodeHandsOverAndServesNobody(t *testing.T) {
 		r.settleBut(unheard)
 	}
 	for i := range 2 {
-		if !vnode.Known(r.peers[i].store, ring.Of(task, partitions), task) {
+		if !vnode.Known(r.peers[i].store, ring.Of(task, testPartitions), task) {
 			t.Errorf("node %d was not given it", i+1)
 		}
 	}
-	if !vnode.Known(gone.store, ring.Of(task, partitions), task) {
+	if !vnode.Known(gone.store, ring.Of(task, testPartitions), task) {
 		t.Error("it was deleted where nobody knows who keeps it")
 	}
 	if n, why := Handover(gone.core); n == 0 || !strings.Contains(why, "still counts") {
@@ -76,7 +76,7 @@ func TestARemovedNodeHandsOverAndServesNobody(t *testing.T) {
 		t.Errorf("it still has %d partitions: %s", n, why)
 	}
 	for i := range 2 {
-		if !vnode.Known(r.peers[i].store, ring.Of(task, partitions), task) {
+		if !vnode.Known(r.peers[i].store, ring.Of(task, testPartitions), task) {
 			t.Errorf("node %d has lost it", i+1)
 		}
 	}
@@ -181,7 +181,7 @@ func TestARemovedNodeThatCountsDeletesNothing(t *testing.T) {
 	task := r.stock(0, 1)[0]
 	o := r.removed(2)
 	r.until(2*time.Minute, func() bool { return false })
-	if Left(o.core) || !vnode.Known(o.store, ring.Of(task, partitions), task) {
+	if Left(o.core) || !vnode.Known(o.store, ring.Of(task, testPartitions), task) {
 		t.Fatal("it has deleted what counts")
 	}
 	if n, why := Handover(o.core); n == 0 || !strings.Contains(why, "still counts") {
@@ -196,7 +196,7 @@ func TestOnlyARemovedNodeLearnsCells(t *testing.T) {
 	r := newTrio(t)
 	r.before = r.state()
 	now := r.before.Cells[0].Epoch
-	later := &message.Cells{Cells: []message.KnownCell{{Partition: 0, Cell: register.Cell{Epoch: now + 1}}, {Partition: partitions, Cell: register.Cell{Epoch: now + 1}}}}
+	later := &message.Cells{Cells: []message.KnownCell{{Partition: 0, Cell: register.Cell{Epoch: now + 1}}, {Partition: testPartitions, Cell: register.Cell{Epoch: now + 1}}}}
 	say := func(i int, m *message.Cells) {
 		r.check(r.peers[i].core.Step(r.now, &message.FromPeer{From: r.peers[1].self, Message: m}))
 		r.turn(i)
@@ -216,7 +216,7 @@ func TestOnlyARemovedNodeLearnsCells(t *testing.T) {
 		t.Error("a removed node does not learn")
 	}
 	r.post = nil
-	if say(0, &message.Cells{Ask: true, Cells: []message.KnownCell{{Partition: 0}, {Partition: 1, Cell: r.before.Cells[1]}, {Partition: partitions}}}); len(r.post) != 1 || len(r.post[0].message.(*message.Cells).Cells) != 1 {
+	if say(0, &message.Cells{Ask: true, Cells: []message.KnownCell{{Partition: 0}, {Partition: 1, Cell: r.before.Cells[1]}, {Partition: testPartitions}}}); len(r.post) != 1 || len(r.post[0].message.(*message.Cells).Cells) != 1 {
 		t.Errorf("a member answers %v", r.post)
 	}
 }

@@ -109,7 +109,7 @@ func TestANodeThatTellsOfAnEndIsToldOfAnother(t *testing.T) {
 func TestManyDependentsThatAreGone(t *testing.T) {
 	r := newCluster(t, 5, 0)
 	c := r.peers[0].core
-	v, task := c.vnodes.of(0), r.at(0)
+	v, task := c.vnodes.Use(0), r.at(0)
 	gone := func() {
 		for range collectBatch {
 			v.Edges.Add(c.tx, task, r.at(1)) // not kept on this node, and unknown
@@ -227,7 +227,7 @@ func TestHowOldWhatNobodyKnowsHasToBe(t *testing.T) {
 		t.Error("it is known")
 	}
 	retried := crdt.Requeued{Generation: 1, At: r.now.Add(grace + time.Minute).Wall}.Fact(task)
-	if _, ok := (peers{c}).merge(r.now, c.vnodes.of(1), []crdt.Fact{retried}); !ok {
+	if _, ok := (peers{c}).merge(r.now, c.vnodes.Use(1), []crdt.Fact{retried}); !ok {
 		t.Fatal("not merged")
 	}
 	if is, old := beyond(grace+time.Hour, gone); !is || !old {
@@ -271,7 +271,7 @@ func TestAMajorityIsAskedAnew(t *testing.T) {
 	i := r.leader(1)
 	c := r.peers[i].core
 	s, p := &c.grants.soles, ring.Partition(1)
-	epoch := c.vnodes.see(p).Leading()
+	epoch := c.vnodes.See(p).Leading()
 	r.now = r.now.Add(time.Second)
 	c.now = r.now
 	s.want(p)

@@ -97,7 +97,7 @@ func (e *elector) changed(now clock.Time) {
 		if cell.Epoch >= e.c.acceptors.all[p].Promise {
 			delete(e.voted, p)
 		}
-		if lead := e.c.vnodes.see(p).Leading(); lead != 0 && lead != cell.Epoch && (lead < cell.Epoch || !mutant.GrantBeforeCAS.On()) {
+		if lead := e.c.vnodes.See(p).Leading(); lead != 0 && lead != cell.Epoch && (lead < cell.Epoch || !mutant.GrantBeforeCAS.On()) {
 			e.unlead(p)
 		}
 	}
@@ -110,7 +110,7 @@ func cellOf(c *register.Cell) election.Cell[register.Member] {
 
 // unlead stops handing out claims of a partition.
 func (e *elector) unlead(p ring.Partition) {
-	v := e.c.vnodes.of(p)
+	v := e.c.vnodes.Use(p)
 	if v.Leading() == 0 {
 		return
 	}
@@ -124,7 +124,7 @@ func (e *elector) unlead(p ring.Partition) {
 // yield has this node neither lead nor stand in an epoch below one that it has
 // promised.
 func (e *elector) yield(p ring.Partition, epoch uint64) {
-	if lead := e.c.vnodes.see(p).Leading(); lead != 0 && lead < epoch {
+	if lead := e.c.vnodes.See(p).Leading(); lead != 0 && lead < epoch {
 		e.unlead(p)
 	}
 	if own, ok := e.runs.Running(p); ok && own < epoch {
@@ -233,7 +233,7 @@ func (e *elector) survey(now clock.Time) {
 	for p := range e.c.cells {
 		p := ring.Partition(p)
 		cell := &e.c.cells[p]
-		if e.c.vnodes.see(p).Leading() != 0 {
+		if e.c.vnodes.See(p).Leading() != 0 {
 			e.tend(now, p, cell)
 			continue
 		}
@@ -411,7 +411,7 @@ func (e *elector) lead(now clock.Time, w *election.Victory[register.Member]) {
 		e.look()
 		return
 	}
-	v := e.c.vnodes.of(p)
+	v := e.c.vnodes.Use(p)
 	v.Lead(w.Cell.Epoch)
 	e.c.links.began(p)
 	e.c.links.watches.needs.began(now, p)
@@ -458,8 +458,8 @@ func (e *elector) write(writes []election.Write[register.Member]) {
 	for i := range writes {
 		w := &writes[i]
 		if mutant.GrantBeforeCAS.On() {
-			e.c.vnodes.of(w.Partition).Lead(w.New.Epoch)
-			e.c.vnodes.of(w.Partition).Announce()
+			e.c.vnodes.Use(w.Partition).Lead(w.New.Epoch)
+			e.c.vnodes.Use(w.Partition).Announce()
 		}
 		changes = append(changes, register.Change{
 			Partition: w.Partition,
@@ -512,7 +512,7 @@ func (e *elector) push(now clock.Time, pushes []election.Push[register.Member]) 
 	to, sizes := make(map[register.Member]*message.Pushes), make(map[register.Member]int)
 	for i := range pushes {
 		p := &pushes[i]
-		claims := vnode.AppendHeld(nil, vnode.SnapshotAt(e.c.vnodes.see(p.Partition), now))
+		claims := vnode.AppendHeld(nil, vnode.SnapshotAt(e.c.vnodes.See(p.Partition), now))
 		for _, m := range p.To {
 			if m == e.c.cfg.Self { // they are in this round's batch
 				ok := e.c.acceptors.accept(p.Partition, p.Epoch)
@@ -542,7 +542,7 @@ func (e *elector) retreat(now clock.Time) {
 	e.resign = true
 	e.askAt = now.Mono + int64(retreatAgain)
 	to := make(map[register.Member]*message.Elect)
-	for p, v := range e.c.vnodes.each() {
+	for p, v := range e.c.vnodes.Each() {
 		if v.Leading() == 0 {
 			continue
 		}

@@ -22,7 +22,7 @@ import (
 // at gives the ID of a task of a partition.
 func (r *trio) at(p ring.Partition) id.ID {
 	for {
-		if task := r.ids.Next(r.now.Wall); ring.Of(task, partitions) == p {
+		if task := r.ids.Next(r.now.Wall); ring.Of(task, testPartitions) == p {
 			return task
 		}
 	}
@@ -45,7 +45,7 @@ func (r *trio) leader(p ring.Partition) int {
 	r.t.Helper()
 	cell := r.state().Cells[p]
 	i := slices.IndexFunc(r.peers, func(o *peer) bool {
-		return !o.down && o.self == cell.Leader && o.core.vnodes.see(p).Leading() == cell.Epoch
+		return !o.down && o.self == cell.Leader && o.core.vnodes.See(p).Leading() == cell.Epoch
 	})
 	if i < 0 {
 		r.t.Fatalf("nobody leads partition %d", p)
@@ -101,7 +101,7 @@ func TestClaimsSurviveTheDeathOfTheirLeader(t *testing.T) {
 		dead := r.leader(1)
 		without, other := (dead+lacking)%3, (dead+3-lacking)%3
 		first, until := map[string]uint64{}, map[string]int64{}
-		for p := range ring.Partition(partitions) {
+		for p := range ring.Partition(testPartitions) {
 			r.put(0, p)
 		}
 		from := r.send(dead, claimUpTo(10))
@@ -110,8 +110,8 @@ func TestClaimsSurviveTheDeathOfTheirLeader(t *testing.T) {
 		for _, g := range grants {
 			first[g.Task.Id], until[g.Task.Id] = g.Token, r.now.Mono+int64(lease+eta)
 		}
-		if len(first) != partitions || r.holders(parse(t, grants[0].Task.Id), grants[0].Token) != 2 {
-			t.Fatalf("%d tasks were granted of %d", len(first), partitions)
+		if len(first) != testPartitions || r.holders(parse(t, grants[0].Task.Id), grants[0].Token) != 2 {
+			t.Fatalf("%d tasks were granted of %d", len(first), testPartitions)
 		}
 		r.kill(dead)
 		r.elect()
@@ -224,7 +224,7 @@ func TestALeaderThatIsRefusedIsElectedAnew(t *testing.T) {
 	for n := 0; len(r.post) > 0 && n < 200; n++ {
 		r.deliver(0)
 	}
-	if n := r.peers[i].core.vnodes.see(1).Leading(); n == cell.Epoch {
+	if n := r.peers[i].core.vnodes.See(1).Leading(); n == cell.Epoch {
 		t.Fatalf("it leads in epoch %d, though all the others have promised 50", n)
 	}
 	r.live(2*time.Second, 50*time.Millisecond, nothing) // it frees what its old epoch has granted: nobody has heard of it
@@ -256,11 +256,11 @@ func TestALeaderThatHasVotedForALoserStandsAgain(t *testing.T) {
 	})
 	r.tell()
 	r.settle()
-	if l := r.peers[i].core.vnodes.see(1).Leading(); l == old.Epoch || l == won.Epoch {
+	if l := r.peers[i].core.vnodes.See(1).Leading(); l == old.Epoch || l == won.Epoch {
 		t.Fatalf("it leads in epoch %d, below what it has promised", l)
 	}
 	r.live(time.Second, 50*time.Millisecond, nothing)
-	if l := r.peers[i].core.vnodes.see(1).Leading(); l <= b.Epoch {
+	if l := r.peers[i].core.vnodes.See(1).Leading(); l <= b.Epoch {
 		t.Errorf("after a second it leads in epoch %d", l)
 	}
 }
@@ -358,7 +358,7 @@ func TestALeaderThatStopsHandsOver(t *testing.T) {
 	}
 	r.settle()
 	heirs := map[int]bool{}
-	for p := range ring.Partition(partitions) {
+	for p := range ring.Partition(testPartitions) {
 		i := r.leader(p)
 		heirs[i] = true
 		if i == old {
@@ -519,7 +519,7 @@ func TestALostRequestToLeadIsRepeated(t *testing.T) {
 	if n := r.peers[old].core.Leading(); n != 0 || lost < 2 {
 		t.Fatalf("it leads %d partitions after %d lost requests", n, lost)
 	}
-	for p := range ring.Partition(partitions) {
+	for p := range ring.Partition(testPartitions) {
 		r.leader(p)
 	}
 }

@@ -124,7 +124,7 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 	}
 	task := h.task
 	p := ring.Of(task, len(c.cells))
-	v := c.vnodes.of(p)
+	v := c.vnodes.Use(p)
 	if err := c.queues.room(now, t.GetQueue()); err != nil {
 		return err
 	}

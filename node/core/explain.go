@@ -54,7 +54,7 @@ func newExplain(c *Core, from message.Origin, m *nornv1.ExplainRequest) (message
 	}
 	e := &explainer{partitions: len(c.cells), paused: make(map[string]string), waiters: make(map[string]int), leading: make(map[ring.Partition]bool)}
 	p := ring.Of(task, len(c.cells))
-	e.leading[p] = c.vnodes.see(p).Leading() != 0
+	e.leading[p] = c.vnodes.See(p).Leading() != 0
 	if l := c.grants.ails.all[p]; l != nil {
 		e.aside = l.aside
 	}
@@ -80,8 +80,8 @@ func newExplain(c *Core, from message.Origin, m *nornv1.ExplainRequest) (message
 
 // room finds out whether there may be more claims.
 func (e *explainer) room(c *Core, p ring.Partition) {
-	part := vnode.Full(c.vnodes.see(p))
-	switch n := c.vnodes.claimed(); {
+	part := vnode.Full(c.vnodes.See(p))
+	switch n := c.vnodes.Claimed(); {
 	case part > 0:
 		e.held = part
 		e.full = fmt.Sprintf("%d tasks of partition %d are under a claim, its limit: nothing of it is handed out until one of them ends", e.held, p)

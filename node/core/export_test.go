@@ -17,7 +17,7 @@ func TestExport(t *testing.T) {
 	export := &nornv1.ClusterRequest{Action: &nornv1.ClusterRequest_Export{Export: &nornv1.ExportRegister{}}}
 	from := wire.NewReader(ask[*nornv1.ClusterReply](r, 1, export).Register)
 	state := register.ReadState(from)
-	if from.End() != nil || state.Revision != r.state().Revision || len(state.Cells) != partitions {
+	if from.End() != nil || state.Revision != r.state().Revision || len(state.Cells) != testPartitions {
 		t.Errorf("exported revision %d with %d cells, want %d", state.Revision, len(state.Cells), r.state().Revision)
 	}
 	large := make([]byte, register.MaxDefinition)

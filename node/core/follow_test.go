@@ -17,7 +17,7 @@ import (
 func TestWhoFollowsATaskThatMovesAwayIsSentAfterIt(t *testing.T) {
 	r := newGrowing(t)
 	follows := map[ring.Partition]message.Origin{}
-	for p := range ring.Partition(partitions) {
+	for p := range ring.Partition(testPartitions) {
 		task := r.in(p)
 		r.add(0, task, spec("q"))
 		follows[p] = r.send(0, &nornv1.LogRequest{Id: task.Bytes(), WaitSeconds: proto.MaxWait.Seconds()})

@@ -93,7 +93,7 @@ func (f *frees) again(now clock.Time, g *free) {
 
 // over looks at one of them where this node can end the matter, and tells whether it has.
 func (f *frees) over(now clock.Time, g *free) bool {
-	lead := f.c.vnodes.see(g.Partition).Leading()
+	lead := f.c.vnodes.See(g.Partition).Leading()
 	switch {
 	case !g.released && !f.held(g.GrantRef): // its leader has ended it
 	case !g.released && lead != 0:
@@ -110,7 +110,7 @@ func (f *frees) over(now clock.Time, g *free) bool {
 }
 
 func (f *frees) held(g message.GrantRef) bool {
-	return len(vnode.Unheld(f.c.vnodes.see(g.Partition), heldAs([]message.GrantRef{g}))) == 0
+	return len(vnode.Unheld(f.c.vnodes.See(g.Partition), heldAs([]message.GrantRef{g}))) == 0
 }
 
 // heldAs gives claims as releases.
@@ -170,7 +170,7 @@ func (f *frees) take(now clock.Time, m *message.ReclaimLease) {
 		if int(part.Partition) >= len(f.c.cells) {
 			continue
 		}
-		v := f.c.vnodes.of(part.Partition)
+		v := f.c.vnodes.Use(part.Partition)
 		all, err := vnode.DecodeHeld(part.Claims)
 		if err != nil || v.Leading() == 0 {
 			continue // it is asked again, or somebody else

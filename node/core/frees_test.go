@@ -225,13 +225,13 @@ func TestWhatALeaderReleasedInVainIsReleased(t *testing.T) {
 	}
 	r.elect()
 	next := r.leader(1)
-	if next == leader || r.peers[next].core.vnodes.see(1).Claimed() != 1 {
-		t.Fatalf("node %d leads, with %d claims", next, r.peers[next].core.vnodes.see(1).Claimed())
+	if next == leader || r.peers[next].core.vnodes.See(1).Claimed() != 1 {
+		t.Fatalf("node %d leads, with %d claims", next, r.peers[next].core.vnodes.See(1).Claimed())
 	}
 	clear(r.cut)
 	r.peers[leader].deaf = false
 	r.live(2*time.Second, 100*time.Millisecond, nothing)
-	if l := r.leader(1); r.peers[l].core.vnodes.see(1).Claimed() != 0 {
+	if l := r.leader(1); r.peers[l].core.vnodes.See(1).Claimed() != 0 {
 		t.Errorf("node %d, which leads, still has the claim two seconds after the networks are whole", l)
 	}
 	for i, p := range r.peers {

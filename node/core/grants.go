@@ -108,7 +108,7 @@ func (g *grants) add(p ring.Partition, task id.ID, r *claim.Record, released boo
 	if !g.shared(p) {
 		return nil
 	}
-	pl := &pledge{p: p, held: vnode.Held{Task: task, Record: *r, Released: released}, epoch: g.c.vnodes.see(p).Leading()}
+	pl := &pledge{p: p, held: vnode.Held{Task: task, Record: *r, Released: released}, epoch: g.c.vnodes.See(p).Leading()}
 	g.fresh = append(g.fresh, pl)
 	return pl
 }
@@ -240,7 +240,7 @@ func (g *grants) send(now clock.Time, parts []*pledgedPart) {
 // one claim the last says it all; the others are decided with it.
 func (g *grants) part(now clock.Time, all []*pledge) *pledgedPart {
 	p := all[0].p
-	epoch := g.c.vnodes.see(p).Leading()
+	epoch := g.c.vnodes.See(p).Leading()
 	part := &pledgedPart{p: p, epoch: epoch, cohort: g.c.cells[p].Cohort}
 	if mutant.PlannedCohort.On() {
 		part.cohort = g.planned(p)

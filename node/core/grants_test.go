@@ -22,7 +22,7 @@ import (
 func (r *trio) holders(task id.ID, token uint64) (n int) {
 	r.t.Helper()
 	for _, o := range r.peers {
-		d, err := vnode.ReadTask(o.store.Crash(0), ring.Of(task, partitions), task, vnode.ReadOptions{})
+		d, err := vnode.ReadTask(o.store.Crash(0), ring.Of(task, testPartitions), task, vnode.ReadOptions{})
 		r.check(err)
 		for i := range d.Claims {
 			if d.Claims[i].Token == token && d.Claims[i].Outcome == claim.Active {
@@ -91,7 +91,7 @@ func TestWhoseClockIsOffHoldsNoClaims(t *testing.T) {
 	from := r.send(i, claimUpTo(1))
 	r.post = slices.DeleteFunc(r.post, func(l letter) bool { _, news := l.message.(*message.QueueHeads); return news })
 	off := r.post[0].to
-	r.peers[off].core.clocks.bad[ring.Of(task, partitions)] = true
+	r.peers[off].core.clocks.bad[ring.Of(task, testPartitions)] = true
 	r.deliver(0)
 	r.deliver(len(r.post) - 1)
 	if grants, ok := r.granted(i, from); ok {
@@ -130,7 +130,7 @@ func TestAGrantWithoutAMajorityIsFreeAgain(t *testing.T) {
 		t.Fatalf("%v", grants)
 	}
 	for _, o := range r.peers {
-		if n := o.core.vnodes.claimed(); n > 1 {
+		if n := o.core.vnodes.Claimed(); n > 1 {
 			t.Errorf("%s counts %d claims", o.self.Node, n)
 		}
 	}
@@ -177,7 +177,7 @@ func TestRepairSpreadsNoClaims(t *testing.T) {
 		t.Fatalf("granted by one of three: %v", grants)
 	}
 	for n, o := range r.peers {
-		d, err := vnode.ReadTask(o.store, ring.Of(task, partitions), task, vnode.ReadOptions{})
+		d, err := vnode.ReadTask(o.store, ring.Of(task, testPartitions), task, vnode.ReadOptions{})
 		r.check(err)
 		if held := len(d.Claims) > 0; held != (n == i) {
 			t.Errorf("node %d, leader %v, has a claim: %v", n+1, n == i, held)
@@ -264,8 +264,8 @@ func TestARequestThatComesOverAnotherNodeGetsTheSame(t *testing.T) {
 				got[g.Task.Id] = g.Token
 			}
 		}
-		if len(got) > 2 || answers == 0 && r.peers[r.leader(1)].core.vnodes.claimed() > 0 {
-			t.Errorf("seed %d: %d answers with %v, %d claims are held", seed, answers, got, r.peers[r.leader(1)].core.vnodes.claimed())
+		if len(got) > 2 || answers == 0 && r.peers[r.leader(1)].core.vnodes.Claimed() > 0 {
+			t.Errorf("seed %d: %d answers with %v, %d claims are held", seed, answers, got, r.peers[r.leader(1)].core.vnodes.Claimed())
 		}
 		r.audit()
 	}
@@ -322,7 +322,7 @@ func TestAClaimThatTheLeaderDoesNotHoldEnds(t *testing.T) {
 	}}
 	r.say(i, j, &message.Claims{Round: 1, Parts: []message.PartClaims{{Partition: 1, Epoch: epoch, Claims: vnode.AppendHeld(nil, []vnode.Held{held})}}})
 	r.settle()
-	claims := func() int { return r.peers[j].core.vnodes.see(1).Claimed() }
+	claims := func() int { return r.peers[j].core.vnodes.See(1).Claimed() }
 	if claims() != 1 {
 		t.Fatal("the claim was not kept")
 	}

@@ -40,7 +40,7 @@ func (g *grants) keep(now clock.Time, m *message.PartClaims, answer *message.Cla
 		return t
 	}
 	g.c.elector.yield(p, m.Epoch)
-	v := g.c.vnodes.of(p)
+	v := g.c.vnodes.Use(p)
 	judge := vnode.Judge{HalfEta: g.c.cfg.Eta / 2, Confirmed: g.c.clocks.peers.Confirmed(now, g.c.cfg.Eta)}
 	for i := range all {
 		h := &all[i]
@@ -147,7 +147,7 @@ func (g *grants) count(now clock.Time, from register.Member, part *pledgedPart, 
 	if t.No || len(t.Refused) > len(part.pledges) {
 		if t.Promise > part.epoch {
 			g.c.elector.runs.Heard(part.p, from, t.Promise)
-			if t.Promise > g.c.vnodes.see(part.p).Leading() { // else it was to this node, which was elected again since
+			if t.Promise > g.c.vnodes.See(part.p).Leading() { // else it was to this node, which was elected again since
 				g.c.elector.unlead(part.p) // another one has the votes
 			}
 		}
@@ -189,7 +189,7 @@ func (g *grants) refused(now clock.Time, from register.Member, part *pledgedPart
 	if r.Verdict == vnode.SkewedClock {
 		g.c.stats.Skewed++
 	}
-	if g.c.vnodes.see(part.p).Leading() == 0 {
+	if g.c.vnodes.See(part.p).Leading() == 0 {
 		return
 	}
 	if r.Claim == nil {
@@ -201,7 +201,7 @@ func (g *grants) refused(now clock.Time, from register.Member, part *pledgedPart
 		return
 	}
 	g.inform(from, part, &held[0])
-	g.c.check(vnode.Learn(g.c.vnodes.of(part.p), g.c.tx, held[0].Task, vnode.Blocker{Record: held[0].Record, Left: r.Left}, now))
+	g.c.check(vnode.Learn(g.c.vnodes.Use(part.p), g.c.tx, held[0].Task, vnode.Blocker{Record: held[0].Record, Left: r.Left}, now))
 	g.c.lost.learned(now, part.p, held[0].Task, &held[0].Record)
 }
 
@@ -220,7 +220,7 @@ func (g *grants) correct(to register.Member, part *pledgedPart, pl *pledge, v me
 
 // inform sends a member what has ended a claim here that it still holds.
 func (g *grants) inform(to register.Member, part *pledgedPart, h *vnode.Held) {
-	facts, released, err := vnode.EndOf(g.c.vnodes.of(part.p), g.c.tx, h.Task, h.Record.Token)
+	facts, released, err := vnode.EndOf(g.c.vnodes.Use(part.p), g.c.tx, h.Task, h.Record.Token)
 	if !g.c.check(err) {
 		return
 	}

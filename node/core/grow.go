@@ -23,13 +23,13 @@ func (t *trees) changed() {
 	if len(t.todo) > 0 || t.c.routes.alone && !t.c.moves.company() {
 		return
 	}
-	for p, v := range t.c.vnodes.each() {
+	for p, v := range t.c.vnodes.Each() {
 		if vnode.Tree(v) == nil && t.c.moves.drops[ring.Partition(p)] == nil {
 			t.todo = append(t.todo, ring.Partition(p))
 		}
 	}
 	for _, p := range t.todo {
-		vnode.Grow(t.c.vnodes.of(p), &partition{c: t.c, p: p}) // from now on every fact is counted
+		vnode.Grow(t.c.vnodes.Use(p), &partition{c: t.c, p: p}) // from now on every fact is counted
 	}
 }
 
@@ -38,16 +38,16 @@ func (t *trees) work(now clock.Time) {
 	for budget := growStep; len(t.todo) > 0 && budget > 0; {
 		p := t.todo[0]
 		if t.scrub == nil {
-			t.scrub = vnode.Grow(t.c.vnodes.of(p), &partition{c: t.c, p: p})
+			t.scrub = vnode.Grow(t.c.vnodes.Use(p), &partition{c: t.c, p: p})
 		}
 		if t.scrub != nil {
-			t.c.vnodes.of(p) // the tree grows
+			t.c.vnodes.Use(p) // the tree grows
 			_, done := t.scrub.Step(t.c.tx, budget)
 			if !done {
 				return
 			}
 			budget -= growStep / 16 // so that many small ones end too
-			vnode.Grown(t.c.vnodes.of(p), t.c.tx)
+			vnode.Grown(t.c.vnodes.Use(p), t.c.tx)
 			t.scrub = nil
 		}
 		t.todo = t.todo[1:]

@@ -45,7 +45,7 @@ func TestHowLongAMemberMaySayThatAClaimIsInTheWay(t *testing.T) {
 	r := newTrio(t)
 	i := r.leader(1)
 	c, from := r.peers[i].core, r.peers[(i+1)%3].self
-	epoch := c.vnodes.see(1).Leading()
+	epoch := c.vnodes.See(1).Leading()
 	part := func(task id.ID) *pledgedPart {
 		p := &pledgedPart{p: 1, epoch: epoch, cohort: c.cells[1].Cohort, pledges: []*pledge{{p: 1, epoch: epoch, held: heldFrom(task, epoch<<32|900, r.now.Wall)}}}
 		p.await(c.cfg.Self)
@@ -56,7 +56,7 @@ func TestHowLongAMemberMaySayThatAClaimIsInTheWay(t *testing.T) {
 		other := heldFrom(task, (epoch-1)<<32|7, r.now.Wall)
 		refusal := message.Refusal{Verdict: vnode.Busy, Claim: vnode.AppendHeld(nil, []vnode.Held{other}), Left: left}
 		c.grants.refused(r.now, from, part(task), &refusal)
-		known := len(vnode.Unheld(c.vnodes.see(1), heldAs([]message.GrantRef{{Partition: 1, Task: task, Token: other.Record.Token}}))) == 0
+		known := len(vnode.Unheld(c.vnodes.See(1), heldAs([]message.GrantRef{{Partition: 1, Task: task, Token: other.Record.Token}}))) == 0
 		if known != learns {
 			t.Errorf("for %v: learned %v", left, known)
 		}

@@ -77,7 +77,7 @@ func (e *elector) handOver(now clock.Time) (progress bool) {
 			continue
 		}
 		progress = true
-		if vnode.Tree(e.c.vnodes.see(p)) == nil || o.failed > maxHandFailures {
+		if vnode.Tree(e.c.vnodes.See(p)) == nil || o.failed > maxHandFailures {
 			e.handed(now, p, o, false)
 			continue
 		}

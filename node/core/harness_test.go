@@ -44,9 +44,9 @@ type rig struct {
 }
 
 const (
-	partitions = 4
-	eta        = 5 * time.Second
-	lease      = 30 * time.Second
+	testPartitions = 4
+	eta            = 5 * time.Second
+	lease          = 30 * time.Second
 )
 
 func newRig(t testing.TB) *rig {
@@ -58,7 +58,7 @@ func newRig(t testing.TB) *rig {
 	}
 	r.ids = id.NewGenerator(7, r.rand.Uint64)
 	self := register.Member{Node: "n1", Incarnation: register.Incarnation{1}}
-	if err := register.Format(r.regStore, register.Cluster{ID: register.UUID{9}, Partitions: partitions, Replicas: 3}, self); err != nil {
+	if err := register.Format(r.regStore, register.Cluster{ID: register.UUID{9}, Partitions: testPartitions, Replicas: 3}, self); err != nil {
 		t.Fatal(err)
 	}
 	r.open()
@@ -270,12 +270,12 @@ func (r *rig) get(task id.ID) *nornv1.Task {
 // audit recomputes every index and counter from facts and claims and compares.
 func (r *rig) audit() {
 	r.t.Helper()
-	for p := range partitions {
+	for p := range testPartitions {
 		if err := vnode.Audit(r.store, ring.Partition(p)); err != nil {
 			r.t.Fatalf("partition %d: %v", p, err)
 		}
 	}
-	if err := vnode.AuditLinks(r.store, partitions); err != nil {
+	if err := vnode.AuditLinks(r.store, testPartitions); err != nil {
 		r.t.Fatal(err)
 	}
 }

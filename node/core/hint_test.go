@@ -14,7 +14,7 @@ import (
 func TestNothingComesIntoWhatIsBeingDeleted(t *testing.T) {
 	r := newTrio(t)
 	task := r.ids.Next(r.now.Wall)
-	p := ring.Of(task, partitions)
+	p := ring.Of(task, testPartitions)
 	r.peers[1].core.moves.drops[p], r.peers[2].core.moves.drops[p] = &move{}, &move{}
 	from := r.enqueue(0, task, nil)
 	for len(r.post) > 0 {

@@ -96,7 +96,7 @@ func (h *horizons) work(now clock.Time) {
 func (h *horizons) scan(now clock.Time) (through bool) {
 	c := h.l.c
 	for left := watchStep; ; {
-		if c.vnodes.see(h.next.partition).Leading() != 0 {
+		if c.vnodes.See(h.next.partition).Leading() != 0 {
 			pairs := vnode.Waiting(c.tx, h.next.partition, h.next.task, h.next.dependency, left)
 			for _, pair := range pairs {
 				if !h.suspect(now, pair) {

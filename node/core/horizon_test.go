@@ -406,7 +406,7 @@ func TestADependencyOfAnotherKindComesOfAge(t *testing.T) {
 		r.short()
 		begun, n := r.now, int64(0)
 		dependency := of.name(0, begun.Wall)
-		for ; ring.Of(dependency, partitions) != 0; n++ {
+		for ; ring.Of(dependency, testPartitions) != 0; n++ {
 			dependency = of.name(n, begun.Wall)
 		}
 		task := r.in(3)

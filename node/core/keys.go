@@ -182,7 +182,7 @@ func (k keys) legitimate(now clock.Time, t *nornv1.TaskSpec, task id.ID) *proto.
 // the others, see [purges.caughtUp].
 func (k keys) sure(now clock.Time, h *holder) *proto.Error {
 	p := ring.Of(h.task, len(k.c.cells))
-	v := k.c.vnodes.see(p)
+	v := k.c.vnodes.See(p)
 	if bad := k.c.grants.soles.still(p, "unique keys"); bad != nil && !h.first.IsZero() {
 		return bad
 	}
@@ -195,7 +195,7 @@ func (k keys) sure(now clock.Time, h *holder) *proto.Error {
 // heard refuses to decide who has a key while the leader of its partition may not know all
 // that a majority has acknowledged.
 func (k keys) heard(now clock.Time, p ring.Partition) *proto.Error {
-	if vnode.Tree(k.c.vnodes.see(p)) == nil || k.c.writes.alone(p) || k.c.collect.purges.caughtUp(p) || mutant.KeyUnheard.On() {
+	if vnode.Tree(k.c.vnodes.See(p)) == nil || k.c.writes.alone(p) || k.c.collect.purges.caughtUp(p) || mutant.KeyUnheard.On() {
 		return nil
 	}
 	k.c.repairs.demand(now, p)

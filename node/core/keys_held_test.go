@@ -76,7 +76,7 @@ func TestAKeyIsRememberedWhileItsTaskIsThere(t *testing.T) {
 		r := newCollecting(t)
 		r.core.cfg.GCGrace = 4 * time.Hour
 		one := parse(t, r.tryEnqueue(keyed("q", "k", 0)).Receipt.Id)
-		p := ring.Of(one, partitions)
+		p := ring.Of(one, testPartitions)
 		r.finish("q")
 		if before {
 			if r.pass(2 * time.Hour); vnode.KeyGeneration(r.store, p, one) != 1 {
@@ -119,11 +119,11 @@ func TestARetryBarsTheOtherTasksOfItsKey(t *testing.T) {
 	if res := r.retry(a)[0]; res.Error != nil {
 		t.Fatal(res.Error)
 	}
-	p := ring.Of(b, partitions)
-	epoch := r.core.vnodes.see(p).Leading()
+	p := ring.Of(b, testPartitions)
+	epoch := r.core.vnodes.See(p).Leading()
 	for task, want := range map[id.ID]string{b: "dead", a: "ready"} {
 		late := crdt.Requeued{Generation: (epoch-1)<<32 + 7, AfterToken: 1 << 60, At: r.now.Wall}.Fact(task)
-		if merged, ok := (peers{r.core}).merge(r.now, r.core.vnodes.of(p), []crdt.Fact{late}); !ok || merged.Stored != 1 {
+		if merged, ok := (peers{r.core}).merge(r.now, r.core.vnodes.Use(p), []crdt.Fact{late}); !ok || merged.Stored != 1 {
 			t.Fatalf("merged %+v", merged)
 		}
 		r.turn()
@@ -141,7 +141,7 @@ func TestWhatIsHeardOfAKeysTasks(t *testing.T) {
 	r := newRig(t)
 	a, b := twoDead(r)
 	c, first := r.core, id.UniqueKey([16]byte(r.core.cfg.Cluster.ID), "q", "k", 0, 0)
-	p := ring.Of(first, partitions)
+	p := ring.Of(first, testPartitions)
 	e := &crdt.Enqueued{Queue: "q", Key: "k"}
 	if keys := (keys{c}); vnode.KeyGeneration(c.tx, p, first) != 1 {
 		t.Fatal("the second one is not on record")
@@ -168,9 +168,9 @@ func TestATombstoneMovesItsKeyOn(t *testing.T) {
 	r := newRig(t)
 	r.tryEnqueue(keyed("q", "k", 0))
 	done := r.finish("q")
-	p := ring.Of(done, partitions)
+	p := ring.Of(done, testPartitions)
 	stone := crdt.Tombstone{Outcome: crdt.StateCompleted, At: r.now.Wall, Collected: r.now.Wall}.Fact(done)
-	if _, ok := (peers{r.core}).merge(r.now, r.core.vnodes.of(p), []crdt.Fact{stone}); !ok {
+	if _, ok := (peers{r.core}).merge(r.now, r.core.vnodes.Use(p), []crdt.Fact{stone}); !ok {
 		t.Fatal("not merged")
 	}
 	if n := vnode.KeyGeneration(r.core.tx, p, done); n != 1 {

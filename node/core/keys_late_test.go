@@ -20,7 +20,7 @@ func TestAKeyThatIsGivenLate(t *testing.T) {
 	r.lead(0)
 	r.agree()
 	dead := r.dieKeyed(0)
-	p := ring.Of(dead, partitions)
+	p := ring.Of(dead, testPartitions)
 	var copies []letter
 	from := r.send(0, withKey("k", 0))
 	r.settleBut(func(l letter) bool {
@@ -93,11 +93,11 @@ func TestAKeyIsPassedOnBeforeItsTaskIsSeenToEnd(t *testing.T) {
 	r.peers[2].down = false
 	r.lead(2)
 	for _, task := range []id.ID{second, first} {
-		facts, err := vnode.Facts(r.peers[0].store, ring.Of(task, partitions), task)
+		facts, err := vnode.Facts(r.peers[0].store, ring.Of(task, testPartitions), task)
 		if err != nil || len(facts) == 0 {
 			t.Fatalf("facts of %s: %v, %v", task, facts, err)
 		}
-		part := message.PartFacts{Partition: ring.Of(task, partitions), Facts: facts}
+		part := message.PartFacts{Partition: ring.Of(task, testPartitions), Facts: facts}
 		r.post = append(r.post, letter{from: 0, to: 2, message: &message.Facts{Parts: []message.PartFacts{part}}})
 		r.settle()
 	}

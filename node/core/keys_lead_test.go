@@ -62,7 +62,7 @@ func TestANewcomerKnowsAKeyThatWasUsedOften(t *testing.T) {
 	for _, uses := range []int{3, 1000, 1100} {
 		r := newGrowing(t).collecting()
 		r.settle()
-		for p := range ring.Partition(partitions) { // something to copy
+		for p := range ring.Partition(testPartitions) { // something to copy
 			r.add(0, r.in(p), spec("z"))
 		}
 		for range uses {
@@ -71,7 +71,7 @@ func TestANewcomerKnowsAKeyThatWasUsedOften(t *testing.T) {
 		}
 		holder := r.takeKey(0)
 		r.linger(2 * shortGrace) // the others are collected and forgotten
-		if stones, live := r.peers[0].have(); stones > 0 || live != partitions+1 {
+		if stones, live := r.peers[0].have(); stones > 0 || live != testPartitions+1 {
 			t.Fatalf("%d tombstones and %d tasks are left", stones, live)
 		}
 		r.join()
@@ -89,7 +89,7 @@ func TestANewcomerKnowsAKeyThatWasUsedOften(t *testing.T) {
 func TestANewcomerBeginsAKeyAnew(t *testing.T) {
 	r := newGrowing(t).collecting()
 	r.settle()
-	for p := range ring.Partition(partitions) { // something to copy
+	for p := range ring.Partition(testPartitions) { // something to copy
 		r.add(0, r.in(p), spec("z"))
 	}
 	r.takeKey(0)
@@ -98,7 +98,7 @@ func TestANewcomerBeginsAKeyAnew(t *testing.T) {
 	r.takeKey(0)
 	r.finish(0, "q")
 	r.linger(shortGrace/2 + 40*time.Second) // the first one is forgotten, the second not
-	if stones, live := r.peers[0].have(); stones != 1 || live != partitions {
+	if stones, live := r.peers[0].have(); stones != 1 || live != testPartitions {
 		t.Fatalf("%d tombstones and %d tasks are left", stones, live)
 	}
 	r.join()
@@ -138,7 +138,7 @@ func TestAnOlderDeadTaskIsRetriedWhenItsKeyIsForgotten(t *testing.T) {
 	r.tryEnqueue(keyed("q", "k", 0))
 	r.finish("q")
 	r.pass(9 * 24 * time.Hour)
-	if _, known := vnode.KeyTask(r.core.tx, ring.Of(first, partitions), first); known {
+	if _, known := vnode.KeyTask(r.core.tx, ring.Of(first, testPartitions), first); known {
 		t.Fatal("the key is remembered")
 	}
 	if res := r.retry(task)[0]; res.Error != nil {

@@ -28,7 +28,7 @@ func (r *trio) dieKeyed(i int) id.ID {
 // pauseKeyed has the leader of a key's partition stand still while the others elect.
 func (r *trio) pauseKeyed(task id.ID) (p ring.Partition, paused, next int) {
 	r.t.Helper()
-	p = ring.Of(task, partitions)
+	p = ring.Of(task, testPartitions)
 	paused = r.leader(p)
 	r.peers[paused].down = true
 	r.elect()
@@ -119,7 +119,7 @@ func TestARetryThatComesLateGivesNoKeyBack(t *testing.T) {
 		r.lead(0)
 		r.agree()
 		dead := r.dieKeyed(0)
-		p := ring.Of(dead, partitions)
+		p := ring.Of(dead, testPartitions)
 		var late []letter
 		r.send(0, &nornv1.RetryRequest{Ids: [][]byte{dead.Bytes()}})
 		r.settleBut(func(l letter) bool {
@@ -302,7 +302,7 @@ func TestALateRetryIsNotAcknowledged(t *testing.T) {
 		r.lead(0)
 		r.agree()
 		dead := r.dieKeyed(0)
-		p := ring.Of(dead, partitions)
+		p := ring.Of(dead, testPartitions)
 		var late []letter
 		keep := func(l letter) bool {
 			m, facts := l.message.(*message.Facts)

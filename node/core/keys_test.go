@@ -18,8 +18,8 @@ func withKey(key string, priority int32) *nornv1.EnqueueRequest {
 // agree has all leaders hear from the others what they know of unique keys.
 func (r *trio) agree() {
 	for _, o := range r.peers {
-		for p := range ring.Partition(partitions) {
-			if !o.down && o.core.vnodes.see(p).Leading() != 0 {
+		for p := range ring.Partition(testPartitions) {
+			if !o.down && o.core.vnodes.See(p).Leading() != 0 {
 				o.core.repairs.demand(r.now, p)
 			}
 		}
@@ -42,7 +42,7 @@ func TestAUniqueKeyIsFreeAgainOnAnyNode(t *testing.T) {
 				t.Fatalf("key %s, time %d: %v, then %v", key, i, first, again)
 			}
 			seen[task] = true
-			if p := ring.Of(parse(t, task), partitions); i == 0 {
+			if p := ring.Of(parse(t, task), testPartitions); i == 0 {
 				home = p
 			} else if p != home {
 				t.Fatalf("task %s is in partition %d, the one before in %d", task, p, home)

@@ -44,7 +44,7 @@ func TestALogIsFullAtItsLimit(t *testing.T) {
 	if got, err := vnode.Merge(v, r.core.tx, []crdt.Fact{crdt.Update{Token: token, Seq: proto.MaxLogUpdates}.Fact(task)}, r.now); err != nil || got.Stored != 1 {
 		t.Errorf("from another node: %v, %v", got, err)
 	}
-	if n := vnode.LogOf(r.core.tx, ring.Of(task, partitions), task); n.Updates != proto.MaxLogUpdates+1 {
+	if n := vnode.LogOf(r.core.tx, ring.Of(task, testPartitions), task); n.Updates != proto.MaxLogUpdates+1 {
 		t.Errorf("the log has %v", n)
 	}
 	// Of several none is taken behind one that has no room, and at last there is some.

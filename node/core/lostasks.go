@@ -179,7 +179,7 @@ func (u *lostAsks) stop(key message.AskKey) {
 // free ends the claims of a partition that requests given up have got, if this
 // node leads it. Whoever granted them: a leader before this one, too.
 func (u *lostAsks) free(now clock.Time, p ring.Partition) {
-	v := u.c.vnodes.of(p)
+	v := u.c.vnodes.Use(p)
 	if len(u.known) == 0 || v.Leading() == 0 {
 		return
 	}
@@ -197,7 +197,7 @@ func (u *lostAsks) free(now clock.Time, p ring.Partition) {
 // learned looks at a claim that a member holds and that this leader has just heard
 // of.
 func (u *lostAsks) learned(now clock.Time, p ring.Partition, task id.ID, r *claim.Record) {
-	if key := (message.AskKey{Session: r.Session, Request: r.Request}); u.has(key) && u.c.vnodes.see(p).Leading() != 0 {
+	if key := (message.AskKey{Session: r.Session, Request: r.Request}); u.has(key) && u.c.vnodes.See(p).Leading() != 0 {
 		u.c.grants.takeBack(now, message.GrantRef{Partition: p, Task: task, Token: r.Token, Ask: key})
 	}
 }

@@ -346,12 +346,12 @@ func TestWhoWasCutOffTellsOfWhatWasGivenUp(t *testing.T) {
 	}
 	r.send(via, asking(8, 7)) // and never again
 	r.live(2*unansweredTold, 100*time.Millisecond, nothing)
-	if r.peers[leader].core.vnodes.see(1).Claimed() != 1 {
+	if r.peers[leader].core.vnodes.See(1).Claimed() != 1 {
 		t.Fatal("it is free already")
 	}
 	clear(r.cut)
 	r.live(time.Second, 100*time.Millisecond, nothing)
-	if r.peers[leader].core.vnodes.see(1).Claimed() != 0 {
+	if r.peers[leader].core.vnodes.See(1).Claimed() != 0 {
 		t.Error("it is still claimed a second after the networks are whole")
 	}
 }

@@ -305,7 +305,7 @@ func TestMarksNeverGoBack(t *testing.T) {
 		return false
 	}
 	for n := range 30 {
-		r.enqueue(n%3, r.at(ring.Partition(n%partitions)), nil)
+		r.enqueue(n%3, r.at(ring.Partition(n%testPartitions)), nil)
 		r.live(500*time.Millisecond, 250*time.Millisecond, check)
 		if n%7 == 6 {
 			i := n % 3
@@ -347,7 +347,7 @@ func TestMarksOfALifeBeforeAreNoProofOfForgetting(t *testing.T) {
 func TestANewcomerHearsWhatMembersKnowOfIt(t *testing.T) {
 	r := newGrowing(t)
 	var tasks []*nornv1.TaskSpec
-	for range 20 * partitions {
+	for range 20 * testPartitions {
 		tasks = append(tasks, spec("q"))
 	}
 	ask[*nornv1.EnqueueReply](r, 0, &nornv1.EnqueueRequest{Tasks: tasks})
@@ -454,8 +454,8 @@ func TestACandidateThatHasForgottenDoesNotLead(t *testing.T) {
 			}
 			return writes
 		})
-		if c.marks.lost == 0 || c.vnodes.see(1).Leading() != 0 {
-			t.Errorf("compare-and-set on its way %t: it has lost %d, and leads epoch %d", writes, c.marks.lost, c.vnodes.see(1).Leading())
+		if c.marks.lost == 0 || c.vnodes.See(1).Leading() != 0 {
+			t.Errorf("compare-and-set on its way %t: it has lost %d, and leads epoch %d", writes, c.marks.lost, c.vnodes.See(1).Leading())
 		}
 	}
 }

@@ -73,7 +73,7 @@ func TestARetryByALeaderThatHasMissedTheEnd(t *testing.T) {
 				r.missedBy2(retryOf(task))
 			}
 			r.missedBy2(failedAs(task, r.hold(task)))
-			r.leadOf(ring.Of(task, partitions), 2)
+			r.leadOf(ring.Of(task, testPartitions), 2)
 			e := r.retry(2, task)
 			if r.agree(); keyed && e != nil && e.Kind == nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
 				e = r.retry(2, task) // it did not know who has the key
@@ -231,7 +231,7 @@ func TestALateRefusalOfAFormerEpochDeposesNobody(t *testing.T) {
 	}
 	r.post = slices.Concat(late, r.post)
 	for len(r.post) > 0 {
-		if r.deliver(0); r.peers[0].core.vnodes.see(1).Leading() == 0 {
+		if r.deliver(0); r.peers[0].core.vnodes.See(1).Leading() == 0 {
 			t.Fatal("it leads no more")
 		}
 	}

@@ -122,7 +122,7 @@ func (m *moves) learn(now clock.Time) {
 	}
 	for p := range m.c.cells {
 		p := ring.Partition(p)
-		if m.drops[p] == nil && (m.dismissed || view.Zombie(p, m.c.cfg.Self)) && !m.c.vnodes.empty(p, m.c.tx) {
+		if m.drops[p] == nil && (m.dismissed || view.Zombie(p, m.c.cfg.Self)) && !m.c.vnodes.Empty(p, m.c.tx) {
 			out[p] = m.keep(m.out[p], p)
 			m.todo = append(m.todo, p)
 		}
@@ -355,7 +355,7 @@ func (m *moves) hold(now clock.Time, move *move) {
 
 // compare starts to compare with a member of the cohort.
 func (m *moves) compare(now clock.Time, p ring.Partition, move *move, with register.Member) {
-	if len(m.busy) >= maxCopies || vnode.Tree(m.c.vnodes.see(p)) == nil {
+	if len(m.busy) >= maxCopies || vnode.Tree(m.c.vnodes.See(p)) == nil {
 		m.at = min(m.at, now.Mono+int64(moveRetry)/10)
 		return
 	}
@@ -405,7 +405,7 @@ func (m *moves) again(now clock.Time, p ring.Partition) {
 
 // forget begins to delete a partition. What is in memory of it goes at once.
 func (m *moves) forget(p ring.Partition) {
-	v := m.c.vnodes.of(p)
+	v := m.c.vnodes.Use(p)
 	m.c.elector.unlead(p)
 	m.c.elector.runs.Abort(p, "the partition is being deleted here")
 	m.c.acceptors.save(p) // with the epoch that was seen: older cells get no vote from here on
@@ -415,7 +415,7 @@ func (m *moves) forget(p ring.Partition) {
 	if !m.c.check(err) {
 		return
 	}
-	m.c.vnodes.replace(p, empty)
+	m.c.vnodes.Replace(p, empty)
 	m.released(v)
 	m.c.trees.forget(p)
 	m.c.scrubs.forget(p)
@@ -439,7 +439,7 @@ func (m *moves) delete() {
 		if m.drops[p] == nil {
 			continue
 		}
-		if vnode.Drop(m.c.vnodes.of(p), m.c.tx, dropStep) {
+		if vnode.Drop(m.c.vnodes.Use(p), m.c.tx, dropStep) {
 			delete(m.drops, p)
 			m.left++
 			m.c.trees.changed()

@@ -26,7 +26,7 @@ func newGrowingTrio(t testing.TB, interval time.Duration) *trio {
 	r.ids = id.NewGenerator(7, r.rand.Uint64)
 	cells := memstore.New()
 	first := register.Member{Node: "n1", Incarnation: register.Incarnation{1}}
-	r.check(register.Format(cells, register.Cluster{ID: register.UUID{9}, Partitions: partitions, Replicas: 3}, first))
+	r.check(register.Format(cells, register.Cluster{ID: register.UUID{9}, Partitions: testPartitions, Replicas: 3}, first))
 	var err error
 	r.register, err = register.OpenLocal(cells)
 	r.check(err)
@@ -106,7 +106,7 @@ func (r *trio) unsettled(replicas int) string {
 				continue
 			}
 			in := slices.Contains(cell.Cohort, o.self)
-			if in != (vnode.Tree(o.core.vnodes.see(ring.Partition(p))) != nil && !vnode.Empty(o.store, ring.Partition(p))) {
+			if in != (vnode.Tree(o.core.vnodes.See(ring.Partition(p))) != nil && !vnode.Empty(o.store, ring.Partition(p))) {
 				return fmt.Sprintf("node %d in the cohort of %d: %v", i+1, p, in)
 			}
 		}
@@ -127,7 +127,7 @@ func (r *trio) differs() string {
 				first = o
 				continue
 			}
-			a, b := vnode.Tree(first.core.vnodes.see(p)).Root(first.store), vnode.Tree(o.core.vnodes.see(p)).Root(o.store)
+			a, b := vnode.Tree(first.core.vnodes.See(p)).Root(first.store), vnode.Tree(o.core.vnodes.See(p)).Root(o.store)
 			if a != b {
 				return fmt.Sprintf("partition %d: %v on %s, %v on %s", p, a, first.self.Node, b, o.self.Node)
 			}
@@ -139,7 +139,7 @@ func (r *trio) differs() string {
 // audit checks what is stored on every node.
 func (r *trio) audit() {
 	r.t.Helper()
-	for p := range partitions {
+	for p := range testPartitions {
 		for _, o := range r.peers {
 			if o.down {
 				continue
@@ -238,7 +238,7 @@ func TestCohortsChangeWithoutAntiEntropy(t *testing.T) {
 			t.Errorf("node %d repairs", i+1)
 		}
 	}
-	for p := range partitions {
+	for p := range testPartitions {
 		if !vnode.Empty(r.peers[0].store, ring.Partition(p)) {
 			t.Errorf("the node that left still has something of partition %d", p)
 		}

@@ -24,7 +24,7 @@ import (
 // everything goes.
 func dropping(t *testing.T) (r *trio, p ring.Partition, done, open id.ID) {
 	r = newTrio(t)
-	for p = range partitions {
+	for p = range testPartitions {
 		if r.state().Cells[p].Leader != r.peers[1].self {
 			break
 		}
@@ -50,7 +50,7 @@ func (r *trio) blank(i int, p ring.Partition) string {
 		return err.Error()
 	}
 	left := ""
-	o.core.vnodes.see(p).Queues(func(name string, n *vnode.Counts) { left = fmt.Sprintf("queue %s has %v", name, *n) })
+	o.core.vnodes.See(p).Queues(func(name string, n *vnode.Counts) { left = fmt.Sprintf("queue %s has %v", name, *n) })
 	return left
 }
 
@@ -105,7 +105,7 @@ func aboutTasks() map[string]func(*trio, dropped) gproto.Message {
 			wall := r.now.Wall - int64(r.peers[0].core.cfg.GCGrace+time.Hour)
 			ids := id.NewGenerator(8, r.rand.Uint64)
 			task := ids.Next(wall)
-			for ring.Of(task, partitions) != x.p {
+			for ring.Of(task, testPartitions) != x.p {
 				task = ids.Next(wall)
 			}
 			return &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{old(task)}}
@@ -117,7 +117,7 @@ func aboutTasks() map[string]func(*trio, dropped) gproto.Message {
 		},
 		"launch": func(r *trio, x dropped) gproto.Message {
 			var task id.ID
-			for n := int64(0); task.IsZero() || ring.Of(task, partitions) != x.p; n++ {
+			for n := int64(0); task.IsZero() || ring.Of(task, testPartitions) != x.p; n++ {
 				task = id.Launch([16]byte{9}, [16]byte{1}, r.now.Wall-n)
 			}
 			return &nornv1.LaunchRequest{Tasks: []*nornv1.TaskSpec{old(task)}, Begun: []int64{r.now.Wall}}
@@ -196,7 +196,7 @@ func TestWhatIsBeingDeletedIsNotWrittenTo(t *testing.T) {
 func keyIn(p ring.Partition) (key string) {
 	for n := 0; ; n++ {
 		key = fmt.Sprintf("k%d", n)
-		if ring.Of(id.UniqueKey([16]byte{9}, "q", key, 0, 0), partitions) == p {
+		if ring.Of(id.UniqueKey([16]byte{9}, "q", key, 0, 0), testPartitions) == p {
 			return key
 		}
 	}
@@ -267,7 +267,7 @@ func TestNobodyGivesFactsToWhatIsBeingDeleted(t *testing.T) {
 func TestWhoDoesNotKeepATaskIsNoPartOfAQuorum(t *testing.T) {
 	r := newCluster(t, 5, 0)
 	task := r.stock(0, 1)[0]
-	cohort := r.state().Cells[ring.Of(task, partitions)].Cohort
+	cohort := r.state().Cells[ring.Of(task, testPartitions)].Cohort
 	for i, o := range r.peers {
 		r.post = nil
 		r.check(o.core.Step(r.now, &message.FromPeer{From: r.peers[(i+1)%5].self, Message: &message.Fetch{Number: 5, Task: task}}))
@@ -363,7 +363,7 @@ func TestAWaitingTaskThatHasMovedKeepsNothingHere(t *testing.T) {
 	r.add(here, moves, after("q", onFailCancel, dependency))
 	r.settle()
 	c := r.peers[here].core
-	awaited := func() bool { return c.links.awaited(c.vnodes.of(q), dependency) }
+	awaited := func() bool { return c.links.awaited(c.vnodes.Use(q), dependency) }
 	if !awaited() {
 		t.Fatal("nothing depends on it")
 	}
@@ -380,7 +380,7 @@ func TestAWaitingTaskThatHasMovedKeepsNothingHere(t *testing.T) {
 		t.Error("a task that is kept by others keeps it")
 	}
 	r.pass(time.Millisecond)
-	if left := c.vnodes.of(q).Edges.Of(r.peers[here].store, dependency, id.ID{}, 9); len(left) > 0 {
+	if left := c.vnodes.Use(q).Edges.Of(r.peers[here].store, dependency, id.ID{}, 9); len(left) > 0 {
 		t.Errorf("there are edges of %v", left)
 	}
 }
@@ -431,7 +431,7 @@ func TestADependencyThatHasMovedAwayIsAskedAbout(t *testing.T) {
 	here, q := r.leader(p), ring.Partition(1)
 	self := r.peers[here].self
 	for !slices.Contains(r.state().Cells[q].Cohort, self) || r.leader(q) == here {
-		if q++; q == partitions {
+		if q++; q == testPartitions {
 			t.Fatal("no partition is kept here and led elsewhere")
 		}
 	}

@@ -152,7 +152,7 @@ func (m *moves) waitsFor(p ring.Partition, move *move) string {
 		}
 	}
 	need := quorum.Majority(len(cohort))
-	aside, _ := vnode.KeptAside(m.c.vnodes.see(p))
+	aside, _ := vnode.KeptAside(m.c.vnodes.See(p))
 	switch {
 	case len(cohort) == 0:
 		return fmt.Sprintf("nobody in reach says who keeps partition %d", p)
@@ -170,7 +170,7 @@ func (m *moves) waitsFor(p ring.Partition, move *move) string {
 
 // Leads tells whether a node hands out tasks of a partition. The leader that the register
 // names does not while it stands again, as for another cohort.
-func Leads(c *Core, p ring.Partition) bool { return c.vnodes.see(p).Leading() != 0 }
+func Leads(c *Core, p ring.Partition) bool { return c.vnodes.See(p).Leading() != 0 }
 
 // Promised is the epoch below which a node accepts nothing any more of a partition.
 func Promised(c *Core, p ring.Partition) uint64 { return c.acceptors.all[p].Promise }

@@ -162,7 +162,7 @@ func TestALateDeathCancelsNothing(t *testing.T) {
 func (r *trio) goesOn(i int, p ring.Partition) {
 	r.t.Helper()
 	r.peers[i].down = false
-	if r.peers[i].core.vnodes.see(p).Leading() == 0 {
+	if r.peers[i].core.vnodes.See(p).Leading() == 0 {
 		r.t.Fatal("it knows already that it leads no more")
 	}
 }

@@ -180,7 +180,7 @@ func (c peers) keep(now clock.Time, from register.Member, part *message.PartFact
 	if c.moves.closed(part.Partition) {
 		return n, nil, false
 	}
-	v := c.vnodes.of(part.Partition)
+	v := c.vnodes.Use(part.Partition)
 	all = true
 	facts, byTask := part.Facts, func(a, b crdt.Fact) int { return a.Task.Compare(b.Task) }
 	if !slices.IsSortedFunc(facts, byTask) {

@@ -383,7 +383,7 @@ func (p *purges) take(now clock.Time, from register.Member, m *message.Purge) {
 	if int(m.Partition) >= len(p.c.cells) || !p.members(message.Pair{Partition: m.Partition, Peer: from}) || m.Epoch < p.c.cells[m.Partition].Epoch {
 		return
 	}
-	v := p.c.vnodes.of(m.Partition)
+	v := p.c.vnodes.Use(m.Partition)
 	tasks := slices.DeleteFunc(slices.Clone(m.Tasks), func(task id.ID) bool {
 		return ring.Of(task, len(p.c.cells)) != m.Partition || p.c.links.waitedFor(v, task)
 	})

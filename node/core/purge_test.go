@@ -32,8 +32,8 @@ func (r *trio) collecting() *trio {
 // remains is what a node has of each task: true for a tombstone and nothing else.
 func (p *peer) remains() map[id.ID]bool {
 	all := map[id.ID]bool{}
-	for n := range partitions {
-		for f := range vnode.FactsAfter(p.core.vnodes.of(ring.Partition(n)), p.store, antientropy.Position{}, id.ID{}) {
+	for n := range testPartitions {
+		for f := range vnode.FactsAfter(p.core.vnodes.Use(ring.Partition(n)), p.store, antientropy.Position{}, id.ID{}) {
 			stone, seen := all[f.Task]
 			all[f.Task] = f.Key.Kind == crdt.KindTombstone && (stone || !seen)
 		}
@@ -152,7 +152,7 @@ func TestTombstonesGoOnAllReplicas(t *testing.T) {
 	}
 	// Nobody has anything to look at again.
 	for i, p := range r.peers {
-		if n := len(p.core.collect.purges.rounds) + len(p.core.collect.purges.heard); n > 2*partitions {
+		if n := len(p.core.collect.purges.rounds) + len(p.core.collect.purges.heard); n > 2*testPartitions {
 			t.Errorf("node %d remembers %d comparisons", i, n)
 		}
 	}
@@ -273,7 +273,7 @@ func TestAnotherLeaderGoesOn(t *testing.T) {
 	}
 	r.lead(1)
 	r.settle()
-	if r.peers[1].core.Leading() != partitions {
+	if r.peers[1].core.Leading() != testPartitions {
 		t.Fatal("the second node does not lead")
 	}
 	before, _ := r.peers[2].have()
@@ -302,7 +302,7 @@ func TestAPurgeIsNotTrusted(t *testing.T) {
 	purge := func(from int, about []id.ID, wrong ring.Partition) {
 		t.Helper()
 		for _, task := range about {
-			at := ring.Of(task, partitions)
+			at := ring.Of(task, testPartitions)
 			r.post = append(r.post, letter{from, 2, &message.Purge{Partition: at + wrong, Epoch: 9, Tasks: []id.ID{task, task}}})
 		}
 		r.settle()
@@ -314,8 +314,8 @@ func TestAPurgeIsNotTrusted(t *testing.T) {
 	r.now = r.now.Add(2 * shortGrace) // and nobody has noticed yet
 	purge(0, live, 0)
 	purge(0, ended, 1)
-	purge(0, ended, partitions)
-	r.check(p.core.Step(r.now, &message.FromPeer{From: register.Member{Node: "n9"}, Message: &message.Purge{Partition: ring.Of(ended[0], partitions), Epoch: 9, Tasks: ended}}))
+	purge(0, ended, testPartitions)
+	r.check(p.core.Step(r.now, &message.FromPeer{From: register.Member{Node: "n9"}, Message: &message.Purge{Partition: ring.Of(ended[0], testPartitions), Epoch: 9, Tasks: ended}}))
 	r.turn(2)
 	if got := p.facts(t); !slices.Equal(got, before) {
 		t.Fatalf("%d facts of %d are left", len(got), len(before))
@@ -472,7 +472,7 @@ func TestAKeyMovesOnEverywhere(t *testing.T) {
 	r.tell()
 	records := func() (n int) {
 		for _, p := range r.peers {
-			for at := range partitions {
+			for at := range testPartitions {
 				n += len(vnode.Keys(p.store, ring.Partition(at), id.ID{}, 10))
 			}
 		}

@@ -74,7 +74,7 @@ func (q *queues) removeIf(from message.Origin, m *nornv1.SetQueueRequest, versio
 
 // hide gives the name of a queue back that was deleted, unless it has been used since.
 func (q *queues) hide(name string) {
-	for _, v := range q.c.vnodes.each() {
+	for _, v := range q.c.vnodes.Each() {
 		if n := v.Count(name); n != nil && unfinished(n) > 0 {
 			return
 		}

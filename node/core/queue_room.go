@@ -59,7 +59,7 @@ func (q *queues) room(now clock.Time, name string) *proto.Error {
 // as this node knows, or they were used lately.
 func (q *queues) counting(now clock.Time) (n int) {
 	busy := make(map[string]bool)
-	for _, v := range q.c.vnodes.each() {
+	for _, v := range q.c.vnodes.Each() {
 		v.Queues(func(name string, c *vnode.Counts) {
 			if unfinished(c) > 0 {
 				busy[name] = true

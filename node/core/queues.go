@@ -109,7 +109,7 @@ func (q *queues) emptied(name string) {
 	if s := q.sets[name]; s != nil && s.own {
 		return
 	}
-	for _, v := range q.c.vnodes.each() {
+	for _, v := range q.c.vnodes.Each() {
 		if v.Count(name) != nil {
 			return
 		}
@@ -177,7 +177,7 @@ func noted(s *nornv1.QueueSettings) string {
 func (q *queues) count(name string, about []ring.Partition) *vnode.Counts {
 	sum := &vnode.Counts{}
 	for _, p := range about {
-		if n := q.c.vnodes.see(p).Count(name); n != nil {
+		if n := q.c.vnodes.See(p).Count(name); n != nil {
 			sum.Add(n)
 		}
 	}
@@ -249,7 +249,7 @@ func (q *queues) wire(now clock.Time, name string, about []ring.Partition) *norn
 	w.Effective = q.effective(name)
 	first := now.Wall
 	for _, p := range about {
-		if at, ok := vnode.Oldest(q.c.vnodes.see(p), name); ok {
+		if at, ok := vnode.Oldest(q.c.vnodes.See(p), name); ok {
 			first = min(first, at)
 		}
 	}

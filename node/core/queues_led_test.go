@@ -16,9 +16,9 @@ import (
 func TestOldestReadyWhateverItsPriority(t *testing.T) {
 	r := newRig(t)
 	inEach := func(priority int32) {
-		for p := range partitions {
+		for p := range testPartitions {
 			task := r.ids.Next(r.now.Wall)
-			for ring.Of(task, partitions) != ring.Partition(p) {
+			for ring.Of(task, testPartitions) != ring.Partition(p) {
 				task = r.ids.Next(r.now.Wall)
 			}
 			r.enqueue(&nornv1.TaskSpec{Id: task.Bytes(), Queue: "q", Priority: priority})
@@ -68,7 +68,7 @@ func TestLedQueues(t *testing.T) {
 func TestWhoWaitsWhereNothingIsLed(t *testing.T) {
 	r := newTrio(t)
 	r.put(0, 1)
-	for p := range ring.Partition(partitions) {
+	for p := range ring.Partition(testPartitions) {
 		if old := r.leader(p); old != 0 {
 			r.depose(p, old, 0)
 		}

@@ -169,7 +169,7 @@ func (c *Core) count(r *message.Request, m *nornv1.CountRequest) {
 		return
 	}
 	for _, p := range about {
-		c.vnodes.see(p).Queues(func(name string, n *vnode.Counts) {
+		c.vnodes.See(p).Queues(func(name string, n *vnode.Counts) {
 			if n.Total() == 0 {
 				return
 			}

@@ -16,7 +16,7 @@ func TestOldTasksComeBackAfterARestore(t *testing.T) {
 	r := newTrio(t)
 	c, grace := r.peers[0].core, int64(7*24*time.Hour)
 	task := r.ids.Next(r.now.Wall)
-	at, stranger := ring.Of(task, partitions), register.Member{Node: "old", Incarnation: register.Incarnation{77}}
+	at, stranger := ring.Of(task, testPartitions), register.Member{Node: "old", Incarnation: register.Incarnation{77}}
 	facts := []crdt.Fact{(&crdt.Enqueued{Queue: "q"}).Fact(task)}
 	look := func(what string, later int64, want bool) {
 		t.Helper()

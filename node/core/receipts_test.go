@@ -408,7 +408,7 @@ func TestWhoIsDeposedCollectsNothing(t *testing.T) {
 	}
 	r.tell()
 	r.live(lonely+time.Second, 100*time.Millisecond, nothing)
-	if r.peers[i].core.vnodes.see(1).Leading() != 0 {
+	if r.peers[i].core.vnodes.See(1).Leading() != 0 {
 		t.Fatal("it leads all by itself")
 	}
 	r.check(r.peers[i].core.Step(r.clock(i), message.Archived{Tag: tag, Tasks: 1}))

@@ -59,7 +59,7 @@ func TestHeldTasksDoNotStopTheCollector(t *testing.T) {
 	var specs []*nornv1.TaskSpec
 	for len(deps) < 300 { // all in one partition, as an SDK would draw them
 		i := r.ids.Next(r.now.Wall)
-		if ring.Of(i, partitions) != 0 {
+		if ring.Of(i, testPartitions) != 0 {
 			continue
 		}
 		s := spec("a")
@@ -151,11 +151,11 @@ func TestWaitingRequestsRespectMaxClaims(t *testing.T) {
 		specs = append(specs, spec("q"))
 	}
 	r.enqueue(specs...)
-	if n := r.core.vnodes.claimed(); n > 10 {
+	if n := r.core.vnodes.Claimed(); n > 10 {
 		t.Fatalf("%d tasks are under a claim, the limit is 10", n)
 	}
 	answered := len(r.replies)
-	for _, v := range r.core.vnodes.each() { // each end makes room for one that waits
+	for _, v := range r.core.vnodes.Each() { // each end makes room for one that waits
 		v.Held(func(task id.ID, c *claim.Record) {
 			r.send(1, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: c.Token}}})
 		})

@@ -17,7 +17,7 @@ func TestAPartitionThatIsGivenAwayLeavesNothingInMemory(t *testing.T) {
 	if len(r.core.desk.asked) != 1 || !r.core.desk.knows("q") {
 		t.Fatalf("of a request %d grants are remembered", len(r.core.desk.asked))
 	}
-	r.core.moves.forget(ring.Of(task, partitions))
+	r.core.moves.forget(ring.Of(task, testPartitions))
 	if len(r.core.desk.asked) != 0 || r.core.desk.knows("q") || len(r.core.desk.queues) != 0 {
 		t.Errorf("left are %d requests and %d queues, known: %v", len(r.core.desk.asked), len(r.core.desk.queues), r.core.desk.known)
 	}

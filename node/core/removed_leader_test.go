@@ -69,10 +69,10 @@ func TestRemovedNodesThatComeBackFreeNoPartition(t *testing.T) {
 		r.check(r.peers[i].core.Step(r.now, message.Dismissed{}))
 	}
 	r.live(time.Minute, time.Second, nothing)
-	if s := r.status(0); s.Movement.Stuck != partitions {
+	if s := r.status(0); s.Movement.Stuck != testPartitions {
 		t.Fatalf("they are not stuck: %v", s.Movement)
 	}
-	if stuck := r.does(0, dry(acceptLoss())); len(stuck.Partitions) != partitions {
+	if stuck := r.does(0, dry(acceptLoss())); len(stuck.Partitions) != testPartitions {
 		t.Fatalf("they have gone on: %v", stuck)
 	}
 	r.does(0, acceptLoss())

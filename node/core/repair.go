@@ -84,7 +84,7 @@ func (r *repairs) changed(now clock.Time) {
 func (r *repairs) pairs() (all []message.Pair) {
 	for p := range r.c.cells {
 		cohort := r.c.cells[p].Cohort
-		if !slices.Contains(cohort, r.c.cfg.Self) || vnode.Tree(r.c.vnodes.see(ring.Partition(p))) == nil {
+		if !slices.Contains(cohort, r.c.cfg.Self) || vnode.Tree(r.c.vnodes.See(ring.Partition(p))) == nil {
 			continue
 		}
 		for _, m := range cohort {
@@ -203,7 +203,7 @@ func (r *repairs) room(now clock.Time) {
 func (r *repairs) initiator(k message.Pair, cfg antientropy.Config) *antientropy.Initiator {
 	i := r.ours[k]
 	if i == nil {
-		i = antientropy.NewInitiator(cfg, vnode.Tree(r.c.vnodes.see(k.Partition)), &partition{r.c, k.Partition, k.Peer})
+		i = antientropy.NewInitiator(cfg, vnode.Tree(r.c.vnodes.See(k.Partition)), &partition{r.c, k.Partition, k.Peer})
 		r.ours[k] = i
 	}
 	return i
@@ -258,7 +258,7 @@ func (r *repairs) take(now clock.Time, from register.Member, m *message.Repair) 
 	case antientropy.KindHello, antientropy.KindRequest:
 		// Whoever asks may need what is here, or bring what is not: a newcomer, or
 		// a member that was thought dead.
-		tree := vnode.Tree(r.c.vnodes.see(m.Partition))
+		tree := vnode.Tree(r.c.vnodes.See(m.Partition))
 		cohort := r.c.cells[m.Partition].Cohort
 		_, known := r.c.moves.state.Find(from)
 		known = known || slices.Contains(cohort, from)
@@ -380,11 +380,11 @@ type partition struct {
 }
 
 // View reads the store, with a tree that has all facts written so far.
-func (p *partition) View() store.View { return vnode.Settled(p.c.vnodes.of(p.p), p.c.tx) }
+func (p *partition) View() store.View { return vnode.Settled(p.c.vnodes.Use(p.p), p.c.tx) }
 
 // Facts walks the facts after a place.
 func (p *partition) Facts(place antientropy.Position, to id.ID) iter.Seq[crdt.Fact] {
-	return vnode.FactsAfter(p.c.vnodes.of(p.p), p.c.tx, place, to)
+	return vnode.FactsAfter(p.c.vnodes.Use(p.p), p.c.tx, place, to)
 }
 
 // Apply merges facts of the peer.

@@ -26,7 +26,7 @@ func newOneDown(t *testing.T, leads int) *trio {
 func TestWhoIsDownDoesNotHoldUpRepair(t *testing.T) {
 	r := newOneDown(t, 0)
 	unheard := func(l letter) bool { _, is := l.message.(*message.Facts); return is }
-	for p := range ring.Partition(partitions) {
+	for p := range ring.Partition(testPartitions) {
 		task, s := r.in(p), spec("q")
 		s.Id = task.Bytes()
 		r.send(0, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}, Durability: &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE}})
@@ -60,7 +60,7 @@ func TestWhoIsThoughtDownIsComparedWithToo(t *testing.T) {
 	if r.peers[0].core.routes.up(p.self) {
 		t.Fatal("the first node was told")
 	}
-	for at := range ring.Partition(partitions) {
+	for at := range ring.Partition(testPartitions) {
 		if p.core.collect.purges.marks[message.Pair{Partition: at, Peer: to}] == nil {
 			t.Errorf("partition %d was not compared; %d comparisons before, %d now", at, before, r.peers[0].core.repairs.compare)
 		}

@@ -33,11 +33,11 @@ func TestReplicasAreSet(t *testing.T) {
 		t.Errorf("4 copies of 3: %v, %v", got, err)
 	}
 	would := r.does(0, dry(setReplicas(4)))
-	if would.Copies != partitions || r.state().Cluster.Replicas != 3 {
+	if would.Copies != testPartitions || r.state().Cluster.Replicas != 3 {
 		t.Fatalf("would: %v", would)
 	}
 	did := r.does(1, setReplicas(4))
-	if did.Copies != partitions || len(did.Notes) != 1 || r.state().Cluster.Replicas != 4 {
+	if did.Copies != testPartitions || len(did.Notes) != 1 || r.state().Cluster.Replicas != 4 {
 		t.Fatalf("did: %v", did)
 	}
 	if s := r.status(3); s.Replicas != 4 {
@@ -60,7 +60,7 @@ func TestReplicasAreSet(t *testing.T) {
 		t.Errorf("fewer: %v", fewer)
 	}
 	r.steps(5)
-	if s := r.status(0); s.Replicas != 1 || s.Movement.HandoversLeft != 4*partitions || !s.Partitions[0].Moving {
+	if s := r.status(0); s.Replicas != 1 || s.Movement.HandoversLeft != 4*testPartitions || !s.Partitions[0].Moving {
 		t.Errorf("shown: %v", s)
 	}
 }

@@ -101,7 +101,7 @@ func (r *routes) leader(p ring.Partition) (register.Member, bool) {
 // register names a leader also where that one may lead no more, as for the want of a majority.
 func (r *routes) leads(p ring.Partition) bool {
 	if m, ok := r.leader(p); ok && m == r.c.cfg.Self {
-		return r.c.vnodes.see(p).Leading() != 0
+		return r.c.vnodes.See(p).Leading() != 0
 	}
 	return r.takes(p)
 }

@@ -381,17 +381,17 @@ func TestAReadThatCameTooLate(t *testing.T) {
 	var outside, at int
 	var task id.ID
 	for task = r.stock(0, 1)[0]; ; at++ {
-		if cohort := r.state().Cells[ring.Of(task, partitions)].Cohort; slices.Contains(cohort, r.peers[at].self) {
+		if cohort := r.state().Cells[ring.Of(task, testPartitions)].Cohort; slices.Contains(cohort, r.peers[at].self) {
 			break
 		}
 	}
-	cohort := r.state().Cells[ring.Of(task, partitions)].Cohort
+	cohort := r.state().Cells[ring.Of(task, testPartitions)].Cohort
 	for outside = range r.peers {
 		if !slices.Contains(cohort, r.peers[outside].self) {
 			break
 		}
 	}
-	p := []ring.Partition{ring.Of(task, partitions)}
+	p := []ring.Partition{ring.Of(task, testPartitions)}
 	for _, m := range []gproto.Message{
 		&nornv1.GetRequest{Id: task.Bytes()},
 		&nornv1.GetRequest{Id: task.Bytes(), Consistency: &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_ONE}},

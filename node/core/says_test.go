@@ -172,7 +172,7 @@ func TestWhatOneMemberSaysCountsOnce(t *testing.T) {
 	fact := crdt.Completed{Token: 1<<32 + 1, At: r.now.Wall}.Fact(young)
 	r.say(0, 4, &message.Facts{Write: 3, Parts: []message.PartFacts{{Partition: 0, Epoch: m.c.cells[0].Epoch, Facts: []crdt.Fact{fact}}}})
 	r.say(0, 4, &message.QuarantineFacts{Partition: 0, Epoch: m.c.cells[0].Epoch, Tasks: []id.ID{young}})
-	if n, _ := vnode.KeptAside(m.c.vnodes.see(0)); n != 0 || !vnode.Known(m.c.tx, 0, young) {
+	if n, _ := vnode.KeptAside(m.c.vnodes.See(0)); n != 0 || !vnode.Known(m.c.tx, 0, young) {
 		t.Errorf("%d young tasks are set aside", n)
 	}
 	out.met = []met{{with: cohort[0], ended: r.now.Mono}}

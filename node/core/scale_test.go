@@ -95,7 +95,7 @@ func newLarge(b testing.TB, nodes, partitions int) *large {
 		c.ready.Register, c.current = nil, true // as if it had answered
 		for p := range state.Cells {            // nobody has to be elected
 			if state.Cells[p].Leader == c.cfg.Self {
-				c.vnodes.of(ring.Partition(p)).Lead(state.Cells[p].Epoch)
+				c.vnodes.Use(ring.Partition(p)).Lead(state.Cells[p].Epoch)
 			}
 		}
 	}
@@ -275,7 +275,7 @@ func TestThroughputGrowsWithTheNodes(t *testing.T) {
 		l.settle()
 		looks := func() (n float64) {
 			for _, c := range l.cores {
-				n += float64(c.vnodes.asked)
+				n += float64(c.vnodes.Asked)
 			}
 			return n
 		}
@@ -408,7 +408,7 @@ func TestAllHearThatTasksAreWanted(t *testing.T) {
 func (l *large) led(i int) id.ID {
 	for {
 		task := l.ids.Next(l.now.Wall)
-		if p := ring.Of(task, len(l.cores[i].cells)); l.cores[i].vnodes.see(p).Leading() != 0 {
+		if p := ring.Of(task, len(l.cores[i].cells)); l.cores[i].vnodes.See(p).Leading() != 0 {
 			return task
 		}
 	}

@@ -80,7 +80,7 @@ func (s *scrubs) work(now clock.Time) {
 	if s.scrub == nil {
 		return
 	}
-	s.c.vnodes.of(s.p) // the tree may be mended
+	s.c.vnodes.Use(s.p) // the tree may be mended
 	found, done := s.scrub.Step(s.c.tx, scrubStep)
 	s.c.stats.Scrubbed += uint64(len(found))
 	if done {
@@ -97,7 +97,7 @@ func (s *scrubs) begin() bool {
 	} else {
 		s.p = (s.p + 1) % ring.Partition(len(s.c.cells))
 	}
-	tree := vnode.Tree(s.c.vnodes.see(s.p))
+	tree := vnode.Tree(s.c.vnodes.See(s.p))
 	if tree == nil || s.c.moves.closed(s.p) {
 		return false
 	}

@@ -486,7 +486,7 @@ func (s *seeks) few(q *queue) (n int) {
 	}
 	more := false
 	q.heads.Walk(func(member, place int) *claim.Rank {
-		window, beyond := vnode.Window(s.c.vnodes.see(ring.Partition(member)), q.name)
+		window, beyond := vnode.Window(s.c.vnodes.See(ring.Partition(member)), q.name)
 		if place >= len(window) {
 			more = more || beyond
 			return nil

@@ -134,7 +134,7 @@ func (h *holdings) take(now clock.Time, from register.Member, m *message.Work) {
 // It looks at every claim here, for all of the workers at once.
 func (h *holdings) heldBy(asked map[session.Instance]uint64) (items []message.WorkItem) {
 	held := make(map[session.Instance][]message.WorkClaim)
-	for _, v := range h.s.c.vnodes.each() {
+	for _, v := range h.s.c.vnodes.Each() {
 		if v.Leading() == 0 {
 			continue
 		}

@@ -82,8 +82,8 @@ func TestSessionsWithoutTheRegister(t *testing.T) {
 	for _, p := range r.peers {
 		led += p.core.Leading()
 	}
-	if led != partitions {
-		t.Errorf("%d of %d partitions are led", led, partitions)
+	if led != testPartitions {
+		t.Errorf("%d of %d partitions are led", led, testPartitions)
 	}
 }
 

@@ -492,7 +492,7 @@ func TestSessionDies(t *testing.T) {
 	}
 }
 
-func (r *trio) part(task id.ID) ring.Partition { return ring.Of(task, partitions) }
+func (r *trio) part(task id.ID) ring.Partition { return ring.Of(task, testPartitions) }
 
 // TestSessionTurnover: workers that come under ever new names and die without a word
 // keep nobody out, and their names are forgotten.

@@ -28,7 +28,7 @@ func (c settling) led() *proto.Error {
 	if c.Leading() > 0 {
 		return nil // the others are refused one by one
 	}
-	return refusal.Leaderless(c.vnodes.see(0))
+	return refusal.Leaderless(c.vnodes.See(0))
 }
 
 // lost says why a token does not hold its task any more.
@@ -281,7 +281,7 @@ func (c settling) complete(now clock.Time, from message.Origin, m *nornv1.Comple
 func (c settling) unheardOf(now clock.Time, task id.ID, token uint64) bool {
 	p := ring.Of(task, len(c.cells))
 	return c.clocks.wall(now)-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, p, task) &&
-		len(vnode.Unheld(c.vnodes.see(p), heldAs([]message.GrantRef{{Partition: p, Task: task, Token: token}}))) > 0
+		len(vnode.Unheld(c.vnodes.See(p), heldAs([]message.GrantRef{{Partition: p, Task: task, Token: token}}))) > 0
 }
 
 // add stores a fact that any node may write and says what it has bought.
@@ -293,12 +293,12 @@ func (c settling) add(now clock.Time, task id.ID, f crdt.Fact, counter *uint64, 
 	}
 	if c.unheardOf(now, task, f.Key.A) {
 		res.Error = refusal.NoTask(task).Proto() // it may have been finished and forgotten
-		if v := c.vnodes.see(p); v.Leading() == 0 && !c.routes.alone {
+		if v := c.vnodes.See(p); v.Leading() == 0 && !c.routes.alone {
 			res.Error = refusal.Leaderless(v).Proto() // or it has not come here yet
 		}
 		return
 	}
-	added, err := c.vnodes.of(p).Add(c.tx, f, now)
+	added, err := c.vnodes.Use(p).Add(c.tx, f, now)
 	if !c.check(err) {
 		res.Error = proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err).Proto()
 		return

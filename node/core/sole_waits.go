@@ -41,7 +41,7 @@ func (s *soles) hear(now clock.Time, r *message.Request) (waits bool) {
 	var parts []ring.Partition
 	for _, task := range ledBy(s.g.c, r.Body) {
 		p := ring.Of(task, len(s.g.c.cells))
-		if s.g.shared(p) && s.g.c.vnodes.see(p).Leading() != 0 && !slices.Contains(parts, p) {
+		if s.g.shared(p) && s.g.c.vnodes.See(p).Leading() != 0 && !slices.Contains(parts, p) {
 			parts = append(parts, p)
 		}
 	}
@@ -104,7 +104,7 @@ func ledBy(c *Core, m gproto.Message) (all []id.ID) {
 // still refuses to decide something about a partition unless a majority has said, since it
 // was asked for the request that is being handled, that this node leads.
 func (s *soles) still(p ring.Partition, guarantee string) *proto.Error {
-	if !slices.Contains(s.hearing.Parts, p) || s.g.c.vnodes.see(p).Leading() != 0 && s.since(p, s.hearing.At) {
+	if !slices.Contains(s.hearing.Parts, p) || s.g.c.vnodes.See(p).Leading() != 0 && s.since(p, s.hearing.At) {
 		return nil
 	}
 	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "no majority has confirmed that node %s still leads partition %d; try again", s.g.c.cfg.Self.Node, p)
@@ -134,7 +134,7 @@ func (s *soles) goOn(now clock.Time) {
 func (s *soles) decided(since message.ConfirmedSince) bool {
 	done := true
 	for _, p := range since.Parts {
-		if s.g.c.vnodes.see(p).Leading() != 0 && !s.since(p, since.At) {
+		if s.g.c.vnodes.See(p).Leading() != 0 && !s.since(p, since.At) {
 			s.want(p)
 			done = false
 		}
@@ -164,7 +164,7 @@ func (s *soles) confirm(h *held) (waits bool) {
 // answer lets such an answer go, with what is unknown.
 func (s *soles) answer(w soleWait) {
 	for _, it := range w.held.items {
-		if it.epoch == 0 || it.epoch == s.g.c.vnodes.see(it.partition).Leading() && s.since(it.partition, w.since.At) {
+		if it.epoch == 0 || it.epoch == s.g.c.vnodes.See(it.partition).Leading() && s.since(it.partition, w.since.At) {
 			continue
 		}
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "while this was written another node may have come to lead partition %d, and have decided otherwise; ask again", it.partition)

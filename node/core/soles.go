@@ -45,7 +45,7 @@ func (s *soles) lapsed(p ring.Partition) (alone bool) {
 
 // want has others asked whether this node still leads.
 func (s *soles) want(p ring.Partition) {
-	if _, asked := s.asked[p]; !asked && s.g.c.vnodes.see(p).Leading() != 0 {
+	if _, asked := s.asked[p]; !asked && s.g.c.vnodes.See(p).Leading() != 0 {
 		s.asked[p] = s.g.c.now.Mono
 	}
 }
@@ -74,7 +74,7 @@ func (s *soles) work(now clock.Time) {
 			continue
 		}
 		s.asked[p] = now.Mono + int64(soleAgain)
-		part := &pledgedPart{p: p, epoch: s.g.c.vnodes.see(p).Leading(), cohort: s.g.c.cells[p].Cohort, sole: max(now.Mono, 1)}
+		part := &pledgedPart{p: p, epoch: s.g.c.vnodes.See(p).Leading(), cohort: s.g.c.cells[p].Cohort, sole: max(now.Mono, 1)}
 		part.await(s.g.c.cfg.Self)
 		parts = append(parts, part)
 	}
@@ -83,7 +83,7 @@ func (s *soles) work(now clock.Time) {
 
 // known has the claims end that had lapsed when a majority was asked.
 func (s *soles) known(part *pledgedPart) {
-	if v := s.g.c.vnodes.of(part.p); v.Leading() == part.epoch {
+	if v := s.g.c.vnodes.Use(part.p); v.Leading() == part.epoch {
 		vnode.Sole(v, part.sole)
 		delete(s.asked, part.p)
 		s.last[part.p] = max(s.last[part.p], part.sole)

@@ -108,7 +108,7 @@ func TestWhoHasForgottenIsLetGoAfterACommonRestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := open()
 			old := map[int]*memstore.Mem{0: r.backup(0)}
-			for p := range ring.Partition(partitions) {
+			for p := range ring.Partition(testPartitions) {
 				r.put(1, p)
 			}
 			r.live(2*seenAfter, time.Second, nothing)

@@ -76,7 +76,7 @@ func TestWhoCannotNameTheCohortDoesNotCount(t *testing.T) {
 	r := newTrio(t)
 	task := r.put(0, 1)
 	r.live(2*time.Second, 100*time.Millisecond, nothing)
-	p := ring.Of(task, partitions)
+	p := ring.Of(task, testPartitions)
 	facts := func() *message.Facts {
 		return &message.Facts{Write: 77, Parts: []message.PartFacts{{Partition: p, Epoch: 0, Facts: nil}}}
 	}

@@ -13,7 +13,7 @@ import (
 // finished gives when a task was finished as one node has it, wall ns.
 func (r *trio) finished(i int, task id.ID) int64 {
 	r.t.Helper()
-	d, err := vnode.ReadTask(r.peers[i].store, ring.Of(task, partitions), task, vnode.ReadOptions{NoClaims: true, NoLog: true})
+	d, err := vnode.ReadTask(r.peers[i].store, ring.Of(task, testPartitions), task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 	r.check(err)
 	if d.Task.Enqueued == nil || !d.Task.Finished() {
 		return 0

@@ -76,7 +76,7 @@ func TestATaskEnqueuedBeforeTheNodeLeadsDoesNotWait(t *testing.T) {
 	r.enqueue(after("b", onFailCancel, dep))
 	answer()
 	answer() // the cells are set after a read of them
-	if r.core.Leading() != partitions {
+	if r.core.Leading() != testPartitions {
 		t.Fatalf("%d partitions are led", r.core.Leading())
 	}
 	r.finish("b")

@@ -112,7 +112,7 @@ func (c observer) partOfStatus(now clock.Time) *nornv1.StatusReply {
 	part := &nornv1.StatusReply{
 		Node: c.cfg.Self.Node, Nodes: []*nornv1.NodeStatus{c.aboutSelf()}, Movement: c.movement(), Repair: c.repairs.status(),
 	}
-	for p, v := range c.vnodes.each() {
+	for p, v := range c.vnodes.Each() {
 		if v.Leading() != 0 {
 			part.Partitions = append(part.Partitions, &nornv1.PartitionStatus{Id: uint32(p), ClaimAvailable: true, OldestReadySeconds: oldest(v, now)})
 		}
@@ -190,7 +190,7 @@ func (c observer) picture(now clock.Time, removed bool) *nornv1.StatusReply {
 }
 
 func (c observer) aboutPartition(now clock.Time, view *placement.View, p ring.Partition) *nornv1.PartitionStatus {
-	cell, v := &c.cells[p], c.vnodes.see(p)
+	cell, v := &c.cells[p], c.vnodes.See(p)
 	s := &nornv1.PartitionStatus{
 		Id: uint32(p), Epoch: cell.Epoch, Leader: cell.Leader.Node,
 		EnqueueAvailable:   c.joined && !diskLow(c.Core) && c.routes.takes(p),

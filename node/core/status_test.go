@@ -52,7 +52,7 @@ func nodeOf(s *nornv1.StatusReply, name string) *nornv1.NodeStatus {
 // left to move.
 func TestStatusOfACluster(t *testing.T) {
 	r := newGrowing(t)
-	if s := r.status(0); len(s.Nodes) != 1 || s.Nodes[0].State != "up" || s.Nodes[0].Led != partitions || s.Nodes[0].Vnodes != partitions || !s.Register.Majority || s.Node != "n1" {
+	if s := r.status(0); len(s.Nodes) != 1 || s.Nodes[0].State != "up" || s.Nodes[0].Led != testPartitions || s.Nodes[0].Vnodes != testPartitions || !s.Register.Majority || s.Node != "n1" {
 		t.Fatalf("a cluster of one: %v", s)
 	}
 	r.fill()
@@ -73,7 +73,7 @@ func TestStatusOfACluster(t *testing.T) {
 				t.Errorf("node %d shows %v", i+1, n)
 			}
 		}
-		if len(s.Nodes) != 3 || led != partitions || held != 3*partitions || s.Replicas != 3 || s.Movement.CopiesLeft != 0 || s.Movement.HandedOver != 0 {
+		if len(s.Nodes) != 3 || led != testPartitions || held != 3*testPartitions || s.Replicas != 3 || s.Movement.CopiesLeft != 0 || s.Movement.HandedOver != 0 {
 			t.Fatalf("node %d: %d nodes lead %d, keep %d: %v", i+1, len(s.Nodes), led, held, s.Movement)
 		}
 		for _, p := range s.Partitions {
@@ -95,7 +95,7 @@ func TestStatusOfADeadNode(t *testing.T) {
 	r.kill(2)
 	r.tell()
 	s := r.status(0)
-	if n := nodeOf(s, "n3"); n.State != "down" || n.Alive || n.Vnodes != partitions {
+	if n := nodeOf(s, "n3"); n.State != "down" || n.Alive || n.Vnodes != testPartitions {
 		t.Errorf("a dead node: %v", n)
 	}
 	for _, p := range s.Partitions {
@@ -118,7 +118,7 @@ func TestStatusOfADeadNode(t *testing.T) {
 	if n := nodeOf(s, "n3"); n == nil || n.State != "removed" || n.Vnodes != 0 || n.HandoversLeft != 0 {
 		t.Errorf("a node that has left and runs: %v", n)
 	}
-	if s.Movement.HandedOver != partitions {
+	if s.Movement.HandedOver != testPartitions {
 		t.Errorf("%d partitions were handed over", s.Movement.HandedOver)
 	}
 	r.kill(2)
@@ -149,7 +149,7 @@ func TestStatusDoesNotWaitForTheSilent(t *testing.T) {
 	}
 	r.pass(1100 * time.Millisecond)
 	s := r.peers[0].replies[from].Message.(*nornv1.StatusReply)
-	if len(s.Partitions) != partitions {
+	if len(s.Partitions) != testPartitions {
 		t.Errorf("got %v", s)
 	}
 	// Else what the sums lack would count as done.

@@ -30,7 +30,7 @@ func (g *grants) align(now clock.Time) {
 	if mutant.UngatedClaims.On() {
 		g.alignAll(now, to)
 	}
-	for p, v := range g.c.vnodes.each() {
+	for p, v := range g.c.vnodes.Each() {
 		leader, ok := placement.Leading(&g.c.cells[p])
 		if v.Leading() != 0 || !ok || leader == g.c.cfg.Self || !g.c.routes.up(leader) {
 			continue
@@ -49,7 +49,7 @@ func (g *grants) align(now clock.Time) {
 
 // alignAll asks everybody about every claim, for a mutant.
 func (g *grants) alignAll(now clock.Time, to map[register.Member]*message.AskOrphans) {
-	for p, v := range g.c.vnodes.each() {
+	for p, v := range g.c.vnodes.Each() {
 		for _, m := range g.c.cells[p].Cohort {
 			all := vnode.Stuck(v, now.Add(2*clock.MaxLease), maxStuck)
 			if m == g.c.cfg.Self || len(all) == 0 || v.Leading() != 0 {
@@ -71,7 +71,7 @@ func (g *grants) stuck(from register.Member, m *message.AskOrphans) {
 		if int(part.Partition) >= len(g.c.cells) {
 			continue
 		}
-		v := g.c.vnodes.of(part.Partition)
+		v := g.c.vnodes.Use(part.Partition)
 		all, err := vnode.DecodeHeld(part.Claims)
 		if err != nil || v.Leading() == 0 && !mutant.UngatedClaims.On() {
 			continue
@@ -89,12 +89,12 @@ func (g *grants) stuck(from register.Member, m *message.AskOrphans) {
 func (g *grants) unheld(now clock.Time, m *message.NotHeld) {
 	for i := range m.Parts {
 		part := &m.Parts[i]
-		if int(part.Partition) >= len(g.c.cells) || g.c.vnodes.see(part.Partition).Leading() != 0 || g.c.moves.closed(part.Partition) {
+		if int(part.Partition) >= len(g.c.cells) || g.c.vnodes.See(part.Partition).Leading() != 0 || g.c.moves.closed(part.Partition) {
 			continue
 		}
 		all, err := vnode.DecodeHeld(part.Claims)
 		if err == nil && (mutant.UngatedClaims.On() || g.c.acceptors.accept(part.Partition, part.Epoch)) {
-			g.c.check(vnode.Dismiss(g.c.vnodes.of(part.Partition), g.c.tx, all, now))
+			g.c.check(vnode.Dismiss(g.c.vnodes.Use(part.Partition), g.c.tx, all, now))
 		}
 	}
 }

@@ -17,7 +17,7 @@ func TestASuccessorHearsOfWhatItMissed(t *testing.T) {
 	for _, misses := range []int{1, 2} {
 		r := newRepairingTrio(t, 10*time.Minute)
 		r.lead(0)
-		for p := range ring.Partition(partitions) {
+		for p := range ring.Partition(testPartitions) {
 			task := r.in(p)
 			from := r.enqueue(0, task, nil)
 			r.settleBut(func(l letter) bool { _, facts := l.message.(*message.Facts); return facts && l.to == misses })
@@ -30,11 +30,11 @@ func TestASuccessorHearsOfWhatItMissed(t *testing.T) {
 		r.elect()
 		r.live(2*time.Second, 50*time.Millisecond, nothing)
 		granted := 0
-		for range partitions { // each by one leader
-			granted += len(ask[*nornv1.ClaimReply](r, 1, claimUpTo(partitions)).Grants)
+		for range testPartitions { // each by one leader
+			granted += len(ask[*nornv1.ClaimReply](r, 1, claimUpTo(testPartitions)).Grants)
 		}
-		if granted != partitions {
-			t.Errorf("without node %d's knowing %d of %d tasks are granted", misses+1, granted, partitions)
+		if granted != testPartitions {
+			t.Errorf("without node %d's knowing %d of %d tasks are granted", misses+1, granted, testPartitions)
 		}
 	}
 }
@@ -45,7 +45,7 @@ func TestALeaderThatReturnsHearsOfWhatItMissed(t *testing.T) {
 	r := newRepairingTrio(t, 10*time.Minute)
 	r.lead(0)
 	r.kill(1)
-	for p := range ring.Partition(partitions) {
+	for p := range ring.Partition(testPartitions) {
 		r.put(0, p)
 	}
 	r.live(writeTimeout+time.Second, 100*time.Millisecond, nothing) // nobody sends it anything later
@@ -57,17 +57,17 @@ func TestALeaderThatReturnsHearsOfWhatItMissed(t *testing.T) {
 	}
 	r.say(2, 1, &message.Elect{Stand: all})
 	r.settle()
-	for p := range ring.Partition(partitions) {
+	for p := range ring.Partition(testPartitions) {
 		if i := r.leader(p); i != 1 {
 			t.Fatalf("partition %d is led by node %d", p, i+1)
 		}
 	}
 	r.live(time.Second, 50*time.Millisecond, nothing)
 	granted := 0
-	for range partitions {
-		granted += len(ask[*nornv1.ClaimReply](r, 1, claimUpTo(partitions)).Grants)
+	for range testPartitions {
+		granted += len(ask[*nornv1.ClaimReply](r, 1, claimUpTo(testPartitions)).Grants)
 	}
-	if granted != partitions {
-		t.Errorf("%d of %d tasks are granted", granted, partitions)
+	if granted != testPartitions {
+		t.Errorf("%d of %d tasks are granted", granted, testPartitions)
 	}
 }

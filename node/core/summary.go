@@ -151,7 +151,7 @@ func (s *summaries) head(now clock.Time, q *queue) message.QueueHead {
 	var last claim.Rank
 	at := s.c.desk.queues[q.name]
 	at.heads.Walk(func(member, place int) *claim.Rank {
-		window, more := vnode.Window(s.c.vnodes.see(ring.Partition(member)), q.name)
+		window, more := vnode.Window(s.c.vnodes.See(ring.Partition(member)), q.name)
 		if place >= len(window) {
 			beyond = beyond || more
 			return nil

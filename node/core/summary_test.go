@@ -14,7 +14,7 @@ import (
 // spread has each node lead something.
 func (r *trio) spread() *trio {
 	r.t.Helper()
-	for p := range ring.Partition(partitions) {
+	for p := range ring.Partition(testPartitions) {
 		if old, heir := r.leader(p), int(p)%len(r.peers); old != heir {
 			r.depose(p, old, heir)
 		}
@@ -148,7 +148,7 @@ func TestAWaitingClaimHearsAtOnce(t *testing.T) {
 		}
 		r.settle()
 		if reply, ok := r.peers[0].replies[from]; !ok {
-			t.Fatalf("round %d: the task of node %d is not handed out to who waits at node 1", n, r.leader(ring.Of(parse(t, id), partitions))+1)
+			t.Fatalf("round %d: the task of node %d is not handed out to who waits at node 1", n, r.leader(ring.Of(parse(t, id), testPartitions))+1)
 		} else if grants := reply.Message.(*nornv1.ClaimReply).Grants; len(grants) != 1 || grants[0].Task.Id != id {
 			t.Fatalf("round %d: granted %v", n, grants)
 		}

@@ -38,7 +38,7 @@ func TestALimitHoldsForTheWholeQueue(t *testing.T) {
 	r := newLimited(t, limit)
 	taken := 0
 	for n := range 5 * limit {
-		if r.adds(n%12, ring.Partition(r.rand.IntN(partitions))) {
+		if r.adds(n%12, ring.Partition(r.rand.IntN(testPartitions))) {
 			taken++
 		} else if taken < limit {
 			t.Fatalf("refused with %d tasks of %d", taken, limit)
@@ -125,12 +125,12 @@ func TestALimitAsksSeldom(t *testing.T) {
 	for range 20 {
 		r.enqueue(0, r.in(0), nil)
 	}
-	if n := asked(); n != partitions-1 {
-		t.Errorf("%d questions for the partitions of %d others", n, partitions-1)
+	if n := asked(); n != testPartitions-1 {
+		t.Errorf("%d questions for the partitions of %d others", n, testPartitions-1)
 	}
 	r.settle()
 	r.pass(time.Second) // for what came after the question
-	if n := asked(); n != partitions-1 {
+	if n := asked(); n != testPartitions-1 {
 		t.Errorf("%d questions", n)
 	}
 	r.settle()

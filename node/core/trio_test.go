@@ -98,7 +98,7 @@ func newCohorts(t testing.TB, nodes int, interval time.Duration, keep func(p int
 		r.peers = append(r.peers, &peer{self: m, store: memstore.New(), replies: map[message.Origin]message.Reply{}})
 	}
 	cells := memstore.New()
-	r.check(register.Format(cells, register.Cluster{ID: register.UUID{9}, Partitions: partitions, Replicas: 3}, all[0]))
+	r.check(register.Format(cells, register.Cluster{ID: register.UUID{9}, Partitions: testPartitions, Replicas: 3}, all[0]))
 	var err error
 	r.register, err = register.OpenLocal(cells)
 	r.check(err)
@@ -135,12 +135,12 @@ func (r *trio) elect() {
 		led := 0
 		for p, cell := range r.state().Cells {
 			for _, o := range r.peers {
-				if !o.down && o.self == cell.Leader && o.core.vnodes.see(ring.Partition(p)).Leading() == cell.Epoch {
+				if !o.down && o.self == cell.Leader && o.core.vnodes.See(ring.Partition(p)).Leading() == cell.Epoch {
 					led++
 				}
 			}
 		}
-		if led == partitions {
+		if led == testPartitions {
 			r.tell()
 			r.settle()
 			return
@@ -367,7 +367,7 @@ func (r *trio) result(i int, from message.Origin) *nornv1.EnqueueResult {
 // copies is the number of nodes with a task on their disks.
 func (r *trio) copies(task id.ID) (n int) {
 	for _, p := range r.peers {
-		if vnode.Known(p.store.Crash(0), ring.Of(task, partitions), task) {
+		if vnode.Known(p.store.Crash(0), ring.Of(task, testPartitions), task) {
 			n++
 		}
 	}

@@ -115,7 +115,7 @@ func (f *fetches) retries(m gproto.Message, b []byte) bool {
 		return false
 	}
 	p := ring.Of(id.ID(b), len(f.c.cells))
-	return f.c.vnodes.see(p).Leading() != 0 && !f.c.writes.alone(p)
+	return f.c.vnodes.See(p).Leading() != 0 && !f.c.writes.alone(p)
 }
 
 // ask asks about as many as may be.

@@ -63,7 +63,7 @@ var _ = []any{id.ID{}, ring.Partition(0), vnode.Known}
 func TestWhatIsBuriedDependsOnNothing(t *testing.T) {
 	r := newGrowing(t).collecting()
 	r.settle()
-	for p := range ring.Partition(partitions) {
+	for p := range ring.Partition(testPartitions) {
 		r.add(0, r.in(p), spec("z"))
 	}
 	needed, task := r.in(0), r.in(1)
@@ -97,7 +97,7 @@ func TestWhatIsBuriedDependsOnNothing(t *testing.T) {
 	r.finish(1, "a")
 	if _, ok := r.until(3*shortGrace, func() bool { return !r.known(needed) }); !ok {
 		for i, p := range r.peers {
-			v := p.core.vnodes.of(0)
+			v := p.core.vnodes.Use(0)
 			t.Logf("node %d: dependents of %s: %v, what holds tasks back: %v", i+1, needed, v.Edges.Of(p.core.tx, needed, id.ID{}, 9), vnode.Waiting(p.core.tx, 1, id.ID{}, id.ID{}, 9))
 		}
 		t.Errorf("a completed task is never collected (%v): one depends on it that has long been forgotten", r.stateOf(0, needed))

@@ -74,7 +74,7 @@ func (r *repairs) hurry(now clock.Time) {
 		k := u.todo[0]
 		u.todo = u.todo[1:]
 		delete(u.waits, k)
-		if !r.c.routes.up(k.Peer) || vnode.Tree(r.c.vnodes.see(k.Partition)) == nil || !slices.Contains(r.c.cells[k.Partition].Cohort, k.Peer) {
+		if !r.c.routes.up(k.Peer) || vnode.Tree(r.c.vnodes.See(k.Partition)) == nil || !slices.Contains(r.c.cells[k.Partition].Cohort, k.Peer) {
 			r.failed++
 			continue
 		}

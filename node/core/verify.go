@@ -102,7 +102,7 @@ func (c verifier) compare(now clock.Time, r *message.Request, m *nornv1.VerifyRe
 // replica is what this node holds of a partition.
 func (c verifier) replica(p ring.Partition, queues bool) *nornv1.ReplicaState {
 	s := &nornv1.ReplicaState{Node: c.cfg.Self.Node, Incarnation: c.cfg.Self.Incarnation.String()}
-	v, tree := c.vnodes.of(p), vnode.Tree(c.vnodes.see(p))
+	v, tree := c.vnodes.Use(p), vnode.Tree(c.vnodes.See(p))
 	switch {
 	case c.moves.drops[p] != nil:
 		s.Problem = "it has handed the partition over"

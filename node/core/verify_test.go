@@ -18,7 +18,7 @@ func (r *trio) verify(i int) []*nornv1.VerifiedPartition {
 }
 
 func allPartitions() (all []uint32) {
-	for p := range partitions {
+	for p := range testPartitions {
 		all = append(all, uint32(p))
 	}
 	return all
@@ -88,7 +88,7 @@ func TestVerifyFindsWhatOneReplicaLacks(t *testing.T) {
 	r.enqueue(0, task, nil)
 	r.settle()
 	delete(r.cut, [2]int{0, 2})
-	at := uint32(ring.Of(task, partitions))
+	at := uint32(ring.Of(task, testPartitions))
 	for i := range r.peers {
 		all := r.verify(i)
 		if bad := only(all, (*nornv1.VerifiedPartition).GetDiffers); !slices.Equal(bad, []uint32{at}) {
@@ -102,8 +102,8 @@ func TestVerifyFindsWhatOneReplicaLacks(t *testing.T) {
 	r = newTrio(t)
 	r.tell()
 	r.work()
-	other := (at + 1) % partitions
-	v := r.peers[1].core.vnodes.of(ring.Partition(other))
+	other := (at + 1) % testPartitions
+	v := r.peers[1].core.vnodes.Use(ring.Partition(other))
 	v.Count("q")[crdt.StateReady]++
 	all := r.verify(0)
 	if bad := only(all, (*nornv1.VerifiedPartition).GetDiffers); !slices.Equal(bad, []uint32{other}) {
@@ -147,7 +147,7 @@ func TestVerifyOfAClusterOfOne(t *testing.T) {
 			t.Fatalf("got %v", p)
 		}
 	}
-	for _, bad := range [][]uint32{nil, {partitions}, make([]uint32, 257)} {
+	for _, bad := range [][]uint32{nil, {testPartitions}, make([]uint32, 257)} {
 		from := r.send(0, &nornv1.VerifyRequest{Partitions: bad})
 		if got := r.peers[0].replies[from].Err; got == nil || got.Kind != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
 			t.Errorf("%d partitions: %v", len(bad), got)

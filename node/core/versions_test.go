@@ -25,7 +25,7 @@ func TestAFactOfANewerBuildIsRefusedAlone(t *testing.T) {
 			facts := *r.post[0].message.(*message.Facts)
 			part := facts.Parts[0]
 			other := r.ids.Next(r.now.Wall)
-			for ring.Of(other, partitions) != part.Partition {
+			for ring.Of(other, testPartitions) != part.Partition {
 				other = r.ids.Next(r.now.Wall)
 			}
 			part.Facts = append([]crdt.Fact{newer(other)}, part.Facts...)

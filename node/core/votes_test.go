@@ -70,8 +70,8 @@ func TestALeaderThatHearsOfALaterOneLeadsNoMore(t *testing.T) {
 		r := newTrio(t)
 		i := r.leader(1)
 		c := r.peers[i].core
-		r.check(c.Step(r.now, &message.FromPeer{From: r.peers[(i+1)%3].self, Message: m(c.vnodes.see(1).Leading() + 1)}))
-		if n := c.vnodes.see(1).Leading(); n != 0 {
+		r.check(c.Step(r.now, &message.FromPeer{From: r.peers[(i+1)%3].self, Message: m(c.vnodes.See(1).Leading() + 1)}))
+		if n := c.vnodes.See(1).Leading(); n != 0 {
 			t.Errorf("%s: it goes on in epoch %d", name, n)
 		}
 	}
@@ -364,7 +364,7 @@ func TestANamedLeaderThatDoesNotLeadSparesNobody(t *testing.T) {
 		i, cell := r.leader(1), r.state().Cells[1]
 		c := r.peers[i].core
 		if !leads {
-			c.vnodes.of(1).Follow()
+			c.vnodes.Use(1).Follow()
 		}
 		b := message.Ballot{Partition: 1, Epoch: cell.Epoch + 9, Nonce: 7, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Pre: true}
 		if v := (voter{c}).vote(r.now, r.peers[(i+1)%3].self, &b); v.Granted == leads {
@@ -424,7 +424,7 @@ func TestWhoHasPromisedMoreDoesNotLead(t *testing.T) {
 		r.check(p.core.Step(r.now, message.Registered{Result: res}))
 	})
 	r.turn(j)
-	if lead := p.core.vnodes.see(1).Leading(); lead != 0 {
+	if lead := p.core.vnodes.See(1).Leading(); lead != 0 {
 		t.Errorf("it leads in epoch %d and has promised %d", lead, won+5)
 	}
 }
@@ -494,7 +494,7 @@ func TestAPostponedRequest(t *testing.T) {
 		if !ok1 || len(one) != 0 || !ok2 || len(two) != 1 {
 			t.Errorf("given up: %v; the first one is granted %v (%v), the second one %v (%v)", givenUp, one, ok1, two, ok2)
 		}
-		if n := c.vnodes.claimed(); n != 1 {
+		if n := c.vnodes.Claimed(); n != 1 {
 			t.Errorf("given up: %v; %d claims are held", givenUp, n)
 		}
 	}

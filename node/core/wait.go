@@ -13,7 +13,7 @@ import (
 // serve hands new work to the waiters of the queues it came to, first come,
 // first served: exactly as many are answered as there is work for.
 func (c *Core) serve(now clock.Time) {
-	if c.limited && c.vnodes.claimed() < c.cfg.MaxClaims {
+	if c.limited && c.vnodes.Claimed() < c.cfg.MaxClaims {
 		c.limited = false
 		c.desk.heat()
 	}

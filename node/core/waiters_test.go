@@ -154,11 +154,11 @@ func TestWhatIsTakenBackIsOfALeaderBefore(t *testing.T) {
 	task := r.put(0, 1)
 	old := heldFrom(task, (epoch-1)<<32|5, r.now.Wall)
 	holds := func(at int) bool {
-		return len(vnode.Unheld(r.peers[at].core.vnodes.see(1), heldAs([]message.GrantRef{{Partition: 1, Task: task, Token: old.Record.Token}}))) == 0
+		return len(vnode.Unheld(r.peers[at].core.vnodes.See(1), heldAs([]message.GrantRef{{Partition: 1, Task: task, Token: old.Record.Token}}))) == 0
 	}
 	for _, at := range []int{i, j} {
 		c := r.peers[at].core
-		r.check(vnode.Absorb(c.vnodes.of(1), c.tx, []vnode.Held{old}, r.now))
+		r.check(vnode.Absorb(c.vnodes.Use(1), c.tx, []vnode.Held{old}, r.now))
 		r.turn(at)
 	}
 	word := func(h vnode.Held) *message.ReclaimLease {
@@ -228,12 +228,12 @@ func TestWhoWinsTooLateDoesNotLead(t *testing.T) {
 	r := newTrio(t)
 	e := r.peers[(r.leader(1)+1)%3].core.elector
 	v := victory(1, e.c.cells[1].Epoch+1)
-	if e.lead(r.now, v); e.c.vnodes.see(1).Leading() != 0 {
+	if e.lead(r.now, v); e.c.vnodes.See(1).Leading() != 0 {
 		t.Error("it leads in an epoch that is not registered")
 	}
 	v = victory(1, e.c.cells[1].Epoch)
 	e.c.acceptors.all[1].Promise = v.Cell.Epoch + 1
-	if e.lead(r.now, v); e.c.vnodes.see(1).Leading() != 0 {
+	if e.lead(r.now, v); e.c.vnodes.See(1).Leading() != 0 {
 		t.Error("it leads, and has promised more")
 	}
 }
@@ -272,9 +272,9 @@ func TestTheTokensOfAnEpochRunOut(t *testing.T) {
 	r := newTrio(t)
 	task, i := r.put(0, 1), r.leader(1)
 	c := r.peers[i].core
-	epoch := c.vnodes.see(1).Leading()
+	epoch := c.vnodes.See(1).Leading()
 	last := heldFrom(r.at(1), epoch<<32|math.MaxUint32, r.now.Wall)
-	r.check(vnode.Learn(c.vnodes.of(1), c.tx, last.Task, vnode.Blocker{Record: last.Record, Left: lease}, r.now))
+	r.check(vnode.Learn(c.vnodes.Use(1), c.tx, last.Task, vnode.Blocker{Record: last.Record, Left: lease}, r.now))
 	r.turn(i)
 	from := r.send(i, waiting60(7))
 	r.live(5*time.Second, 50*time.Millisecond, nothing)

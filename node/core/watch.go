@@ -206,7 +206,7 @@ func (w *watches) work(now clock.Time) {
 	switch {
 	case c.routes.whole:
 		if w.at != clock.Never { // everybody keeps everything now: no answer is waited for any more
-			for _, v := range c.vnodes.each() {
+			for _, v := range c.vnodes.Each() {
 				if v.Leading() != 0 {
 					w.l.began(v.Partition)
 				}
@@ -254,7 +254,7 @@ func (w *watches) scan() {
 	c := w.l.c
 	w.needs.begin()
 	for range c.cells {
-		leads := c.vnodes.see(w.next.partition).Leading() != 0
+		leads := c.vnodes.See(w.next.partition).Leading() != 0
 		if leads || w.needs.orphaned(w.next.partition) {
 			pairs := vnode.Waiting(c.tx, w.next.partition, w.next.task, w.next.dependency, watchStep)
 			more := len(pairs) == watchStep

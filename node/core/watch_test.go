@@ -16,7 +16,7 @@ import (
 // in draws an ID of a partition.
 func (r *trio) in(p ring.Partition) id.ID {
 	for {
-		if task := r.ids.Next(r.now.Wall); ring.Of(task, partitions) == p {
+		if task := r.ids.Next(r.now.Wall); ring.Of(task, testPartitions) == p {
 			return task
 		}
 	}
@@ -72,8 +72,8 @@ func (r *trio) name(i int) {
 // TestDependenciesAcrossNodes: of five nodes none keeps everything; a task
 // starts when what it depends on is completed, wherever both are.
 func TestDependenciesAcrossNodes(t *testing.T) {
-	for p := range ring.Partition(partitions) {
-		for q := range ring.Partition(partitions) {
+	for p := range ring.Partition(testPartitions) {
+		for q := range ring.Partition(testPartitions) {
 			r := newCluster(t, 5, 0)
 			first, second := r.in(p), r.in(q)
 			r.add(int(p), second, after("b", onFailCancel, first)) // before what it depends on
@@ -188,12 +188,12 @@ func TestAnAnswerAboutATaskThatIsKeptHereByNow(t *testing.T) {
 	r.settle()
 	leader := r.peers[0].core
 	grants := ask[*nornv1.ClaimReply](r, 0, &nornv1.ClaimRequest{Queues: []string{"a"}}).Grants
-	v := leader.vnodes.of(1)
+	v := leader.vnodes.Use(1)
 	epoch := v.Leading()
 	v.Follow() // while the dependency ends, nobody here may act on it
 	c := &nornv1.Completion{Id: first.Bytes(), Token: grants[0].Token, AutoSeq: true}
 	ask[*nornv1.WriteReply](r, 1, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{c}})
-	leader.vnodes.of(1).Lead(epoch)
+	leader.vnodes.Use(1).Lead(epoch)
 	if s := r.stateOf(0, second); s != nornv1.State_STATE_WAITING {
 		t.Fatalf("it is %v before anything has come", s)
 	}

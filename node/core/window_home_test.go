@@ -23,12 +23,12 @@ func TestAWindowIsChosenOnce(t *testing.T) {
 		cluster := r.register.Cluster().ID
 		at := (r.now.Wall/int64(window) + 2) * int64(window) // where the next one begins
 		old, next := id.UniqueKey(cluster, "q", key, at-int64(window), 0), id.UniqueKey(cluster, "q", key, at, 0)
-		from, to := ring.Of(old, partitions), ring.Of(next, partitions)
+		from, to := ring.Of(old, testPartitions), ring.Of(next, testPartitions)
 		if from == to {
 			continue
 		}
 		crossed++
-		via := 3 * int((from+1)%partitions)
+		via := 3 * int((from+1)%testPartitions)
 		r.wrong = map[int]time.Duration{via: -time.Second}
 		r.pass(time.Duration(at - r.now.Wall + int64(time.Millisecond)))
 		put := func(payload string) *nornv1.EnqueueResult {
@@ -42,7 +42,7 @@ func TestAWindowIsChosenOnce(t *testing.T) {
 		}
 		for i, p := range r.peers {
 			for _, task := range []id.ID{old, next} {
-				home := ring.Of(task, partitions)
+				home := ring.Of(task, testPartitions)
 				if kept := int(home) == i/3; !kept && vnode.Known(p.store.Crash(0), home, task) {
 					t.Errorf("key %s: node %d has the task in partition %d, which it does not keep", key, i+1, home)
 				}

@@ -31,7 +31,7 @@ func (r *trio) putLarge(n int, lost func(letter) bool) (id.ID, *proto.Error) {
 }
 
 func (r *trio) sendLarge(n int, level nornv1.WriteLevel) (id.ID, message.Origin) {
-	task, s := r.at(ring.Partition(n%partitions)), spec("large")
+	task, s := r.at(ring.Partition(n%testPartitions)), spec("large")
 	s.Id, s.Payload = task.Bytes(), make([]byte, 1<<20)
 	return task, r.send(0, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}, Durability: &nornv1.Durability{Level: level}})
 }
@@ -72,7 +72,7 @@ func TestWhoIsDownLeavesRoom(t *testing.T) {
 	r.linger(30 * time.Second)
 	for n, task := range all {
 		for i, p := range r.peers {
-			if !vnode.Known(p.store, ring.Of(task, partitions), task) {
+			if !vnode.Known(p.store, ring.Of(task, testPartitions), task) {
 				t.Errorf("node %d lacks task %d", i+1, n)
 			}
 		}
@@ -98,7 +98,7 @@ func TestWhoIsBackSoonIsSentWhatItMissed(t *testing.T) {
 	r.tell()
 	r.live(resendSlow, 100*time.Millisecond, nothing)
 	for n, task := range all {
-		if !vnode.Known(r.peers[2].store, ring.Of(task, partitions), task) {
+		if !vnode.Known(r.peers[2].store, ring.Of(task, testPartitions), task) {
 			t.Errorf("task %d was not sent again", n)
 		}
 	}
@@ -125,7 +125,7 @@ func TestWhatFewHaveIsKept(t *testing.T) {
 	r.tell()
 	r.live(resendSlow+resendAfter, 100*time.Millisecond, nothing)
 	for n, task := range all {
-		if !vnode.Known(r.peers[1].store, ring.Of(task, partitions), task) {
+		if !vnode.Known(r.peers[1].store, ring.Of(task, testPartitions), task) {
 			t.Errorf("task %d was not sent again", n)
 		}
 	}

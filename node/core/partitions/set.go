@@ -1,4 +1,4 @@
-package core
+package partitions
 
 import (
 	"fmt"
@@ -12,10 +12,10 @@ import (
 	"github.com/norn-dev/norn/vnode"
 )
 
-// vnodes are those of all partitions of the cluster, kept here or not. A round of
+// Set has the vnodes of all partitions of the cluster, kept here or not. A round of
 // the loop looks only at those that something was done with or that have something
 // to do by now: what it costs does not grow with the partitions of the cluster.
-type vnodes struct {
+type Set struct {
 	all   []*vnode.Vnode
 	wakes *wakes
 	parts []share // of each
@@ -23,41 +23,42 @@ type vnodes struct {
 	stale touched // what is known of them above may have changed since they were asked
 	dirty touched // they may have something to flush
 	void  []bool  // nothing is stored of them: looked at, and nothing was done with them since
-	asked uint64  // how often one was looked at, to do something with or for its times
+	Asked uint64  // how often one was looked at, to do something with or for its times
 }
 
-func newVnodes(all []*vnode.Vnode) *vnodes {
+// New makes a set of the vnodes of all partitions, in order.
+func New(all []*vnode.Vnode) *Set {
 	n := len(all)
-	v := &vnodes{all: all, wakes: newWakes(n), parts: make([]share, n), stale: newTouched(n), dirty: newTouched(n), void: make([]bool, n)}
+	v := &Set{all: all, wakes: newWakes(n), parts: make([]share, n), stale: newTouched(n), dirty: newTouched(n), void: make([]bool, n)}
 	for p := range all {
-		v.of(ring.Partition(p))
+		v.Use(ring.Partition(p))
 	}
 	return v
 }
 
-// of is a vnode to do something with. Nobody keeps it beyond the event or the round.
-func (v *vnodes) of(p ring.Partition) *vnode.Vnode {
-	v.asked++
+// Use is a vnode to do something with. Nobody keeps it beyond the event or the round.
+func (v *Set) Use(p ring.Partition) *vnode.Vnode {
+	v.Asked++
 	v.stale.add(p)
 	v.dirty.add(p)
 	v.void[p] = false
 	return v.all[p]
 }
 
-// empty tells whether nothing is stored of a partition. A node of many keeps a few
+// Empty tells whether nothing is stored of a partition. A node of many keeps a few
 // partitions, and the others are looked at with each change of the register.
-func (v *vnodes) empty(p ring.Partition, view store.View) bool {
+func (v *Set) Empty(p ring.Partition, view store.View) bool {
 	if !v.void[p] {
 		v.void[p] = vnode.Empty(view, p)
 	}
 	return v.void[p]
 }
 
-// see is a vnode that nothing is done with but to read it.
-func (v *vnodes) see(p ring.Partition) *vnode.Vnode { return v.all[p] }
+// See is a vnode that nothing is done with but to read it.
+func (v *Set) See(p ring.Partition) *vnode.Vnode { return v.all[p] }
 
-// each gives all of them, in order, for who reads only.
-func (v *vnodes) each() iter.Seq2[ring.Partition, *vnode.Vnode] {
+// Each gives all of them, in order, for who reads only.
+func (v *Set) Each() iter.Seq2[ring.Partition, *vnode.Vnode] {
 	return func(yield func(ring.Partition, *vnode.Vnode) bool) {
 		for p, one := range v.all {
 			if !yield(ring.Partition(p), one) {
@@ -67,20 +68,20 @@ func (v *vnodes) each() iter.Seq2[ring.Partition, *vnode.Vnode] {
 	}
 }
 
-// replace puts another vnode in the place of one.
-func (v *vnodes) replace(p ring.Partition, by *vnode.Vnode) {
+// Replace puts another vnode in the place of one.
+func (v *Set) Replace(p ring.Partition, by *vnode.Vnode) {
 	v.all[p] = by
-	v.of(p)
+	v.Use(p)
 }
 
-// due gives the vnodes that have something to do, in order. What is done with one
+// Due gives the vnodes that have something to do, in order. What is done with one
 // may make others due: those that come after it are given, too.
-func (v *vnodes) due(now clock.Time) iter.Seq[*vnode.Vnode] {
+func (v *Set) Due(now clock.Time) iter.Seq[*vnode.Vnode] {
 	return func(yield func(*vnode.Vnode) bool) {
 		for from := 0; ; from++ {
 			v.refresh()
 			p, ok := v.wakes.due(from, now)
-			if !ok || !yield(v.of(ring.Partition(p))) {
+			if !ok || !yield(v.Use(ring.Partition(p))) {
 				return
 			}
 			from = p
@@ -88,15 +89,15 @@ func (v *vnodes) due(now clock.Time) iter.Seq[*vnode.Vnode] {
 	}
 }
 
-// next is when the next one has something to do, on both clocks.
-func (v *vnodes) next() (wall, mono int64) {
+// Next is when the next one has something to do, on both clocks.
+func (v *Set) Next() (wall, mono int64) {
 	v.refresh()
 	return v.wakes.first()
 }
 
-func (v *vnodes) refresh() {
+func (v *Set) refresh() {
 	for _, p := range v.stale.take() {
-		v.asked++
+		v.Asked++
 		wall, mono := v.all[p].NextWake()
 		v.wakes.set(int(p), wall, mono)
 		was, is := v.parts[p], shareOf(v.all[p])
@@ -105,6 +106,24 @@ func (v *vnodes) refresh() {
 		v.sum.full += is.full - was.full
 		v.parts[p] = is
 	}
+}
+
+// Audit tells what the set would overlook: a vnode that something was done with
+// behind its back. It is for tests; none of what it reads comes from a disk.
+func (v *Set) Audit() error {
+	for p, one := range v.Each() {
+		wall, mono := one.NextWake()
+		switch known := v.wakes.of(int(p)); {
+		case !v.dirty.in[p] && vnode.Unflushed(one):
+			return fmt.Errorf("partition %d has something to flush, which nobody has noticed", p)
+		case v.stale.in[p]:
+		case known != wake{wall, mono}:
+			return fmt.Errorf("partition %d wants to be woken at %d and %d, not at %v", p, wall, mono, known)
+		case v.parts[p] != shareOf(one):
+			return fmt.Errorf("partition %d is counted as %+v, not as %+v", p, v.parts[p], shareOf(one))
+		}
+	}
+	return nil
 }
 
 // share is what a vnode adds to sums over all.
@@ -121,51 +140,33 @@ func shareOf(v *vnode.Vnode) share {
 	return s
 }
 
-// claimed is the number of tasks under a claim.
-func (v *vnodes) claimed() int {
+// Claimed is the number of tasks under a claim.
+func (v *Set) Claimed() int {
 	v.refresh()
 	return v.sum.claimed
 }
 
-// led is the number of partitions led.
-func (v *vnodes) led() int {
+// Led is the number of partitions led.
+func (v *Set) Led() int {
 	v.refresh()
 	return v.sum.led
 }
 
-// full is the number of partitions led that grant nothing, because so many of their tasks
+// Full is the number of partitions led that grant nothing, because so many of their tasks
 // are under a claim.
-func (v *vnodes) full() int {
+func (v *Set) Full() int {
 	v.refresh()
 	return v.sum.full
 }
 
-// flush writes what vnodes have not written yet.
-func (v *vnodes) flush(tx store.Tx) {
+// Flush writes what vnodes have not written yet.
+func (v *Set) Flush(tx store.Tx) {
 	some := v.dirty.take()
 	slices.Sort(some)
 	for _, p := range some {
-		v.asked++
+		v.Asked++
 		v.all[p].Flush(tx)
 	}
-}
-
-// Audit tells what the core would overlook: a vnode that something was done with
-// behind its back. It is for tests; none of what it reads comes from a disk.
-func (c *Core) Audit() error {
-	for p, v := range c.vnodes.each() {
-		wall, mono := v.NextWake()
-		switch known := c.vnodes.wakes.of(int(p)); {
-		case !c.vnodes.dirty.in[p] && vnode.Unflushed(v):
-			return fmt.Errorf("partition %d has something to flush, which nobody has noticed", p)
-		case c.vnodes.stale.in[p]:
-		case known != wake{wall, mono}:
-			return fmt.Errorf("partition %d wants to be woken at %d and %d, not at %v", p, wall, mono, known)
-		case c.vnodes.parts[p] != shareOf(v):
-			return fmt.Errorf("partition %d is counted as %+v, not as %+v", p, c.vnodes.parts[p], shareOf(v))
-		}
-	}
-	return nil
 }
 
 // touched is a set of partitions.
