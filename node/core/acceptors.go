@@ -48,7 +48,7 @@ func (a *acceptors) save(p ring.Partition) {
 	if mutant.PromiseInMemory.On() {
 		return
 	}
-	vnode.SetBallot(a.c.tx, p, appendAcceptor(nil, &a.all[p]))
+	vnode.SetBallot(a.c.round.Tx, p, appendAcceptor(nil, &a.all[p]))
 }
 
 // accept tells whether a leader's message of an epoch may take effect here.

@@ -52,11 +52,11 @@ func (c admin) handle(now clock.Time, r *message.Request, m *nornv1.ClusterReque
 	case m.GetExport() != nil:
 		c.export(r.From)
 	case m.GetAction() == nil:
-		c.refuse(r.From, proto.Invalid("the request asks for nothing that this server knows"))
+		c.round.Refuse(r.From, proto.Invalid("the request asks for nothing that this server knows"))
 	default:
 		c.send(errand{then: func(_ clock.Time, res register.Result) {
 			if res.Err != nil {
-				c.refuse(r.From, refusal.MembershipUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
+				c.round.Refuse(r.From, refusal.MembershipUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
 				return
 			}
 			c.attempt(r.From, m, 1, false)
@@ -69,27 +69,27 @@ func (c admin) handle(now clock.Time, r *message.Request, m *nornv1.ClusterReque
 func (c admin) attempt(from message.Origin, m *nornv1.ClusterRequest, n int, some bool) {
 	d, bad := c.decide(m)
 	if bad != nil {
-		c.refuse(from, bad)
+		c.round.Refuse(from, bad)
 		return
 	}
 	nothing := !d.reply.Changed
 	d.reply.Changed = d.reply.Changed || some || d.reborn
 	if m.GetDryRun() || nothing {
-		c.ready.Reborn = d.reborn && !m.GetDryRun()
-		c.reply(from, d.reply)
+		c.round.Ready.Reborn = d.reborn && !m.GetDryRun()
+		c.round.Reply(from, d.reply)
 		return
 	}
 	c.send(errand{then: func(_ clock.Time, res register.Result) {
 		switch {
 		case res.Err != nil:
-			c.refuse(from, refusal.MembershipUnavailable(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
+			c.round.Refuse(from, refusal.MembershipUnavailable(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
 		case d.written(&res):
-			c.ready.Reborn = d.reborn
-			c.reply(from, d.reply)
+			c.round.Ready.Reborn = d.reborn
+			c.round.Reply(from, d.reply)
 		case n < maxDecides:
 			c.attempt(from, m, n+1, some || slices.Contains(res.NodesWon, true))
 		default:
-			c.refuse(from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "the members keep changing; ask again"))
+			c.round.Refuse(from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "the members keep changing; ask again"))
 		}
 	}}, d.request)
 }

@@ -167,7 +167,7 @@ func TestARetryShortlyBeforeTheRetentionIsOver(t *testing.T) {
 	ask[*nornv1.WriteReply](r, i, &nornv1.CancelRequest{Ids: [][]byte{task.Bytes()}})
 	r.settle()
 	c := r.peers[i].core
-	d, err := vnode.ReadTask(c.tx, 1, task, vnode.ReadOptions{NoLog: true})
+	d, err := vnode.ReadTask(c.round.Tx, 1, task, vnode.ReadOptions{NoLog: true})
 	r.check(err)
 	c.cfg.CollectInterval = time.Second
 	early := time.Hour - lonely - 2*eta
@@ -187,7 +187,7 @@ func TestARetryIsNotBuriedWithoutAnArchive(t *testing.T) {
 	ask[*nornv1.WriteReply](r, i, &nornv1.CancelRequest{Ids: [][]byte{task.Bytes()}})
 	r.settle()
 	c := r.peers[i].core
-	d, err := vnode.ReadTask(c.tx, 1, task, vnode.ReadOptions{NoLog: true})
+	d, err := vnode.ReadTask(c.round.Tx, 1, task, vnode.ReadOptions{NoLog: true})
 	r.check(err)
 	c.cfg.CollectInterval, c.cfg.Archive = time.Second, false
 	c.cfg.Retention.What = nornv1.Retention_RETENTION_ARCHIVE
@@ -262,7 +262,7 @@ func TestWhatIsThereAlreadyCountsAsTaken(t *testing.T) {
 	task := r.put(0, 1)
 	r.settle()
 	c := r.peers[1].core
-	f, ok := vnode.FactOf(c.tx, 1, task, crdt.Key{Kind: crdt.KindEnqueued})
+	f, ok := vnode.FactOf(c.round.Tx, 1, task, crdt.Key{Kind: crdt.KindEnqueued})
 	if !ok {
 		t.Fatal("it does not have the task")
 	}

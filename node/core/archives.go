@@ -50,7 +50,7 @@ func (a *archives) look(now clock.Time, v *vnode.Vnode) (more bool) {
 		return false
 	}
 	from := a.from[v.Partition]
-	all, done := vnode.Dues(v, a.k.c.tx, &from, a.k.cutoff(now, v.Partition, nornv1.Retention_RETENTION_ARCHIVE), a.k.purges.agreedAt(v.Partition), archiveTasks)
+	all, done := vnode.Dues(v, a.k.c.round.Tx, &from, a.k.cutoff(now, v.Partition, nornv1.Retention_RETENTION_ARCHIVE), a.k.purges.agreedAt(v.Partition), archiveTasks)
 	if a.from[v.Partition] = from; done {
 		delete(a.from, v.Partition)
 	}
@@ -66,7 +66,7 @@ func (a *archives) look(now clock.Time, v *vnode.Vnode) (more bool) {
 	a.k.c.tag++
 	a.tag, a.dues = a.k.c.tag, dues
 	partitions := len(a.k.c.cells)
-	a.k.c.ready.Archives = append(a.k.c.ready.Archives, message.Archive{Tag: a.tag, Load: func(view store.View) ([]*nornv1.Task, error) {
+	a.k.c.round.Ready.Archives = append(a.k.c.round.Ready.Archives, message.Archive{Tag: a.tag, Load: func(view store.View) ([]*nornv1.Task, error) {
 		var tasks []*nornv1.Task
 		for size := 0; len(tasks) < len(dues) && size < archiveBytes; {
 			task := dues[len(tasks)].Task

@@ -112,7 +112,7 @@ func TestRetentionChangedWhileAnArchiveIsWritten(t *testing.T) {
 		if tag == 0 {
 			t.Fatal("nothing is archived")
 		}
-		r.core.ready.Archives = nil // it is being written
+		r.core.round.Ready.Archives = nil // it is being written
 		r.set("a", c.to, c.field)
 		r.step(message.Archived{Tag: tag, Tasks: 1})
 		r.turn()

@@ -74,7 +74,7 @@ func (a *asides) tell(to register.Member, p ring.Partition, tasks []id.ID) {
 		return
 	}
 	for some := range slices.Chunk(tasks, asideNames) {
-		a.c.ready.Send = append(a.c.ready.Send, message.Send{To: to, Message: &message.QuarantineFacts{Partition: p, Epoch: a.c.cells[p].Epoch, Tasks: some}})
+		a.c.round.Ready.Send = append(a.c.round.Ready.Send, message.Send{To: to, Message: &message.QuarantineFacts{Partition: p, Epoch: a.c.cells[p].Epoch, Tasks: some}})
 	}
 }
 
@@ -110,29 +110,29 @@ func (a *asides) told(now clock.Time, from register.Member, m *message.Quarantin
 // set sets one task aside, and tells whether it has.
 func (a *asides) set(now clock.Time, p ring.Partition, task id.ID) bool {
 	v := a.c.vnodes.Use(p)
-	if !a.room(int64(vnode.LogOf(a.c.tx, p, task).Bytes)) {
+	if !a.room(int64(vnode.LogOf(a.c.round.Tx, p, task).Bytes)) {
 		return false // before all of it is read
 	}
-	facts, err := vnode.Facts(a.c.tx, p, task)
+	facts, err := vnode.Facts(a.c.round.Tx, p, task)
 	stone := func(f crdt.Fact) bool { return f.Key.Kind == crdt.KindTombstone }
-	if !a.c.check(err) || len(facts) == 0 || slices.ContainsFunc(facts, stone) {
+	if !a.c.round.Check(err) || len(facts) == 0 || slices.ContainsFunc(facts, stone) {
 		return false // or it was collected, as has come to be known since this was offered: the others take that
 	}
 	// By this clock it has to be old as well, but for what clocks may differ.
 	if admitted := admission(facts); now.Wall-admitted <= int64(a.c.cfg.GCGrace-2*a.c.cfg.Eta) || !a.room(vnode.AsideSize(facts)) {
 		return false
 	}
-	t, err := vnode.LoadTask(a.c.tx, p, task)
-	if !a.c.check(err) {
+	t, err := vnode.LoadTask(a.c.round.Tx, p, task)
+	if !a.c.round.Check(err) {
 		return false
 	}
 	if t.Enqueued != nil {
 		for _, dependency := range t.Enqueued.Dependencies {
-			a.c.vnode(dependency).Edges.Drop(a.c.tx, dependency, task)
-			vnode.Free(a.c.tx, p, task, dependency)
+			a.c.vnode(dependency).Edges.Drop(a.c.round.Tx, dependency, task)
+			vnode.Free(a.c.round.Tx, p, task, dependency)
 		}
 	}
-	if !a.c.check(vnode.SetAside(v, a.c.tx, task, facts, now.Wall)) {
+	if !a.c.round.Check(vnode.SetAside(v, a.c.round.Tx, task, facts, now.Wall)) {
 		return false
 	}
 	a.c.stats.Quarantined, a.c.stats.QuarantinedLast = a.c.stats.Quarantined+1, task
@@ -150,7 +150,7 @@ func (a *asides) take(now clock.Time, p ring.Partition, facts []crdt.Fact) bool 
 	}
 	v := a.c.vnodes.Use(p)
 	was, _ := vnode.KeptAside(v)
-	if !a.room(vnode.AsideSize(facts)) || !a.c.check(vnode.PutAside(v, a.c.tx, facts, now.Wall)) {
+	if !a.room(vnode.AsideSize(facts)) || !a.c.round.Check(vnode.PutAside(v, a.c.round.Tx, facts, now.Wall)) {
 		return false
 	}
 	if is, _ := vnode.KeptAside(v); is > was {
@@ -165,7 +165,7 @@ func (a *asides) take(now clock.Time, p ring.Partition, facts []crdt.Fact) bool 
 func (a *asides) belongs(now clock.Time, v *vnode.Vnode, facts []crdt.Fact) bool {
 	task := facts[0].Task
 	first := facts[0].Key.Kind == crdt.KindEnqueued || task.Kind() == id.KindTask
-	return a.c.collect.purges.below(now, v.Partition, facts) || !vnode.Known(a.c.tx, v.Partition, task) && (!first || vnode.IsAside(v, a.c.tx, task))
+	return a.c.collect.purges.below(now, v.Partition, facts) || !vnode.Known(a.c.round.Tx, v.Partition, task) && (!first || vnode.IsAside(v, a.c.round.Tx, task))
 }
 
 // handed tells whether a majority of the cohort keeps aside what this node keeps
@@ -176,8 +176,8 @@ func (a *asides) handed(now clock.Time, p ring.Partition, move *move) bool {
 		return true
 	}
 	o := &move.aside
-	facts, upTo, err := vnode.AsideFacts(a.c.tx, p, o.from, asidePage)
-	if !a.c.check(err) {
+	facts, upTo, err := vnode.AsideFacts(a.c.round.Tx, p, o.from, asidePage)
+	if !a.c.round.Check(err) {
 		return false
 	}
 	if len(facts) == 0 {
@@ -188,7 +188,7 @@ func (a *asides) handed(now clock.Time, p ring.Partition, move *move) bool {
 	msg := &message.Facts{Write: o.write, Aside: true, Parts: []message.PartFacts{{Partition: p, Epoch: a.c.cells[p].Epoch, Facts: facts}}}
 	for _, m := range a.c.cells[p].Cohort {
 		if m != a.c.cfg.Self && a.c.routes.up(m) {
-			a.c.ready.Send = append(a.c.ready.Send, message.Send{To: m, Message: msg})
+			a.c.round.Ready.Send = append(a.c.round.Ready.Send, message.Send{To: m, Message: msg})
 		}
 	}
 	a.c.moves.hold(now, move)
@@ -242,15 +242,15 @@ func (a *asides) work(now clock.Time) {
 			continue
 		}
 		a.at = now.Mono + int64(asideEvery)
-		all, err := vnode.Asides(a.c.tx, v.Partition, a.last[v.Partition], asideLook)
-		if !a.c.check(err) {
+		all, err := vnode.Asides(a.c.round.Tx, v.Partition, a.last[v.Partition], asideLook)
+		if !a.c.round.Check(err) {
 			return
 		}
 		if delete(a.last, v.Partition); len(all) == asideLook {
 			a.last[v.Partition] = all[len(all)-1].Task
 		}
 		for i := range all {
-			if vnode.Known(a.c.tx, v.Partition, all[i].Task) {
+			if vnode.Known(a.c.round.Tx, v.Partition, all[i].Task) {
 				a.bringBack(now, a.c.vnodes.Use(v.Partition), all[i].Task)
 			}
 		}
@@ -259,11 +259,11 @@ func (a *asides) work(now clock.Time) {
 
 // bringBack merges what is kept aside of one task.
 func (a *asides) bringBack(now clock.Time, v *vnode.Vnode, task id.ID) {
-	facts, err := vnode.AsideOf(a.c.tx, v.Partition, task)
-	if !a.c.check(err) {
+	facts, err := vnode.AsideOf(a.c.round.Tx, v.Partition, task)
+	if !a.c.round.Check(err) {
 		return
 	}
-	if _, err := vnode.DropAside(v, a.c.tx, task); a.c.check(err) && len(facts) > 0 {
+	if _, err := vnode.DropAside(v, a.c.round.Tx, task); a.c.round.Check(err) && len(facts) > 0 {
 		peers{a.c}.merge(now, v, facts)
 	}
 }

@@ -21,7 +21,7 @@ func TestATombstoneIsNotSetAside(t *testing.T) {
 	if n, _ := vnode.KeptAside(m.c.vnodes.See(0)); n != 0 {
 		t.Errorf("%d tasks are kept aside", n)
 	}
-	if _, is := vnode.FactOf(m.c.tx, 0, task, stone.Key); !is {
+	if _, is := vnode.FactOf(m.c.round.Tx, 0, task, stone.Key); !is {
 		t.Error("nothing says any more that the task was collected")
 	}
 	if err := vnode.Audit(r.peers[4].store, 0); err != nil {

@@ -244,7 +244,7 @@ func TestWhatIsKnownAfterAllComesBack(t *testing.T) {
 	missing := r.peers[0]
 	facts, err := vnode.Facts(missing.store, p, task)
 	r.check(err)
-	r.check(vnode.SetAside(missing.core.vnodes.Use(p), missing.core.tx, task, append(facts, done), r.now.Wall))
+	r.check(vnode.SetAside(missing.core.vnodes.Use(p), missing.core.round.Tx, task, append(facts, done), r.now.Wall))
 	missing.core.asides.at = r.now.Mono
 	r.turn(0)
 	if vnode.Known(missing.store, p, task) || len(r.apart(0)) != 1 {

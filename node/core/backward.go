@@ -46,13 +46,13 @@ func (b *backward) began(a *acceptors, view store.View) error {
 // writes something.
 func (b *backward) keep(c *Core) {
 	s := &c.moves.state
-	if c.tx.Pending() == 0 || !c.current || b.why != "" || !earlier(b.generation, b.revision, s.Generation, s.Revision) {
+	if c.round.Tx.Pending() == 0 || !c.current || b.why != "" || !earlier(b.generation, b.revision, s.Generation, s.Revision) {
 		return
 	}
 	b.generation, b.revision = s.Generation, s.Revision
 	v := binary.BigEndian.AppendUint64(make([]byte, 0, 24), b.generation)
 	v = binary.BigEndian.AppendUint64(v, b.revision)
-	c.tx.Set(seenRegisterKey, binary.BigEndian.AppendUint64(v, xxhash.Sum64(v)))
+	c.round.Tx.Set(seenRegisterKey, binary.BigEndian.AppendUint64(v, xxhash.Sum64(v)))
 }
 
 // earlier tells whether one state of the register is before another one.

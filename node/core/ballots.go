@@ -30,12 +30,12 @@ func (c voter) ballots(now clock.Time, from register.Member, m *message.Ballots)
 		v := c.vote(now, from, &m.Ballots[i])
 		answer.Votes = append(answer.Votes, v)
 		if size += len(v.Claims); size >= maxClaimBytes {
-			c.ready.Send = append(c.ready.Send, message.Send{To: from, Message: answer})
+			c.round.Ready.Send = append(c.round.Ready.Send, message.Send{To: from, Message: answer})
 			answer, size = &message.Votes{}, 0
 		}
 	}
 	if len(answer.Votes) > 0 {
-		c.ready.Send = append(c.ready.Send, message.Send{To: from, Message: answer})
+		c.round.Ready.Send = append(c.round.Ready.Send, message.Send{To: from, Message: answer})
 	}
 }
 
@@ -103,7 +103,7 @@ func (c voter) pushes(now clock.Time, from register.Member, m *message.Pushes) {
 			answer.Votes = append(answer.Votes, c.push(now, from, p))
 		}
 	}
-	c.ready.Send = append(c.ready.Send, message.Send{To: from, Message: answer})
+	c.round.Ready.Send = append(c.round.Ready.Send, message.Send{To: from, Message: answer})
 }
 
 func (c voter) push(now clock.Time, from register.Member, m *message.Pushed) message.Vote {
@@ -116,7 +116,7 @@ func (c voter) push(now clock.Time, from register.Member, m *message.Pushed) mes
 	other := a.Promise == m.Epoch && a.Nonce != 0 && a.Nonce != m.Nonce // somebody else has this epoch's vote
 	if err == nil && !other && !c.abstains(m.Partition) && !c.moves.closed(m.Partition) && c.acceptors.accept(m.Partition, m.Epoch) {
 		c.elector.yield(m.Partition, m.Epoch)
-		v.Granted = c.check(vnode.Absorb(c.vnodes.Use(m.Partition), c.tx, held, now))
+		v.Granted = c.round.Check(vnode.Absorb(c.vnodes.Use(m.Partition), c.round.Tx, held, now))
 	}
 	v.Promise = a.Promise
 	return v
@@ -143,7 +143,7 @@ func (c voter) counted(now clock.Time, from register.Member, v *message.CastVote
 		}
 	}
 	if c.elector.runs.Vote(now, from, v.Vote) || mutant.UnpromisedVotes.On() {
-		c.check(vnode.Absorb(c.vnodes.Use(v.Partition), c.tx, held, now))
+		c.round.Check(vnode.Absorb(c.vnodes.Use(v.Partition), c.round.Tx, held, now))
 	}
 	if !v.Granted {
 		c.elector.runs.Hopeless(v.Partition, c.marks.stands)

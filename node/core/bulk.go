@@ -77,7 +77,7 @@ func (c bulk) each(from message.Origin, err *proto.Error, ids [][]byte, when con
 		err = convert.CheckStates(when.only)
 	}
 	if err != nil {
-		c.refuse(from, err)
+		c.round.Refuse(from, err)
 		return
 	}
 	reply := &nornv1.WriteReply{}
@@ -88,7 +88,7 @@ func (c bulk) each(from message.Origin, err *proto.Error, ids [][]byte, when con
 			res.Receipt, res.Error = nil, err.Proto()
 		}
 	}
-	c.reply(from, reply)
+	c.round.Reply(from, reply)
 }
 
 func (c bulk) one(b []byte, when conditions, res *nornv1.WriteResult, act func(*vnode.Detail, *nornv1.WriteResult) *proto.Error) *proto.Error {
@@ -99,8 +99,8 @@ func (c bulk) one(b []byte, when conditions, res *nornv1.WriteResult, act func(*
 	if e := c.moves.refuses(c.vnode(task).Partition); e != nil {
 		return e
 	}
-	d, err := vnode.ReadTask(c.tx, c.vnode(task).Partition, task, vnode.ReadOptions{NoClaims: true, NoLog: true})
-	if !c.check(err) {
+	d, err := vnode.ReadTask(c.round.Tx, c.vnode(task).Partition, task, vnode.ReadOptions{NoClaims: true, NoLog: true})
+	if !c.round.Check(err) {
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
 	}
 	if d.Task.Enqueued == nil && !d.Task.Collected() {
@@ -154,16 +154,16 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, extra []byte, res *nornv
 	if bad := (keys{c.Core}).resume(now, t); bad != nil {
 		return bad
 	}
-	state, err := v.Decide(c.tx, t.ID, now, func(t *crdt.Task) (crdt.Fact, bool) {
+	state, err := v.Decide(c.round.Tx, t.ID, now, func(t *crdt.Task) (crdt.Fact, bool) {
 		return crdt.Requeued{Generation: keys{c.Core}.run(v, t), AfterToken: vnode.RetryAfter(v, t.ID), At: c.clocks.stamp(now, t.ID), Further: extra}.Fact(t.ID), true
 	})
-	if !c.check(err) {
+	if !c.round.Check(err) {
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
 	}
 	if len(t.Enqueued.Dependencies) > 0 {
 		c.links.link(now, t.ID, t.Enqueued)
-		after, err := vnode.ReadTask(c.tx, v.Partition, t.ID, vnode.ReadOptions{NoClaims: true, NoLog: true})
-		if c.check(err) {
+		after, err := vnode.ReadTask(c.round.Tx, v.Partition, t.ID, vnode.ReadOptions{NoClaims: true, NoLog: true})
+		if c.round.Check(err) {
 			state = after.State
 		}
 	}
@@ -189,7 +189,7 @@ func (l *links) obstacle(t *crdt.Task) (id.ID, bool) {
 	}
 	for _, dependency := range t.Enqueued.Dependencies {
 		o, err := l.outcome(dependency)
-		if !l.c.check(err) {
+		if !l.c.round.Check(err) {
 			return id.ID{}, false
 		}
 		if o != crdt.StateUnknown && o != crdt.StateCompleted {

@@ -39,7 +39,7 @@ type where struct {
 func byFilter(c *Core, now clock.Time, r *message.Request, m *nornv1.BulkRequest) {
 	w := &where{c: c, q: r, m: gproto.CloneOf(m), began: now.Mono, limit: int(m.GetLimit())}
 	if err := w.check(now); err != nil {
-		c.refuse(r.From, err)
+		c.round.Refuse(r.From, err)
 		return
 	}
 	w.look(now)
@@ -118,7 +118,7 @@ func (w *where) look(now clock.Time) {
 // part has this node carry out a request of its own, and calls then with its answer in join.
 func (w *where) part(now clock.Time, join joiner, method nornv1.Method, body gproto.Message, then func(*gather)) {
 	if len(w.c.routes.byTime) >= maxGathers {
-		w.c.refuse(w.q.From, refusal.Crowded(maxGathers))
+		w.c.round.Refuse(w.q.From, refusal.Crowded(maxGathers))
 		return
 	}
 	g := w.c.routes.gather(now, w.q, join, 0)
@@ -134,13 +134,13 @@ func (w *where) looked(page *whole) {
 		err = proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "a list was answered by %T", m)
 	}
 	if err != nil {
-		w.c.refuse(w.q.From, err)
+		w.c.round.Refuse(w.q.From, err)
 		return
 	}
 	for _, t := range reply.GetTasks() {
 		task, bad := id.Parse(t.GetId())
 		if bad != nil {
-			w.c.refuse(w.q.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "a list has the ID %.40q: %v", t.GetId(), bad))
+			w.c.round.Refuse(w.q.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "a list has the ID %.40q: %v", t.GetId(), bad))
 			return
 		}
 		w.ids = append(w.ids, task.Bytes())
@@ -159,12 +159,12 @@ func (w *where) looked(page *whole) {
 func (w *where) act(now clock.Time) {
 	n := len(w.ids)
 	if w.m.Expected != nil && int(w.m.GetExpected()) != n {
-		w.c.refuse(w.q.From, refusal.Conflict("%d tasks are found, not %d: nothing was done", n, w.m.GetExpected()))
+		w.c.round.Refuse(w.q.From, refusal.Conflict("%d tasks are found, not %d: nothing was done", n, w.m.GetExpected()))
 		return
 	}
 	reply := &nornv1.BulkReply{Matched: uint32(n), NextCursor: w.next()}
 	if n == 0 || w.m.GetDryRun() {
-		w.c.reply(w.q.From, reply)
+		w.c.round.Reply(w.q.From, reply)
 		return
 	}
 	method, body := nornv1.Method_METHOD_RETRY, gproto.Message(&nornv1.RetryRequest{Ids: w.ids, OnlyStates: w.m.GetStates()})

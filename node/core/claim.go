@@ -22,7 +22,7 @@ import (
 func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest) {
 	w, err := newWaiter(r, m, c.queues.lease(m.GetQueues()))
 	if err != nil {
-		c.refuse(r.From, err)
+		c.round.Refuse(r.From, err)
 		return
 	}
 	c.desk.came++
@@ -33,10 +33,10 @@ func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest)
 	}
 	switch {
 	case c.lost.has(w.key()):
-		c.refuse(r.From, refusal.Abandoned())
+		c.round.Refuse(r.From, refusal.Abandoned())
 		return
 	case len(w.names) == 0: // it has said all it had to say
-		c.reply(r.From, &nornv1.ClaimReply{})
+		c.round.Reply(r.From, &nornv1.ClaimReply{})
 		return
 	}
 	old, twice := c.seeks.withdraw(w.key())
@@ -53,11 +53,11 @@ func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest)
 		return
 	}
 	if e := c.unled(w); e != nil {
-		c.refuse(r.From, e)
+		c.round.Refuse(r.From, e)
 		return
 	}
 	if e := crammed(c); e != nil {
-		c.refuse(r.From, e)
+		c.round.Refuse(r.From, e)
 		return
 	}
 	for _, name := range w.names {
@@ -78,17 +78,17 @@ func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest)
 func (c *Core) twice(old message.Origin) {
 	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the same claim request came again over another connection, and is answered there; ask again if this one still matters")
 	e.RetryAfter = time.Millisecond
-	c.refuse(old, e)
+	c.round.Refuse(old, e)
 }
 
 // pursue grants what is there, here or elsewhere, or makes a request wait.
 func (c *Core) pursue(now clock.Time, w *waiter) {
 	if c.lost.has(w.key()) {
-		c.refuse(w.from, refusal.Abandoned())
+		c.round.Refuse(w.from, refusal.Abandoned())
 		return
 	}
 	if c.closed != nil {
-		c.refuse(w.from, c.closed)
+		c.round.Refuse(w.from, c.closed)
 		return
 	}
 	if w.deadline != 0 && w.deadline <= now.Mono { // what it was granted or asked for before took too long
@@ -101,8 +101,8 @@ func (c *Core) pursue(now clock.Time, w *waiter) {
 	}
 	if c.seeks.declines(w) {
 		a := answer(w, time.Duration(now.Mono-w.received), nil, nil)
-		a.Declined, a.After = true, c.round.after(0) // nothing is written for it
-		c.ready.Replies = append(c.ready.Replies, a)
+		a.Declined, a.After = true, c.round.After(0) // nothing is written for it
+		c.round.Ready.Replies = append(c.round.Ready.Replies, a)
 		return
 	}
 	if c.seeks.claim(now, w) {
@@ -118,7 +118,7 @@ func (c *Core) pursue(now clock.Time, w *waiter) {
 		return
 	}
 	if e := roomToWait(c, w.from.Conn, w.bytes); e != nil {
-		c.refuse(w.from, e)
+		c.round.Refuse(w.from, e)
 		return
 	}
 	again := *w // the queues may still list it as one that was sent elsewhere
@@ -175,10 +175,10 @@ func (c *Core) giveUp(now clock.Time, w *waiter) {
 		e.Guarantee, e.RetryAfter = "exclusive claims", 100*time.Millisecond
 	}
 	if e != nil {
-		c.refuse(w.from, e)
+		c.round.Refuse(w.from, e)
 		return
 	}
-	c.ready.Replies = append(c.ready.Replies, answer(w, time.Duration(now.Mono-w.received), nil, nil))
+	c.round.Ready.Replies = append(c.round.Ready.Replies, answer(w, time.Duration(now.Mono-w.received), nil, nil))
 }
 
 // grantClaims is how many of the claims before it a grant tells of, the newest: reading all
@@ -247,7 +247,7 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 	all := c.desk.granted(w)
 	for _, g := range all {
 		if v := c.vnodes.Use(g.Partition); c.clocks.doubt[g.Partition] && v.Leading() != 0 {
-			c.refuse(w.from, refusal.ClockInDoubt(v)) // it gets all of them when it asks again
+			c.round.Refuse(w.from, refusal.ClockInDoubt(v)) // it gets all of them when it asks again
 			return true
 		}
 	}
@@ -259,13 +259,13 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 		if (c.grants.shared(g.Partition) || c.moves.company()) && g.Token>>32 != v.Leading() {
 			continue // the leader that granted it may have taken it back, or be about to (docs/model.md)
 		}
-		r, err := v.Renew(c.tx, g.Task, g.Token, w.ask.Lease, now)
+		r, err := v.Renew(c.round.Tx, g.Task, g.Token, w.ask.Lease, now)
 		if err != nil {
 			continue
 		}
 		pledges = append(pledges, c.grants.add(g.Partition, g.Task, &r, false))
-		d, err := vnode.ReadTask(c.tx, g.Partition, g.Task, vnode.ReadOptions{Claims: grantClaims, Until: g.Token})
-		if !c.check(err) {
+		d, err := vnode.ReadTask(c.round.Tx, g.Partition, g.Task, vnode.ReadOptions{Claims: grantClaims, Until: g.Token})
+		if !c.round.Check(err) {
 			return true
 		}
 		grants, refs = append(grants, convert.Grant(d, c.cfg.Eta, 0)), append(refs, g)
@@ -274,7 +274,7 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 		return false
 	}
 	number := c.desk.answered(w.key(), refs)
-	deal{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number, c.round.this()}.owe(now)
+	deal{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number, c.round.This()}.owe(now)
 	return true
 }
 
@@ -297,7 +297,7 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 		v := c.vnodes.Use(ring.Partition(p))
 		_, rank, _ := q.heads.Best()
 		passed := c.seeks.passed(q.name, rank)
-		d, err := v.Grant(c.tx, q.name, w.ask, now)
+		d, err := v.Grant(c.round.Tx, q.name, w.ask, now)
 		switch {
 		case errors.Is(err, vnode.ErrExhausted):
 			c.elector.unlead(ring.Partition(p)) // and be elected again, for a new epoch
@@ -305,7 +305,7 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 		case errors.Is(err, vnode.ErrNothing):
 			q.heads.Set(p, nil)
 			continue
-		case !c.check(err):
+		case !c.round.Check(err):
 			return true
 		}
 		c.stats.RankErrors.add(passed)
@@ -323,7 +323,7 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 	}
 	c.stats.Claimed += uint64(len(grants))
 	number := c.desk.answered(w.key(), refs)
-	deal{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number, c.round.this()}.owe(now)
+	deal{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number, c.round.This()}.owe(now)
 	return true
 }
 

@@ -95,7 +95,7 @@ func (k *clocks) work(now clock.Time) {
 	}
 	for _, m := range k.c.marks.sound.asks(company) {
 		if k.c.routes.up(m) {
-			k.c.ready.Early = append(k.c.ready.Early, message.Send{To: m, Message: &message.Beat{Sent: now}})
+			k.c.round.Ready.Early = append(k.c.round.Ready.Early, message.Send{To: m, Message: &message.Beat{Sent: now}})
 		}
 	}
 	k.judge(now)
@@ -114,7 +114,7 @@ func (k *clocks) met() {
 
 // asked answers a beat.
 func (k *clocks) asked(now clock.Time, from register.Member, m *message.Beat) {
-	k.c.ready.Early = append(k.c.ready.Early, message.Send{To: from, Message: &message.Beaten{
+	k.c.round.Ready.Early = append(k.c.round.Ready.Early, message.Send{To: from, Message: &message.Beaten{
 		Sent: m.Sent, Boot: k.boot, Received: now.Wall, Answered: now.Wall, Seen: k.c.marks.seen[from],
 		Whole: k.c.marks.lost == 0, Sound: k.c.marks.sound.towards(from),
 	}})
@@ -282,7 +282,7 @@ func (e *elector) pass(p ring.Partition) {
 	cell := &e.c.cells[p]
 	if heir, ok := e.heir(p, cell, e.turn(p)); ok {
 		s := message.Stand{Partition: p, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}
-		e.c.ready.Send = append(e.c.ready.Send, message.Send{To: heir, Message: &message.Elect{Stand: []message.Stand{s}}})
+		e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: heir, Message: &message.Elect{Stand: []message.Stand{s}}})
 	}
 }
 
@@ -300,7 +300,7 @@ func (e *elector) refer(now clock.Time, s *message.Stand) {
 		return
 	}
 	e.nudged[p] = now.Mono + int64(nudgeAgain) // that one may not be able to either, and ask this one
-	e.c.ready.Send = append(e.c.ready.Send, message.Send{To: heir, Message: &message.Elect{Stand: []message.Stand{*s}}})
+	e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: heir, Message: &message.Elect{Stand: []message.Stand{*s}}})
 }
 
 // heir is the member in reach that is to lead a partition after this node: for

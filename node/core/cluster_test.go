@@ -49,9 +49,9 @@ func TestAnEnqueueWaitsForAMajority(t *testing.T) {
 // wait for the disk again, and what is written in this very round must.
 func TestAnAnswerWaitsForNoLaterRound(t *testing.T) {
 	r := newTrio(t)
-	before := uint64(r.peers[1].core.round)
+	before := r.peers[1].core.round.This() - 1
 	first := r.enqueue(1, r.ids.Next(r.now.Wall), nil)
-	wrote := uint64(r.peers[1].core.round)
+	wrote := r.peers[1].core.round.This() - 1
 	for range 3 { // rounds of others come between
 		r.enqueue(1, r.ids.Next(r.now.Wall), nil)
 	}
@@ -65,7 +65,7 @@ func TestAnAnswerWaitsForNoLaterRound(t *testing.T) {
 	}
 	for i := range 3 { // of a leader, and through another node
 		claim := r.send(i, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, Session: make([]byte, 16), RequestNo: uint64(i)})
-		granted := uint64(r.peers[i].core.round)
+		granted := r.peers[i].core.round.This() - 1
 		r.pass(0)
 		r.settle()
 		reply := r.peers[i].replies[claim]

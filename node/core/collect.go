@@ -190,7 +190,7 @@ func (k *collector) keysOf(now clock.Time, v *vnode.Vnode) (more bool) {
 
 // dues collects some tasks whose retention is over, and tells whether there are more.
 func (k *collector) dues(now clock.Time, v *vnode.Vnode) (more bool) {
-	dues, done := vnode.Dues(v, k.c.tx, &k.from, k.cutoff(now, v.Partition, nornv1.Retention_RETENTION_DELETE), k.purges.agreedAt(v.Partition), collectBatch)
+	dues, done := vnode.Dues(v, k.c.round.Tx, &k.from, k.cutoff(now, v.Partition, nornv1.Retention_RETENTION_DELETE), k.purges.agreedAt(v.Partition), collectBatch)
 	if n := k.some(dues, func(d vnode.Due) {
 		if !k.c.links.needed(now, v, d.Task) {
 			k.collect(now, d)
@@ -214,8 +214,8 @@ func (k *collector) some(dues []vnode.Due, each func(vnode.Due)) (n int) {
 
 // left tells whether more may be written in this step.
 func (k *collector) left() func() bool {
-	before := k.c.tx.Pending()
-	return func() bool { return k.c.tx.Pending()-before < collectWrites }
+	before := k.c.round.Tx.Pending()
+	return func() bool { return k.c.round.Tx.Pending()-before < collectWrites }
 }
 
 // buried refuses to give a task a new run that another node may have collected: the
@@ -249,7 +249,7 @@ func (k *collector) buried(now clock.Time, v *vnode.Vnode, d *vnode.Detail) *pro
 		return nil
 	case d.Task.FinishedAt() > now.Wall-early:
 		return nil
-	case needs.kept[d.Task.ID].until > now.Mono, v.Edges.Any(k.c.tx, d.Task.ID) && k.c.links.awaited(v, d.Task.ID):
+	case needs.kept[d.Task.ID].until > now.Mono, v.Edges.Any(k.c.round.Tx, d.Task.ID) && k.c.links.awaited(v, d.Task.ID):
 		if began := now.Wall - (now.Mono - needs.led[v.Partition]); k.purges.agreedSince(now, v.Partition) < began+int64(lonely) {
 			return wait("node has collected it before a task came that needs it")
 		}
@@ -274,8 +274,8 @@ func (k *collector) collect(now clock.Time, d vnode.Due) bool {
 	if v.Leading() == 0 || !mutant.RetentionStale.On() && d.At > k.cutoff(now, v.Partition, k.rule(d.Queue).what)(d.State, d.Queue) {
 		return false
 	}
-	gone, err := v.Collect(k.c.tx, d, now, func(t *crdt.Task) int64 { return k.bury(now, t) })
-	if !k.c.check(err) || !gone {
+	gone, err := v.Collect(k.c.round.Tx, d, now, func(t *crdt.Task) int64 { return k.bury(now, t) })
+	if !k.c.round.Check(err) || !gone {
 		return false
 	}
 	k.c.stats.Collected++
@@ -302,7 +302,7 @@ func (k *collector) bury(now clock.Time, t *crdt.Task) int64 {
 // later one, would be taken twice.
 func (k keys) pass(now clock.Time, task id.ID, e *crdt.Enqueued) {
 	if h := k.look(now, e.Queue, e.Key, 0); h.next > 0 {
-		vnode.SetKey(k.c.tx, k.c.vnode(h.first).Partition, vnode.Key{First: h.first, Generation: h.next, Current: k.nth(h.first, e.Queue, e.Key, h.next-1), Changed: now.Wall})
+		vnode.SetKey(k.c.round.Tx, k.c.vnode(h.first).Partition, vnode.Key{First: h.first, Generation: h.next, Current: k.nth(h.first, e.Queue, e.Key, h.next-1), Changed: now.Wall})
 	}
 }
 
@@ -315,8 +315,8 @@ func (k keys) buried(p ring.Partition, facts []crdt.Fact) *crdt.Enqueued {
 	if task.Kind() != id.KindKey || !slices.ContainsFunc(facts, stone) {
 		return nil
 	}
-	t, err := vnode.LoadTask(k.c.tx, p, task)
-	if !k.c.check(err) || t.Enqueued == nil || t.Enqueued.KeyWindow > 0 {
+	t, err := vnode.LoadTask(k.c.round.Tx, p, task)
+	if !k.c.round.Check(err) || t.Enqueued == nil || t.Enqueued.KeyWindow > 0 {
 		return nil
 	}
 	return t.Enqueued
@@ -324,14 +324,14 @@ func (k keys) buried(p ring.Partition, facts []crdt.Fact) *crdt.Enqueued {
 
 // sweepKeys forgets unique keys whose tasks nobody knows any more.
 func (k *collector) sweepKeys(now clock.Time, p ring.Partition) bool {
-	all := vnode.Keys(k.c.tx, p, k.keys, collectBatch)
+	all := vnode.Keys(k.c.round.Tx, p, k.keys, collectBatch)
 	for _, key := range all {
 		k.keys = key.First
 		old := now.Wall-key.Changed > int64(k.c.cfg.GCGrace)
 		// Where its task is kept by others, nobody here can tell.
 		cohort := k.c.cells[ring.Of(key.Current, len(k.c.cells))].Cohort
-		if old && slices.Contains(cohort, k.c.cfg.Self) && (mutant.KeyForgotten.On() || !vnode.Known(k.c.tx, ring.Of(key.Current, len(k.c.cells)), key.Current)) {
-			vnode.DropKey(k.c.tx, p, key.First)
+		if old && slices.Contains(cohort, k.c.cfg.Self) && (mutant.KeyForgotten.On() || !vnode.Known(k.c.round.Tx, ring.Of(key.Current, len(k.c.cells)), key.Current)) {
+			vnode.DropKey(k.c.round.Tx, p, key.First)
 		}
 	}
 	if len(all) < collectBatch || mutant.FirstKeys.On() {

@@ -23,7 +23,7 @@ func (r *rig) long(task id.ID, token uint64) {
 	for seq := range all {
 		all[seq] = crdt.Update{Token: token, Seq: uint64(seq), Output: true}.Fact(task)
 	}
-	if _, err := vnode.Merge(r.core.vnode(task), r.core.tx, all, r.now); err != nil {
+	if _, err := vnode.Merge(r.core.vnode(task), r.core.round.Tx, all, r.now); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -41,9 +41,9 @@ func (r *rig) inFirst() id.ID {
 func (r *rig) inSteps(step func() (more bool)) (steps int) {
 	r.t.Helper()
 	for more := true; more; steps++ {
-		before := r.core.tx.Pending()
+		before := r.core.round.Tx.Pending()
 		more = step()
-		if n := r.core.tx.Pending() - before; n > collectWrites+2*longLog+100 {
+		if n := r.core.round.Tx.Pending() - before; n > collectWrites+2*longLog+100 {
 			r.t.Fatalf("step %d writes %d records", steps, n)
 		}
 		if steps > 1000 {
@@ -87,7 +87,7 @@ func TestAStepOfTheCollectorIsBoundedInUpdates(t *testing.T) {
 		r := newCollecting(t)
 		finished(r)
 		v, a := later(r, 2*time.Hour), &r.core.collect.archives
-		a.safe, _ = vnode.Dues(v, r.core.tx, &vnode.DuesCursor{}, r.core.collect.cutoff(r.now, 0, nornv1.Retention_RETENTION_DELETE), clock.Never, n)
+		a.safe, _ = vnode.Dues(v, r.core.round.Tx, &vnode.DuesCursor{}, r.core.collect.cutoff(r.now, 0, nornv1.Retention_RETENTION_DELETE), clock.Never, n)
 		r.inSteps(func() bool {
 			a.at = r.now.Mono
 			a.work(r.now)
@@ -126,7 +126,7 @@ func TestThePassOfTheCollectorEnds(t *testing.T) {
 	needed := r.enqueue(some...)
 	r.enqueue(after("w", onFailWait, append(needed, r.ids.Next(r.now.Wall))...))
 	for range n {
-		vnode.SetKey(r.core.tx, 0, vnode.Key{First: r.inFirst(), Current: needed[0], Changed: r.now.Wall})
+		vnode.SetKey(r.core.round.Tx, 0, vnode.Key{First: r.inFirst(), Current: needed[0], Changed: r.now.Wall})
 	}
 	r.turn()
 	for range n {
@@ -135,7 +135,7 @@ func TestThePassOfTheCollectorEnds(t *testing.T) {
 	r.now = r.now.Add(2 * time.Hour)
 	k := r.core.collect
 	k.p, k.over = 0, [5]bool{}
-	k.keys = vnode.Keys(r.core.tx, 0, id.ID{}, collectBatch)[collectBatch-1].First // a step ahead of the rest
+	k.keys = vnode.Keys(r.core.round.Tx, 0, id.ID{}, collectBatch)[collectBatch-1].First // a step ahead of the rest
 	steps := 0
 	for ; k.p == 0; steps++ {
 		if steps == 20 {

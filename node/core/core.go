@@ -15,6 +15,7 @@ import (
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -22,8 +23,6 @@ import (
 	"github.com/norn-dev/norn/session"
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/vnode"
-
-	gproto "google.golang.org/protobuf/proto"
 )
 
 // Config is what a core needs to know. Durations are checked by the caller.
@@ -116,13 +115,11 @@ type Unread struct {
 // Core is one node as a pure machine. It is used from one goroutine.
 type Core struct {
 	cfg       Config
-	tx        *store.Overlay
 	vnodes    *partitions.Set
 	cells     []register.Cell
 	ids       *id.Generator
 	desk      *desk
 	logs      *followers
-	ready     message.Ready
 	stats     Stats
 	joined    bool            // the register has said something
 	behind    *register.State // what it said that is older than what this node was shown before; nil: nothing
@@ -130,8 +127,8 @@ type Core struct {
 	current   bool            // it has answered: what is known of it is no older than this process
 	askAt     int64           // when to ask the register again, mono ns; 0: no need
 	taken     uint64          // requests taken in
-	round     rounds          // the last Ready
-	limited   bool            // claims were held back by MaxClaims
+	round     *round.Writer
+	limited   bool // claims were held back by MaxClaims
 	tag       uint64
 	pending   map[uint64]errand
 	links     *links
@@ -164,7 +161,6 @@ type Core struct {
 	dropped   []message.GrantRef // grants of ours that nobody will hear of
 	disk      uint64             // free bytes, when they were looked at, less what was written since
 	reserve   uint64             // bytes below which enqueues are refused; 0: as configured
-	fatal     error
 	sight     sight
 	backward  backward
 	filling   filling
@@ -177,7 +173,7 @@ type Core struct {
 // store is damaged.
 func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c := &Core{
-		cfg: cfg, tx: store.NewOverlay(view),
+		cfg: cfg, round: round.New(view),
 		ids:  id.NewGenerator(cfg.Rand.Uint32(), cfg.Rand.Uint64),
 		desk: newDesk(), logs: newFollowers(cfg.Cluster.Partitions),
 		pending: make(map[uint64]errand),
@@ -201,7 +197,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 			c.sessions.known.ended(task, r)
 		},
 		OnLapse:  func(p ring.Partition) bool { return c.grants.soles.lapsed(p) },
-		OnFact:   func(task id.ID) { c.ready.Reads = append(c.ready.Reads, c.logs.wake(task)...) },
+		OnFact:   func(task id.ID) { c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.wake(task)...) },
 		OnFinish: c.links.finished,
 		OnUnlink: c.links.unlink,
 		OnStored: c.writes.stored,
@@ -303,7 +299,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 	case message.Archived:
 		c.collect.archives.done(now, e)
 	case message.Answered:
-		c.ready.Replies = append(c.ready.Replies, e.Reply)
+		c.round.Ready.Replies = append(c.round.Ready.Replies, e.Reply)
 	case message.Changed:
 		c.changed(now, e)
 	case message.Alive:
@@ -317,7 +313,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 	default:
 		return fmt.Errorf("core: unknown event %T", event)
 	}
-	return c.fatal
+	return c.round.Fatal()
 }
 
 // Ready lets due things happen and hands over what is to be done. The batch in
@@ -359,31 +355,28 @@ func (c *Core) Ready(now clock.Time) (message.Ready, error) {
 		c.dropped = nil
 		c.undelivered(now, dropped)
 	}
-	if c.fatal != nil {
-		return message.Ready{}, c.fatal
+	if err := c.round.Fatal(); err != nil {
+		return message.Ready{}, err
 	}
-	c.vnodes.Flush(c.tx)
+	c.vnodes.Flush(c.round.Tx)
 	c.marks.save(now)
 	c.backward.keep(c)
-	c.marks.stamp(c.ready.Send)
-	r := c.ready
-	c.ready = message.Ready{}
-	if c.tx.Pending() > 0 {
-		r.Persist = c.tx.Take()
+	c.marks.stamp(c.round.Ready.Send)
+	r := c.round.Take()
+	if r.Persist != nil {
 		c.disk -= min(c.disk, writtenTwice*uint64(r.Persist.Size()))
 	}
 	r.WakeWall, r.WakeMono = c.wake()
-	c.round++
-	r.Round = uint64(c.round)
 	return r, nil
 }
 
 // Recycle gives a batch back for reuse once it is applied.
-func (c *Core) Recycle(b *store.Batch) { c.tx.Release(b) }
+func (c *Core) Recycle(b *store.Batch) { c.round.Tx.Release(b) }
 
 // Stats gives the counters.
 func (c *Core) Stats() Stats {
 	s := c.stats
+	s.Refused = c.round.Refused
 	s.Waiting = len(c.desk.byTime) + c.logs.count
 	s.Claims, s.Full = c.vnodes.Claimed(), c.vnodes.Full()
 	s.Cron = c.crons.m.Stats(c.crons.time(c.now))
@@ -411,7 +404,7 @@ func (c *Core) tick(now clock.Time) {
 		c.ask(nil)
 	}
 	for v := range c.vnodes.Due(now) {
-		c.check(v.Tick(c.tx, now))
+		c.round.Check(v.Tick(c.round.Tx, now))
 	}
 	c.timeouts(now)
 }
@@ -435,25 +428,8 @@ func (c *Core) wake() (wall, mono int64) {
 // behind its back. It is for tests; none of what it reads comes from a disk.
 func (c *Core) Audit() error { return c.vnodes.Audit() }
 
-// check keeps an error that must stop the node.
-func (c *Core) check(err error) bool {
-	if err != nil && c.fatal == nil {
-		c.fatal = err
-	}
-	return err == nil
-}
-
 func (c *Core) vnode(task id.ID) *vnode.Vnode {
 	return c.vnodes.Use(ring.Of(task, len(c.cells)))
-}
-
-func (c *Core) reply(to message.Origin, m gproto.Message) {
-	c.ready.Replies = append(c.ready.Replies, message.Reply{To: to, Message: m})
-}
-
-func (c *Core) refuse(to message.Origin, err *proto.Error) {
-	c.stats.Refused++
-	c.ready.Replies = append(c.ready.Replies, message.Reply{To: to, Err: err})
 }
 
 // request handles one request, or sends it on its way to where it can be
@@ -461,13 +437,13 @@ func (c *Core) refuse(to message.Origin, err *proto.Error) {
 func (c *Core) request(now clock.Time, r *message.Request) {
 	if r.Deadline != 0 && r.Deadline <= now.Mono { // before others are given what is left of it
 		c.taken++
-		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED, "the request's deadline passed before it was looked at"))
+		c.round.Refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED, "the request's deadline passed before it was looked at"))
 		return
 	}
 	if c.joined && c.closed == nil && c.routes.take(now, r) {
 		return
 	}
-	first := len(c.ready.Replies)
+	first := len(c.round.Ready.Replies)
 	c.writes.newly = id.ID{} // what is stored between requests is bought by none
 	c.handle(now, r)
 	c.writes.hold(now, r, first)
@@ -476,13 +452,13 @@ func (c *Core) request(now clock.Time, r *message.Request) {
 func (c *Core) handle(now clock.Time, r *message.Request) {
 	c.taken++
 	if c.closed != nil && !(observer{c}).shows(r) {
-		c.refuse(r.From, c.closed)
+		c.round.Refuse(r.From, c.closed)
 		return
 	}
 	if !c.joined {
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the node is starting; try again")
 		e.RetryAfter = 50 * time.Millisecond
-		c.refuse(r.From, e)
+		c.round.Refuse(r.From, e)
 		return
 	}
 	if c.fetches.hear(now, r) {
@@ -525,7 +501,7 @@ func (c *Core) handle(now clock.Time, r *message.Request) {
 // other routes what neither adds nor finishes work.
 func (c *Core) other(now clock.Time, r *message.Request) {
 	if e := (observer{c}).moved(r); e != nil {
-		c.refuse(r.From, e)
+		c.round.Refuse(r.From, e)
 		return
 	}
 	switch m := r.Body.(type) {
@@ -533,9 +509,9 @@ func (c *Core) other(now clock.Time, r *message.Request) {
 		if c.fetches.get(now, r, m) {
 			return
 		}
-		c.read(newGet(r.From, m, len(c.cells)))
+		c.round.Read(newGet(r.From, m, len(c.cells)))
 	case *nornv1.ListRequest:
-		c.read(newList(r.From, m, c.about(r)))
+		c.round.Read(newList(r.From, m, c.about(r)))
 	case *nornv1.CountRequest:
 		c.count(r, m)
 	case *nornv1.LogRequest:
@@ -547,7 +523,7 @@ func (c *Core) other(now clock.Time, r *message.Request) {
 	case *nornv1.VerifyRequest:
 		verifier{c}.verify(now, r, m)
 	case *nornv1.ExplainRequest:
-		c.read(newExplain(c, r.From, m))
+		c.round.Read(newExplain(c, r.From, m))
 	case *nornv1.KeyRequest:
 		keys{c}.answer(now, r.From, m)
 	case *nornv1.QueuesRequest:
@@ -567,7 +543,7 @@ func (c *Core) other(now clock.Time, r *message.Request) {
 	case *nornv1.LinesRequest:
 		workers{c.sessions}.lines(now, r, m)
 	default:
-		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that"))
+		c.round.Refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that"))
 	}
 }
 

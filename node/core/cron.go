@@ -210,7 +210,7 @@ func (k *crons) ask(now clock.Time, task id.ID) {
 		return
 	}
 	outcome, err := c.links.outcome(task)
-	if c.check(err) && outcome != crdt.StateUnknown {
+	if c.round.Check(err) && outcome != crdt.StateUnknown {
 		k.m.Finished(k.time(now), task, outcome)
 	}
 }
@@ -238,7 +238,7 @@ func (k *crons) ended(task id.ID) {
 		return
 	}
 	outcome, err := k.c.links.outcome(task)
-	if k.c.check(err) && outcome != crdt.StateUnknown {
+	if k.c.round.Check(err) && outcome != crdt.StateUnknown {
 		k.m.Finished(k.time(k.c.now), task, outcome)
 	}
 }

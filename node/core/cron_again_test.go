@@ -301,7 +301,7 @@ func TestAPauseWhileALaunchIsOpen(t *testing.T) {
 		r.check(err)
 		there := 0
 		for _, p := range r.peers {
-			if vnode.Known(p.core.tx, ring.Of(task, testPartitions), task) {
+			if vnode.Known(p.core.round.Tx, ring.Of(task, testPartitions), task) {
 				there++
 			}
 		}

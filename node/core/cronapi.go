@@ -47,25 +47,25 @@ type scheduling struct{ *Core }
 func (c scheduling) list(r *message.Request, m *nornv1.SchedulesRequest) {
 	for _, name := range m.GetNames() {
 		if err := proto.CheckSchedule(name); err != nil {
-			c.refuse(r.From, err)
+			c.round.Refuse(r.From, err)
 			return
 		}
 	}
 	if len(m.GetNames()) > maxSchedules {
-		c.refuse(r.From, proto.Invalid("%d names are over the limit of %d", len(m.GetNames()), maxSchedules))
+		c.round.Refuse(r.From, proto.Invalid("%d names are over the limit of %d", len(m.GetNames()), maxSchedules))
 		return
 	}
 	if m.GetUpcoming() > proto.MaxUpcoming {
-		c.refuse(r.From, refusal.TooManyUpcoming(uint64(m.GetUpcoming())))
+		c.round.Refuse(r.From, refusal.TooManyUpcoming(uint64(m.GetUpcoming())))
 		return
 	}
 	if _, err := cron.UpcomingFrom(m.GetUpcomingFrom(), 0); err != nil {
-		c.refuse(r.From, proto.Invalid("%v", err))
+		c.round.Refuse(r.From, proto.Invalid("%v", err))
 		return
 	}
 	c.send(errand{then: func(now clock.Time, res register.Result) {
 		if res.Err != nil {
-			c.refuse(r.From, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
+			c.round.Refuse(r.From, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
 			return
 		}
 		c.answer(now, r, m, &res.State)
@@ -101,14 +101,14 @@ func (c scheduling) answer(now clock.Time, r *message.Request, m *nornv1.Schedul
 		x := s.Schedules.Get(name)
 		shown := cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), x, wall, m.GetHistory())
 		if shown == nil {
-			c.refuse(r.From, refusal.NoSchedule(name))
+			c.round.Refuse(r.From, refusal.NoSchedule(name))
 			return
 		}
 		shown.Upcoming = cron.Upcoming(c.crons.m.Zones(), x, from, upcoming)
 		size += len(x.Definition) + 4*len(x.State)
 		reply.Schedules = append(reply.Schedules, shown)
 	}
-	c.reply(r.From, reply)
+	c.round.Reply(r.From, reply)
 }
 
 // firstNames are the first n names after one, sorted, and how many schedules
@@ -149,10 +149,10 @@ func (c scheduling) change(r *message.Request, m *nornv1.ChangeSchedulesRequest)
 	})
 	switch {
 	case n == 0 || n > maxSchedules:
-		c.refuse(r.From, proto.Invalid("%d changes are not from 1 to %d", n, maxSchedules))
+		c.round.Refuse(r.From, proto.Invalid("%d changes are not from 1 to %d", n, maxSchedules))
 		return
 	case byHand && n > 1:
-		c.refuse(r.From, proto.Invalid("a trigger or a backfill is alone in its request"))
+		c.round.Refuse(r.From, proto.Invalid("a trigger or a backfill is alone in its request"))
 		return
 	}
 	upcoming := uint64(0)
@@ -160,7 +160,7 @@ func (c scheduling) change(r *message.Request, m *nornv1.ChangeSchedulesRequest)
 		upcoming += uint64(x.GetPut().GetUpcoming())
 	}
 	if upcoming > proto.MaxUpcoming {
-		c.refuse(r.From, refusal.TooManyUpcoming(upcoming))
+		c.round.Refuse(r.From, refusal.TooManyUpcoming(upcoming))
 		return
 	}
 	k := &editing{from: r.From, m: m, results: make([]*nornv1.ScheduleResult, n)}
@@ -174,7 +174,7 @@ func (c scheduling) change(r *message.Request, m *nornv1.ChangeSchedulesRequest)
 	c.send(errand{then: func(now clock.Time, res register.Result) {
 		switch {
 		case res.Err != nil:
-			c.refuse(k.from, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
+			c.round.Refuse(k.from, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
 		case byHand && len(k.left) > 0:
 			c.byHand(now, k, &res.State)
 		default:
@@ -238,12 +238,12 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) {
 		req.Schedules, asked = append(req.Schedules, *edit.Change), append(asked, i)
 	}
 	if k.left = later; len(asked) == 0 {
-		c.reply(k.from, &nornv1.ChangeSchedulesReply{Results: k.results})
+		c.round.Reply(k.from, &nornv1.ChangeSchedulesReply{Results: k.results})
 		return
 	}
 	c.send(errand{then: func(now clock.Time, res register.Result) {
 		if res.Err != nil {
-			c.refuse(k.from, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
+			c.round.Refuse(k.from, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
 			return
 		}
 		c.decided(now, k, asked, req.Schedules, &res)
@@ -344,7 +344,7 @@ func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) {
 			t.TaskId = c.routes.draw(now).Bytes()
 		}
 		if b := t.GetTaskId(); len(b) != id.Size || id.ID(b).Kind() != id.KindTask {
-			c.refuse(k.from, proto.Invalid("task_id: what clients bring is of kind 0 and has %d bytes", id.Size))
+			c.round.Refuse(k.from, proto.Invalid("task_id: what clients bring is of kind 0 and has %d bytes", id.Size))
 			return
 		}
 		hand, err = e.Trigger(x.GetName(), rec, x.GetIfVersion(), id.ID(t.GetTaskId()))
@@ -352,7 +352,7 @@ func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) {
 		hand, err = e.Backfill(x.GetName(), rec, x.GetIfVersion(), x.GetBackfill())
 	}
 	if err != nil {
-		c.refuse(k.from, c.scheduleError(x.GetName(), err))
+		c.round.Refuse(k.from, c.scheduleError(x.GetName(), err))
 		return
 	}
 	result := &nornv1.ScheduleResult{Changed: len(hand.Tasks) > 0 && !dry, Schedule: cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), rec, c.crons.time(now).Wall, false)}
@@ -361,7 +361,7 @@ func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) {
 	}
 	k.results[0] = result
 	if !result.Changed {
-		c.reply(k.from, &nornv1.ChangeSchedulesReply{Results: k.results})
+		c.round.Reply(k.from, &nornv1.ChangeSchedulesReply{Results: k.results})
 		return
 	}
 	ask := &nornv1.EnqueueRequest{Tasks: hand.Tasks}
@@ -376,7 +376,7 @@ func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) {
 func (c scheduling) launchedByHand(k *editing, hand *cron.ByHand, errs []*proto.Error) {
 	c.send(errand{then: func(now clock.Time, res register.Result) {
 		if res.Err != nil {
-			c.refuse(k.from, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
+			c.round.Refuse(k.from, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
 			return
 		}
 		n := len(hand.Tasks)
@@ -396,16 +396,16 @@ func (c scheduling) launchedByHand(k *editing, hand *cron.ByHand, errs []*proto.
 func (c scheduling) note(now clock.Time, k *editing, hand *cron.ByHand, bad *proto.Error, res register.Result) {
 	name := k.m.GetChanges()[0].GetName()
 	if res.Err != nil {
-		c.refuse(k.from, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
+		c.round.Refuse(k.from, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
 		return
 	}
 	change := c.editor(now, &res.State).Done(name, res.State.Schedules.Get(name), hand)
 	if change == nil || k.tries > maxScheduleTries { // it is there, or the schedule has gone
 		if bad != nil {
-			c.refuse(k.from, bad)
+			c.round.Refuse(k.from, bad)
 			return
 		}
-		c.reply(k.from, &nornv1.ChangeSchedulesReply{Results: k.results})
+		c.round.Reply(k.from, &nornv1.ChangeSchedulesReply{Results: k.results})
 		return
 	}
 	k.tries++

@@ -40,7 +40,7 @@ func (d deal) holds(g message.GrantRef) bool {
 // used tells whether a worker has ended a claim: it has heard of it from an answer to the
 // same request again, which waited for its own majority, and had one.
 func (d deal) used(g message.GrantRef) bool {
-	switch vnode.EndedAs(d.c.vnodes.See(g.Partition), d.c.tx, g.Task, g.Token) {
+	switch vnode.EndedAs(d.c.vnodes.See(g.Partition), d.c.round.Tx, g.Task, g.Token) {
 	case claim.Completed, claim.Failed, claim.Ended:
 		return true
 	}
@@ -56,8 +56,8 @@ func (d deal) resume() (fit int) {
 			continue
 		}
 		g := d.refs[i]
-		own, err := vnode.Saved(d.c.tx, g.Partition, g.Task, g.Token)
-		if !d.c.check(err) {
+		own, err := vnode.Saved(d.c.round.Tx, g.Partition, g.Task, g.Token)
+		if !d.c.round.Check(err) {
 			return i
 		}
 		if beyond(pl.saved, own) {
@@ -105,9 +105,9 @@ func (d deal) done(now clock.Time) {
 	if len(grants) > 0 {
 		reply := answer(d.w, d.waited, grants, refs)
 		if len(lost) == 0 {
-			reply.After = d.c.round.after(d.round)
+			reply.After = d.c.round.After(d.round)
 		}
-		d.c.ready.Replies = append(d.c.ready.Replies, reply)
+		d.c.round.Ready.Replies = append(d.c.round.Ready.Replies, reply)
 		return
 	}
 	if a != nil {
@@ -118,7 +118,7 @@ func (d deal) done(now clock.Time) {
 		return
 	}
 	if d.w.cancelled {
-		d.c.refuse(d.w.from, refusal.Cancelled())
+		d.c.round.Refuse(d.w.from, refusal.Cancelled())
 		return
 	}
 	again := *d.w
@@ -148,9 +148,9 @@ func (g *grants) takeBack(now clock.Time, ref message.GrantRef) {
 // release ends a claim here and, unheard by anybody, with the others. It gives
 // nil when there was nothing to end.
 func (g *grants) release(now clock.Time, ref message.GrantRef) *claim.Record {
-	existed, err := g.c.vnodes.Use(ref.Partition).Release(g.c.tx, ref.Task, ref.Token, now)
+	existed, err := g.c.vnodes.Use(ref.Partition).Release(g.c.round.Tx, ref.Task, ref.Token, now)
 	if damaged(err) {
-		g.c.check(err)
+		g.c.round.Check(err)
 	}
 	if err != nil || existed {
 		return nil

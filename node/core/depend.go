@@ -54,8 +54,8 @@ const maxTold = 500
 // recover picks up what a crash has left in the middle.
 func (l *links) recover() {
 	for _, v := range l.c.vnodes.Each() {
-		l.done = append(l.done, vnode.Leaving(l.c.tx, v.Partition)...)
-		for _, task := range v.Edges.News(l.c.tx) {
+		l.done = append(l.done, vnode.Leaving(l.c.round.Tx, v.Partition)...)
+		for _, task := range v.Edges.News(l.c.round.Tx) {
 			l.queue(task)
 		}
 	}
@@ -108,20 +108,20 @@ func (l *links) holds(task id.ID) bool {
 // else drops them, and their dependencies would stay for ever. Their leader asks
 // when it wants to know ([watches]).
 func (l *links) awaited(v *vnode.Vnode, task id.ID) bool {
-	dependents := v.Edges.Of(l.c.tx, task, id.ID{}, collectBatch)
+	dependents := v.Edges.Of(l.c.round.Tx, task, id.ID{}, collectBatch)
 	for _, d := range dependents {
 		p := l.c.vnode(d).Partition
-		if l.holds(d) || !l.c.moves.closed(p) && vnode.Known(l.c.tx, p, d) {
+		if l.holds(d) || !l.c.moves.closed(p) && vnode.Known(l.c.round.Tx, p, d) {
 			return true
 		}
-		v.Edges.Drop(l.c.tx, task, d)
+		v.Edges.Drop(l.c.round.Tx, task, d)
 	}
 	return len(dependents) == collectBatch // it is looked at again
 }
 
 // needed tells whether an unfinished task depends on a finished one, or may.
 func (l *links) needed(now clock.Time, v *vnode.Vnode, task id.ID) bool {
-	return v.Edges.Any(l.c.tx, task) && l.awaited(v, task) || l.watches.needs.keep(now, v.Partition, task)
+	return v.Edges.Any(l.c.round.Tx, task) && l.awaited(v, task) || l.watches.needs.keep(now, v.Partition, task)
 }
 
 // waitedFor tells whether a task that is kept here waits, or may, for one of which the
@@ -132,24 +132,24 @@ func (l *links) waitedFor(v *vnode.Vnode, task id.ID) bool {
 	if !l.awaited(v, task) {
 		return false
 	}
-	dependents := v.Edges.Of(l.c.tx, task, id.ID{}, collectBatch)
+	dependents := v.Edges.Of(l.c.round.Tx, task, id.ID{}, collectBatch)
 	return len(dependents) == collectBatch || slices.ContainsFunc(dependents, func(d id.ID) bool {
-		t, err := vnode.LoadTask(l.c.tx, l.c.vnode(d).Partition, d)
-		return l.c.check(err) && t.Waiting() && !t.Finished()
+		t, err := vnode.LoadTask(l.c.round.Tx, l.c.vnode(d).Partition, d)
+		return l.c.round.Check(err) && t.Waiting() && !t.Finished()
 	})
 }
 
 // finished hears from the vnodes that a task is finished.
 func (l *links) finished(p ring.Partition, task id.ID, linked bool) {
 	if linked {
-		vnode.Leave(l.c.tx, p, task)
+		vnode.Leave(l.c.round.Tx, p, task)
 		l.done = append(l.done, task)
 	}
 	l.watches.finished(task)
 	l.c.crons.ended(task)
 	edges := l.c.vnodes.Use(p).Edges
-	if edges.Any(l.c.tx, task) {
-		edges.Announce(l.c.tx, task)
+	if edges.Any(l.c.round.Tx, task) {
+		edges.Announce(l.c.round.Tx, task)
 		l.queue(task)
 	}
 }
@@ -167,7 +167,7 @@ func (l *links) pending() bool {
 // dependents.
 func (l *links) work(now clock.Time) {
 	budget := maxTold
-	for l.c.fatal == nil && l.pending() {
+	for l.c.round.Fatal() == nil && l.pending() {
 		switch {
 		case budget <= 0:
 			return
@@ -188,17 +188,17 @@ func (l *links) work(now clock.Time) {
 func (l *links) unlink(task id.ID, dependencies []id.ID) {
 	p := ring.Of(task, len(l.c.cells))
 	for _, dependency := range dependencies {
-		l.c.vnode(dependency).Edges.Drop(l.c.tx, dependency, task)
-		vnode.Free(l.c.tx, p, task, dependency)
+		l.c.vnode(dependency).Edges.Drop(l.c.round.Tx, dependency, task)
+		vnode.Free(l.c.round.Tx, p, task, dependency)
 	}
 }
 
 // release drops the edges of a finished task and gives their number.
 func (l *links) release(task id.ID) int {
 	p := ring.Of(task, len(l.c.cells))
-	vnode.Left(l.c.tx, p, task)
-	t, err := vnode.LoadTask(l.c.tx, p, task)
-	if !l.c.check(err) || t.Enqueued == nil || !t.Finished() {
+	vnode.Left(l.c.round.Tx, p, task)
+	t, err := vnode.LoadTask(l.c.round.Tx, p, task)
+	if !l.c.round.Check(err) || t.Enqueued == nil || !t.Finished() {
 		return 0
 	}
 	l.unlink(task, t.Enqueued.Dependencies)
@@ -212,13 +212,13 @@ func (l *links) tell(now clock.Time, n *news, limit int) int {
 	outcome := n.outcome
 	if outcome == crdt.StateUnknown {
 		var err error
-		if outcome, err = l.outcome(task); !l.c.check(err) {
+		if outcome, err = l.outcome(task); !l.c.round.Check(err) {
 			return 1
 		}
 	}
 	var dependents []id.ID
 	if outcome != crdt.StateUnknown { // it may have been retried meanwhile
-		dependents = v.Edges.Of(l.c.tx, task, n.last, limit)
+		dependents = v.Edges.Of(l.c.round.Tx, task, n.last, limit)
 	}
 	if l.hasty(n, outcome, dependents) { // it is queued again when its leader has said so; on disk it is announced until then
 		delete(l.told, task)
@@ -226,7 +226,7 @@ func (l *links) tell(now clock.Time, n *news, limit int) int {
 		return 1 + len(dependents)
 	}
 	if len(dependents) < limit {
-		v.Edges.Announced(l.c.tx, task)
+		v.Edges.Announced(l.c.round.Tx, task)
 		delete(l.told, task)
 		l.news = slices.Delete(l.news, 0, 1)
 	} else {
@@ -250,7 +250,7 @@ func (l *links) hasty(n *news, outcome crdt.State, dependents []id.ID) bool {
 
 // look goes through some waiting tasks and gives what it cost.
 func (l *links) look(now clock.Time, at *look, limit int) int {
-	pairs := vnode.Waiting(l.c.tx, at.partition, at.task, at.dependency, limit)
+	pairs := vnode.Waiting(l.c.round.Tx, at.partition, at.task, at.dependency, limit)
 	if len(pairs) < limit || mutant.FirstLook.On() || l.c.vnodes.See(at.partition).Leading() == 0 {
 		defer func() { l.looks = slices.Delete(l.looks, 0, 1) }()
 	} else {
@@ -262,7 +262,7 @@ func (l *links) look(now clock.Time, at *look, limit int) int {
 			continue
 		}
 		outcome, err := l.outcome(pair.Dependency)
-		if !l.c.check(err) {
+		if !l.c.round.Check(err) {
 			return 1
 		}
 		l.doubts.anew(pair.Dependency)
@@ -280,8 +280,8 @@ func (l *links) resolve(now clock.Time, task, dependency id.ID, outcome crdt.Sta
 		return // whoever leads says so; what holds it back is noted until then
 	}
 	if outcome != crdt.StateCompleted {
-		t, err := vnode.LoadTask(l.c.tx, v.Partition, task)
-		if !l.c.check(err) || !t.Waiting() || t.Finished() || !vnode.Blocks(l.c.tx, v.Partition, task, dependency) {
+		t, err := vnode.LoadTask(l.c.round.Tx, v.Partition, task)
+		if !l.c.round.Check(err) || !t.Waiting() || t.Finished() || !vnode.Blocks(l.c.round.Tx, v.Partition, task, dependency) {
 			return // or it was told before that the dependency is completed, and waits for another one
 		}
 		switch t.Enqueued.OnDepFailure {
@@ -292,44 +292,44 @@ func (l *links) resolve(now clock.Time, task, dependency id.ID, outcome crdt.Sta
 			return // until it is retried, and completed
 		}
 	}
-	if was, last := vnode.Unblock(l.c.tx, v.Partition, task, dependency); was && last {
+	if was, last := vnode.Unblock(l.c.round.Tx, v.Partition, task, dependency); was && last {
 		l.unblock(now, v, task)
 	}
 }
 
 func (l *links) unblock(now clock.Time, v *vnode.Vnode, task id.ID) {
-	_, err := v.Decide(l.c.tx, task, now, func(t *crdt.Task) (crdt.Fact, bool) {
+	_, err := v.Decide(l.c.round.Tx, task, now, func(t *crdt.Task) (crdt.Fact, bool) {
 		return crdt.Unblocked{At: l.c.clocks.stamp(now, task)}.Fact(task), t.Waiting()
 	})
-	l.c.check(err)
+	l.c.round.Check(err)
 }
 
 // fail cancels a task because of a dependency.
 func (l *links) fail(now clock.Time, v *vnode.Vnode, task, dependency id.ID) {
-	_, err := v.Decide(l.c.tx, task, now, func(t *crdt.Task) (crdt.Fact, bool) {
+	_, err := v.Decide(l.c.round.Tx, task, now, func(t *crdt.Task) (crdt.Fact, bool) {
 		f := crdt.DependencyCancelled{Generation: t.Generation(), Dependency: dependency, At: l.c.clocks.stamp(now, task)}
 		return f.Fact(task), t.Waiting() && !t.Finished()
 	})
-	l.c.check(err)
+	l.c.round.Check(err)
 }
 
 // link registers a task that was just enqueued, or retried, with everything it
 // depends on, and lets it go at once when nothing holds it back.
 func (l *links) link(now clock.Time, task id.ID, spec *crdt.Enqueued) {
 	v := l.c.vnode(task)
-	t, err := vnode.LoadTask(l.c.tx, v.Partition, task)
-	if !l.c.check(err) || t.Finished() {
+	t, err := vnode.LoadTask(l.c.round.Tx, v.Partition, task)
+	if !l.c.round.Check(err) || t.Finished() {
 		return
 	}
 	waiting, held, leads := t.Waiting(), false, v.Leading() != 0
 	for _, dependency := range spec.Dependencies {
 		at := l.c.vnode(dependency)
-		at.Edges.Add(l.c.tx, dependency, task)
+		at.Edges.Add(l.c.round.Tx, dependency, task)
 		if !waiting {
 			continue
 		}
 		if !leads || !l.holds(dependency) {
-			vnode.Block(l.c.tx, v.Partition, task, dependency)
+			vnode.Block(l.c.round.Tx, v.Partition, task, dependency)
 			held = true
 			switch {
 			case leads:
@@ -340,13 +340,13 @@ func (l *links) link(now clock.Time, task id.ID, spec *crdt.Enqueued) {
 			continue
 		}
 		outcome, err := l.outcome(dependency)
-		if !l.c.check(err) {
+		if !l.c.round.Check(err) {
 			return
 		}
 		l.doubts.anew(dependency)
 		switch {
 		case !l.doubts.stands(dependency, outcome): // until that is known
-		case outcome == crdt.StateCompleted || mutant.AbsentIsDone.On() && !vnode.Known(l.c.tx, at.Partition, dependency):
+		case outcome == crdt.StateCompleted || mutant.AbsentIsDone.On() && !vnode.Known(l.c.round.Tx, at.Partition, dependency):
 			continue
 		case outcome != crdt.StateUnknown && spec.OnDepFailure == crdt.DepFailureRun:
 			continue
@@ -354,7 +354,7 @@ func (l *links) link(now clock.Time, task id.ID, spec *crdt.Enqueued) {
 			l.fail(now, v, task, dependency)
 			return
 		}
-		vnode.Block(l.c.tx, v.Partition, task, dependency)
+		vnode.Block(l.c.round.Tx, v.Partition, task, dependency)
 		held = true
 	}
 	if waiting && !held {
@@ -368,8 +368,8 @@ func (l *links) link(now clock.Time, task id.ID, spec *crdt.Enqueued) {
 func (l *links) remind(dependency id.ID) {
 	v := l.c.vnode(dependency)
 	outcome, err := l.outcome(dependency)
-	if l.c.check(err) && outcome != crdt.StateUnknown {
-		v.Edges.Announce(l.c.tx, dependency)
+	if l.c.round.Check(err) && outcome != crdt.StateUnknown {
+		v.Edges.Announce(l.c.round.Tx, dependency)
 		l.queue(dependency)
 	}
 }
@@ -382,7 +382,7 @@ func (l *links) admit(now clock.Time, dependencies []id.ID) *proto.Error {
 		if !l.holds(dependency) {
 			continue // who keeps it is asked while the task waits: see [horizons]
 		}
-		if made, ok := madeBy(dependency); ok && l.c.clocks.wall(now)-made > int64(l.c.cfg.GCGrace) && !vnode.Known(l.c.tx, p, dependency) {
+		if made, ok := madeBy(dependency); ok && l.c.clocks.wall(now)-made > int64(l.c.cfg.GCGrace) && !vnode.Known(l.c.round.Tx, p, dependency) {
 			return proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND,
 				"dependency %s is older than gc-grace (%v) and not known here: whether it was completed cannot be told any more", dependency, l.c.cfg.GCGrace)
 		}

@@ -192,7 +192,7 @@ func (d *doubts) look(now clock.Time, task id.ID) {
 	outcome := crdt.StateUnknown
 	if d.l.holds(task) {
 		var err error
-		if outcome, err = d.l.outcome(task); !d.l.c.check(err) {
+		if outcome, err = d.l.outcome(task); !d.l.c.round.Check(err) {
 			return
 		}
 	}

@@ -75,12 +75,12 @@ func TestADoubtfulFailureCancelsNothing(t *testing.T) {
 	waits := func(when string) {
 		t.Helper()
 		r.turn(1)
-		if w, err := vnode.LoadTask(c.tx, 2, task); err != nil || w.Finished() || !w.Waiting() {
+		if w, err := vnode.LoadTask(c.round.Tx, 2, task); err != nil || w.Finished() || !w.Waiting() {
 			t.Errorf("%s: it is %v (%v)", when, w.Outcome(), err)
 		}
 		r.post = nil
 	}
-	if known, err := vnode.LoadTask(c.tx, 1, dep); err != nil || known.Outcome() != crdt.StateDead {
+	if known, err := vnode.LoadTask(c.round.Tx, 1, dep); err != nil || known.Outcome() != crdt.StateDead {
 		t.Fatalf("it knows of %v (%v)", known.Outcome(), err)
 	}
 	waits("enqueued")
@@ -112,7 +112,7 @@ func TestManyDependentsThatAreGone(t *testing.T) {
 	v, task := c.vnodes.Use(0), r.at(0)
 	gone := func() {
 		for range collectBatch {
-			v.Edges.Add(c.tx, task, r.at(1)) // not kept on this node, and unknown
+			v.Edges.Add(c.round.Tx, task, r.at(1)) // not kept on this node, and unknown
 		}
 	}
 	gone()
@@ -128,10 +128,10 @@ func TestManyDependentsThatAreGone(t *testing.T) {
 	}
 	gone()
 	waits := r.at(0)
-	if _, err := v.Enqueue(c.tx, waits, &crdt.Enqueued{Queue: "q", Dependencies: []id.ID{task}}, r.now); err != nil {
+	if _, err := v.Enqueue(c.round.Tx, waits, &crdt.Enqueued{Queue: "q", Dependencies: []id.ID{task}}, r.now); err != nil {
 		t.Fatal(err)
 	}
-	v.Edges.Add(c.tx, task, waits)
+	v.Edges.Add(c.round.Tx, task, waits)
 	for range 2 {
 		if !c.links.waitedFor(v, task) {
 			t.Error("its tombstone goes")
@@ -181,7 +181,7 @@ func TestWhatNobodyKnowsIsJudgedAnew(t *testing.T) {
 		c := r.peers[at].core
 		c.now = r.now.Add(when)
 		c.links.horizons.conclude(c.now, task, dep, all)
-		w, err := vnode.LoadTask(c.tx, 1, task)
+		w, err := vnode.LoadTask(c.round.Tx, 1, task)
 		r.check(err)
 		return w.Finished()
 	}
@@ -292,9 +292,9 @@ func TestAMajorityIsAskedAnew(t *testing.T) {
 	}
 	s.waits = make([]soleWait, maxSoleWaits)
 	full := &message.Request{From: message.Origin{Conn: 7}, Body: &nornv1.RetryRequest{Ids: [][]byte{r.at(1).Bytes()}}}
-	c.ready.Replies = nil
-	if waits := s.hear(r.now, full); !waits || len(s.waits) > maxSoleWaits || len(c.ready.Replies) != 1 || c.ready.Replies[0].Err == nil {
-		t.Errorf("%d requests wait: %v", len(s.waits), c.ready.Replies)
+	c.round.Ready.Replies = nil
+	if waits := s.hear(r.now, full); !waits || len(s.waits) > maxSoleWaits || len(c.round.Ready.Replies) != 1 || c.round.Ready.Replies[0].Err == nil {
+		t.Errorf("%d requests wait: %v", len(s.waits), c.round.Ready.Replies)
 	}
 	s.waits = nil
 }
@@ -448,7 +448,7 @@ func TestTasksThatComeAllTheTime(t *testing.T) {
 			return is
 		}
 		cancelled := func() bool {
-			d, err := vnode.LoadTask(r.peers[0].core.tx, 1, first)
+			d, err := vnode.LoadTask(r.peers[0].core.round.Tx, 1, first)
 			return err == nil && d.Finished()
 		}
 		for step := 0; first.IsZero() || !cancelled(); step++ {

@@ -185,7 +185,7 @@ func (e *elector) want(now clock.Time, changes []register.Change) {
 		}
 	}
 	for _, m := range membersOf(to) {
-		e.c.ready.Send = append(e.c.ready.Send, message.Send{To: m, Message: to[m]})
+		e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: m, Message: to[m]})
 	}
 	if len(direct) > 0 {
 		e.c.ask(direct)
@@ -209,7 +209,7 @@ func (e *elector) nudge(now clock.Time, p ring.Partition, floor uint64) {
 		return
 	}
 	s := message.Stand{Partition: p, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort, Floor: floor}
-	e.c.ready.Send = append(e.c.ready.Send, message.Send{To: leader, Message: &message.Elect{Stand: []message.Stand{s}}})
+	e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: leader, Message: &message.Elect{Stand: []message.Stand{s}}})
 }
 
 // electable tells whether a majority of a cell's cohort may still vote. It may
@@ -482,7 +482,7 @@ func (e *elector) write(writes []election.Write[register.Member]) {
 			}
 		}
 	}}
-	e.c.ready.Commit = append(e.c.ready.Commit, q)
+	e.c.round.Ready.Commit = append(e.c.round.Ready.Commit, q)
 }
 
 // poll sends the ballots, one message per member, and casts this node's own votes.
@@ -497,7 +497,7 @@ func (e *elector) poll(now clock.Time, asks []election.Asking[register.Member]) 
 	}
 	for _, m := range membersOf(to) {
 		if m != e.c.cfg.Self {
-			e.c.ready.Send = append(e.c.ready.Send, message.Send{To: m, Message: to[m]})
+			e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: m, Message: to[m]})
 			continue
 		}
 		for i := range to[m].Ballots {
@@ -524,14 +524,14 @@ func (e *elector) push(now clock.Time, pushes []election.Push[register.Member]) 
 			}
 			to[m].Pushes = append(to[m].Pushes, message.Pushed{Partition: p.Partition, Epoch: p.Epoch, Nonce: p.Nonce, Claims: claims})
 			if sizes[m] += len(claims); sizes[m] >= maxClaimBytes {
-				e.c.ready.Send = append(e.c.ready.Send, message.Send{To: m, Message: to[m]})
+				e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: m, Message: to[m]})
 				delete(to, m)
 				sizes[m] = 0
 			}
 		}
 	}
 	for _, m := range membersOf(to) {
-		e.c.ready.Send = append(e.c.ready.Send, message.Send{To: m, Message: to[m]})
+		e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: m, Message: to[m]})
 	}
 }
 
@@ -557,7 +557,7 @@ func (e *elector) retreat(now clock.Time) {
 		to[heir].Stand = append(to[heir].Stand, message.Stand{Partition: ring.Partition(p), Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort})
 	}
 	for _, m := range membersOf(to) {
-		e.c.ready.Send = append(e.c.ready.Send, message.Send{To: m, Message: to[m]})
+		e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: m, Message: to[m]})
 	}
 	e.asked++
 }

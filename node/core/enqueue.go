@@ -24,15 +24,15 @@ type enqueuing struct{ *Core }
 // enqueue judges every task of the request for itself.
 func (c enqueuing) enqueue(now clock.Time, from message.Origin, m *nornv1.EnqueueRequest) {
 	if err := convert.CheckTasks(m.GetTasks()); err != nil {
-		c.refuse(from, err)
+		c.round.Refuse(from, err)
 		return
 	}
 	if c.shut(from) {
-		c.refuse(from, c.full())
+		c.round.Refuse(from, c.full())
 		return
 	}
 	if err := c.writes.check(m.GetDurability()); err != nil {
-		c.refuse(from, err)
+		c.round.Refuse(from, err)
 		return
 	}
 	c.all(now, from, m.GetTasks(), nil)
@@ -43,15 +43,15 @@ func (c enqueuing) launch(now clock.Time, r *message.Request, m *nornv1.LaunchRe
 	n := len(m.GetTasks())
 	switch err := c.writes.check(m.GetDurability()); {
 	case !r.Routed: // a client
-		c.refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that"))
+		c.round.Refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that"))
 	case n == 0 || n > proto.MaxBatchTasks || n != len(m.GetBegun()):
-		c.refuse(r.From, proto.Invalid("%d launches with %d times", n, len(m.GetBegun())))
+		c.round.Refuse(r.From, proto.Invalid("%d launches with %d times", n, len(m.GetBegun())))
 	case len(m.GetUntil()) != 0 && len(m.GetUntil()) != n:
-		c.refuse(r.From, proto.Invalid("%d launches with %d bounds", n, len(m.GetUntil())))
+		c.round.Refuse(r.From, proto.Invalid("%d launches with %d bounds", n, len(m.GetUntil())))
 	case c.shut(r.From), m.GetSenderFull() && diskLow(c.Core):
-		c.refuse(r.From, c.full())
+		c.round.Refuse(r.From, c.full())
 	case err != nil:
-		c.refuse(r.From, err)
+		c.round.Refuse(r.From, err)
 	default:
 		c.all(now, r.From, m.GetTasks(), m)
 	}
@@ -104,11 +104,11 @@ func (c enqueuing) all(now clock.Time, from message.Origin, tasks []*nornv1.Task
 			}
 		}
 		if err := c.enqueueOne(now, t, name, &results[i], &receipts[i]); err != nil {
-			c.stats.Refused++
+			c.round.Refused++
 			results[i].Error = err.Proto()
 		}
 	}
-	c.reply(from, reply)
+	c.round.Reply(from, reply)
 }
 
 func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(clock.Time, *nornv1.TaskSpec) (holder, *proto.Error), res *nornv1.EnqueueResult, receipt *nornv1.Receipt) *proto.Error {
@@ -154,7 +154,7 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 		res.StoredDigest = got.Digest[:]
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS,
 			"ID %s is taken by a task with another spec (digest %x); %s", task, got.Digest, takenAdvice(t))
-	case !c.check(problem):
+	case !c.round.Check(problem):
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", problem)
 	case got.Existed:
 		c.stats.Duplicates++
@@ -178,11 +178,11 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 // the settings of the moment, which may have changed since it was stored: of a repetition only
 // what was asked for is compared.
 func (c enqueuing) put(now clock.Time, v *vnode.Vnode, task id.ID, spec *crdt.Enqueued, t *nornv1.TaskSpec) (vnode.Enqueued, error) {
-	got, err := v.Enqueue(c.tx, task, spec, now)
+	got, err := v.Enqueue(c.round.Tx, task, spec, now)
 	if !errors.Is(err, vnode.ErrConflict) || t.GetRetry() == nil {
 		return got, err
 	}
-	f, stored := vnode.FactOf(c.tx, v.Partition, task, crdt.Key{Kind: crdt.KindEnqueued})
+	f, stored := vnode.FactOf(c.round.Tx, v.Partition, task, crdt.Key{Kind: crdt.KindEnqueued})
 	if !stored {
 		return got, err
 	}
@@ -192,7 +192,7 @@ func (c enqueuing) put(now clock.Time, v *vnode.Vnode, task id.ID, spec *crdt.En
 	}
 	again := *spec
 	again.Retry = convert.Retry(old.Retry, t.GetRetry())
-	return v.Enqueue(c.tx, task, &again, now)
+	return v.Enqueue(c.round.Tx, task, &again, now)
 }
 
 // name gives a task its ID: the client's, that of its unique key, or a new one.
@@ -209,7 +209,7 @@ func (c enqueuing) name(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Erro
 	}
 	wall := c.clocks.wall(now)
 	task, err := convert.CheckID(wall, t.GetId(), c.cfg.Eta)
-	if err == nil && wall-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, ring.Of(task, len(c.cells)), task) {
+	if err == nil && wall-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.round.Tx, ring.Of(task, len(c.cells)), task) {
 		err = proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
 			"ID %s is older than gc-grace (%v) and not known here: it may have been finished and forgotten; enqueue under a new ID", task, c.cfg.GCGrace)
 	}
@@ -230,7 +230,7 @@ func (c enqueuing) launched(now clock.Time, t *nornv1.TaskSpec, begun, until int
 	case until != 0 && wall > until:
 		bad = fmt.Sprintf("launch %s was not enqueued within its window or deadline, up to %s", task, time.Unix(0, until).UTC().Format(time.RFC3339))
 	}
-	if bad != "" && !vnode.Known(c.tx, ring.Of(task, len(c.cells)), task) {
+	if bad != "" && !vnode.Known(c.round.Tx, ring.Of(task, len(c.cells)), task) {
 		return holder{}, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW, "%s", bad)
 	}
 	return holder{task: task, begun: begun}, nil
@@ -243,7 +243,7 @@ func (c enqueuing) admit(now clock.Time, queue string, dependencies []id.ID, p r
 	if err == nil {
 		err = c.links.admit(now, dependencies)
 	}
-	if err != nil && vnode.Known(c.tx, p, task) {
+	if err != nil && vnode.Known(c.round.Tx, p, task) {
 		return nil
 	}
 	return err

@@ -58,8 +58,8 @@ func newExplain(c *Core, from message.Origin, m *nornv1.ExplainRequest) (message
 	if l := c.grants.ails.all[p]; l != nil {
 		e.aside = l.aside
 	}
-	d, err := vnode.ReadTask(c.tx, p, task, vnode.ReadOptions{NoClaims: true, NoLog: true})
-	if !c.check(err) || d.Task.Enqueued == nil && !d.Task.Collected() {
+	d, err := vnode.ReadTask(c.round.Tx, p, task, vnode.ReadOptions{NoClaims: true, NoLog: true})
+	if !c.round.Check(err) || d.Task.Enqueued == nil && !d.Task.Collected() {
 		return message.Read{From: from}, refusal.NoTaskUnless(task, c.fetches.unsure)
 	}
 	name := queueOf(d)
@@ -71,7 +71,7 @@ func newExplain(c *Core, from message.Origin, m *nornv1.ExplainRequest) (message
 		e.waiters[name] = len(q.wait) - q.stale
 	}
 	e.troubled = workers{c.sessions}.troubled(c.now)
-	e.elsewhere = c.links.elsewhere(vnode.Blockers(c.tx, p, task))
+	e.elsewhere = c.links.elsewhere(vnode.Blockers(c.round.Tx, p, task))
 	return message.Read{From: from, Func: func(view store.View, now clock.Time) (gproto.Message, *proto.Error, error) {
 		e.view, e.now = view, now
 		return e.run(task)

@@ -50,10 +50,10 @@ func explain(r *routes, now clock.Time, q *message.Request, m *nornv1.ExplainReq
 	to, ok := r.reader(p)
 	switch {
 	case !ok:
-		r.c.refuse(q.From, refusal.Unreachable(p))
+		r.c.round.Refuse(q.From, refusal.Unreachable(p))
 		return true
 	case crowds(r, q.From):
-		r.c.refuse(q.From, refusal.Crowded(maxGathers))
+		r.c.round.Refuse(q.From, refusal.Crowded(maxGathers))
 		return true
 	}
 	join := &explained{}

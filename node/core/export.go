@@ -18,7 +18,7 @@ const maxExport = 16 << 20
 func (c admin) export(from message.Origin) {
 	c.send(errand{then: func(_ clock.Time, res register.Result) {
 		if res.Err != nil {
-			c.refuse(from, refusal.MembershipUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
+			c.round.Refuse(from, refusal.MembershipUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
 			return
 		}
 		var w wire.Writer
@@ -26,9 +26,9 @@ func (c admin) export(from message.Origin) {
 			register.AppendState(&w, &res.State)
 		}
 		if n := max(len(w.B), res.State.Schedules.Bytes()); n > maxExport {
-			c.refuse(from, proto.Invalid("the register has %d bytes, over %d of one answer; have the servers write snapshots (snapshot-to)", n, maxExport))
+			c.round.Refuse(from, proto.Invalid("the register has %d bytes, over %d of one answer; have the servers write snapshots (snapshot-to)", n, maxExport))
 			return
 		}
-		c.reply(from, &nornv1.ClusterReply{Register: w.B})
+		c.round.Reply(from, &nornv1.ClusterReply{Register: w.B})
 	}}, register.Request{})
 }

@@ -88,39 +88,39 @@ func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) 
 	cohort := f.c.cells[p].Cohort
 	l := m.GetConsistency()
 	if l.GetLevel() < 0 || l.GetLevel() > nornv1.ReadLevel_READ_LEVEL_COUNT {
-		f.c.refuse(r.From, proto.Invalid("consistency has the unknown level %d", l.GetLevel()))
+		f.c.round.Refuse(r.From, proto.Invalid("consistency has the unknown level %d", l.GetLevel()))
 		return true
 	}
 	if bad := convert.CheckConsistency(l); bad != nil {
-		f.c.refuse(r.From, bad)
+		f.c.round.Refuse(r.From, bad)
 		return true
 	}
 	many := nornv1.WriteLevel(l.GetLevel())
 	need := level(&nornv1.Durability{Level: many, Copies: l.GetReplicas()}, max(1, len(cohort)))
 	switch {
 	case len(cohort) == 1 && f.c.writes.unsure(many):
-		f.c.refuse(r.From, refusal.RegisterUnheard("replicas read"))
+		f.c.round.Refuse(r.From, refusal.RegisterUnheard("replicas read"))
 		return true
 	case need < 1:
-		f.c.refuse(r.From, proto.Invalid("a read needs at least one replica"))
+		f.c.round.Refuse(r.From, proto.Invalid("a read needs at least one replica"))
 		return true
 	case f.c.joined && need > max(1, len(cohort), f.c.moves.replicas()): // no node that joins or comes back changes that
-		f.c.refuse(r.From, proto.Invalid("%d replicas were to be asked, and the cluster keeps %d of each task; ask for fewer", need, max(1, len(cohort), f.c.moves.replicas())))
+		f.c.round.Refuse(r.From, proto.Invalid("%d replicas were to be asked, and the cluster keeps %d of each task; ask for fewer", need, max(1, len(cohort), f.c.moves.replicas())))
 		return true
 	case need > max(1, len(cohort)):
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d replicas were to be asked, the cohort has %d members; ask for fewer", need, len(cohort))
 		e.Guarantee, e.Lasting = "replicas read", true
-		f.c.refuse(r.From, e)
+		f.c.round.Refuse(r.From, e)
 		return true
 	case f.c.writes.alone(p) || need == 1 && !l.GetAtLeast() || !slices.Contains(cohort, f.c.cfg.Self):
 		return false
 	case !portion.Fits(maxFetches, int64(len(f.open)), f.held(r.From.Conn), 1):
-		f.c.refuse(r.From, refusal.Crowded(maxGathers))
+		f.c.round.Refuse(r.From, refusal.Crowded(maxGathers))
 		return true
 	}
 	read, bad := newGet(r.From, m, len(f.c.cells))
 	if bad != nil {
-		f.c.refuse(r.From, bad)
+		f.c.round.Refuse(r.From, bad)
 		return true
 	}
 	f.begin(now, r, p, &fetch{reach: newReach(&f.c.cells[p], f.c.cfg.Self), from: r.From, task: task, need: need, read: read, enough: func() bool {
@@ -131,8 +131,8 @@ func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) 
 
 // sees tells whether what is here reaches what the client has seen before.
 func (f *fetches) sees(p ring.Partition, task id.ID, l *nornv1.Consistency) bool {
-	t, err := vnode.LoadTask(f.c.tx, p, task)
-	return f.c.check(err) && seen(f.c.tx, p, t, l)
+	t, err := vnode.LoadTask(f.c.round.Tx, p, task)
+	return f.c.round.Check(err) && seen(f.c.round.Tx, p, t, l)
 }
 
 func (f *fetches) begin(now clock.Time, r *message.Request, p ring.Partition, q *fetch) {
@@ -159,7 +159,7 @@ func (f *fetches) begin(now clock.Time, r *message.Request, p ring.Partition, q 
 
 func (f *fetches) ask(q *fetch, who []register.Member) {
 	for _, m := range who {
-		f.c.ready.Send = append(f.c.ready.Send, message.Send{To: m, Message: &message.Fetch{Number: q.number, Epoch: q.epoch, Task: q.task}})
+		f.c.round.Ready.Send = append(f.c.round.Ready.Send, message.Send{To: m, Message: &message.Fetch{Number: q.number, Epoch: q.epoch, Task: q.task}})
 	}
 }
 
@@ -171,12 +171,12 @@ func (f *fetches) asked(from register.Member, m *message.Fetch) {
 	if f.c.moves.closed(p) || f.c.moves.elsewhere(p) && !a.proposed(p) || a.blind(p, m.Epoch) || !f.c.marks.counts(p, m.Epoch) {
 		return
 	}
-	facts, err := vnode.Newest(f.c.tx, p, m.Task, fetchBytes)
-	if !f.c.check(err) {
+	facts, err := vnode.Newest(f.c.round.Tx, p, m.Task, fetchBytes)
+	if !f.c.round.Check(err) {
 		return
 	}
 	fence, _ := a.fence(p, m.Epoch)
-	f.c.ready.Send = append(f.c.ready.Send, message.Send{To: from, Message: &message.Fetched{Number: m.Number, Facts: facts, Cohorts: fence.Cohorts}})
+	f.c.round.Ready.Send = append(f.c.round.Ready.Send, message.Send{To: from, Message: &message.Fetched{Number: m.Number, Facts: facts, Cohorts: fence.Cohorts}})
 }
 
 // fetched merges what a replica has.
@@ -224,11 +224,11 @@ func (f *fetches) answer(q *fetch) {
 	if p := ring.Of(q.task, len(f.c.cells)); f.c.moves.elsewhere(p) {
 		e := f.c.moves.gone(p)
 		e.Guarantee = "replicas read"
-		f.c.refuse(q.from, e)
+		f.c.round.Refuse(q.from, e)
 		return
 	}
 	f.repair(q)
-	f.c.ready.Reads = append(f.c.ready.Reads, q.read)
+	f.c.round.Ready.Reads = append(f.c.round.Ready.Reads, q.read)
 }
 
 func (f *fetches) drop(q *fetch) {
@@ -239,8 +239,8 @@ func (f *fetches) drop(q *fetch) {
 // repair sends those who have answered what they lack.
 func (f *fetches) repair(q *fetch) {
 	p := ring.Of(q.task, len(f.c.cells))
-	facts, err := vnode.Newest(f.c.tx, p, q.task, fetchBytes)
-	if !f.c.check(err) {
+	facts, err := vnode.Newest(f.c.round.Tx, p, q.task, fetchBytes)
+	if !f.c.round.Check(err) {
 		return
 	}
 	for _, a := range q.answered {
@@ -251,7 +251,7 @@ func (f *fetches) repair(q *fetch) {
 			}
 		}
 		if len(lacks) > 0 {
-			f.c.ready.Send = append(f.c.ready.Send, message.Send{To: a.from, Message: &message.Facts{Parts: []message.PartFacts{{Partition: p, Epoch: f.c.cells[p].Epoch, Facts: lacks}}}})
+			f.c.round.Ready.Send = append(f.c.round.Ready.Send, message.Send{To: a.from, Message: &message.Facts{Parts: []message.PartFacts{{Partition: p, Epoch: f.c.cells[p].Epoch, Facts: lacks}}}})
 		}
 	}
 }
@@ -280,6 +280,6 @@ func (f *fetches) work(now clock.Time) {
 				q.task, q.tally.Count(), len(q.cohort))
 			e.Guarantee, e.RetryAfter = refusal.MonotonicRead, 100*time.Millisecond
 		}
-		f.c.refuse(q.from, e)
+		f.c.round.Refuse(q.from, e)
 	}
 }

@@ -157,7 +157,7 @@ func (f *frees) work(now clock.Time) {
 				word.Parts = append(word.Parts, message.PartClaims{Partition: p, Epoch: f.c.cells[p].Epoch, Claims: vnode.AppendHeld(nil, heldAs(all))})
 			}
 		}
-		f.c.ready.Send = append(f.c.ready.Send, message.Send{To: m, Message: word})
+		f.c.round.Ready.Send = append(f.c.round.Ready.Send, message.Send{To: m, Message: word})
 	}
 }
 
@@ -180,7 +180,7 @@ func (f *frees) take(now clock.Time, m *message.ReclaimLease) {
 			if !h.Released || h.Record.Token>>32 >= v.Leading() || ring.Of(h.Task, len(f.c.cells)) != part.Partition {
 				continue
 			}
-			if !f.c.check(vnode.AcceptRelease(v, f.c.tx, h.Task, h.Record.Token, now)) {
+			if !f.c.round.Check(vnode.AcceptRelease(v, f.c.round.Tx, h.Task, h.Record.Token, now)) {
 				return
 			}
 			f.c.grants.add(part.Partition, h.Task, &claim.Record{Token: h.Record.Token, Outcome: claim.Released}, true)

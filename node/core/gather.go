@@ -91,7 +91,7 @@ func (r *routes) gather(now clock.Time, q *message.Request, join joiner, wait ti
 	if old := r.of[message.NumberOf(g.from)]; old != nil { // a client that uses a number twice, or a message that came twice
 		r.abandon(old)
 		if !g.from.Internal() {
-			r.c.refuse(old.from, proto.Invalid("request %d is still open, and its number came again", g.from.Request))
+			r.c.round.Refuse(old.from, proto.Invalid("request %d is still open, and its number came again", g.from.Request))
 		}
 	}
 	r.byTime.add(g)
@@ -115,7 +115,7 @@ func (r *routes) forward(now clock.Time, g *gather, to register.Member, idx []in
 		return
 	}
 	// It says nothing about what is on this disk.
-	r.c.ready.Early = append(r.c.ready.Early, message.Send{To: to, Message: &message.Forward{
+	r.c.round.Ready.Early = append(r.c.round.Ready.Early, message.Send{To: to, Message: &message.Forward{
 		Number: p.number, Method: method, Wait: time.Duration(g.until - now.Mono), Partitions: only, Body: body, Choosy: g.choosy,
 	}})
 }
@@ -174,7 +174,7 @@ func (r *routes) answered(number uint64, from register.Member, reply *message.Re
 		r.settle(p)
 	}
 	if from == r.c.cfg.Self {
-		p.g.round = max(p.g.round, cmp.Or(reply.After, r.c.round.this()))
+		p.g.round = max(p.g.round, cmp.Or(reply.After, r.c.round.This()))
 	}
 	r.finish(p.g)
 }
@@ -201,7 +201,7 @@ func (r *routes) finish(g *gather) {
 		return
 	}
 	m, err := g.join.answer()
-	r.c.ready.Replies = append(r.c.ready.Replies, message.Reply{To: g.from, Message: m, Err: err, Grants: g.grants, After: r.c.round.after(g.round)})
+	r.c.round.Ready.Replies = append(r.c.round.Ready.Replies, message.Reply{To: g.from, Message: m, Err: err, Grants: g.grants, After: r.c.round.After(g.round)})
 }
 
 func (r *routes) forget(g *gather) {
@@ -226,7 +226,7 @@ func (r *routes) drop(from register.Member, grants []message.GrantRef) {
 	for i := range grants {
 		grants[i].By = register.Member{} // who gets this knows them as its own
 	}
-	r.c.ready.Send = append(r.c.ready.Send, message.Send{To: from, Message: &message.Dropped{Grants: grants}})
+	r.c.round.Ready.Send = append(r.c.round.Ready.Send, message.Send{To: from, Message: &message.Dropped{Grants: grants}})
 }
 
 // undelivered tells the other nodes which of their grants nobody will hear of,
@@ -266,7 +266,7 @@ func (r *routes) work(now clock.Time) {
 func (r *routes) withdraw(p *part) {
 	if p.at != r.c.cfg.Self {
 		r.forsaken.add(p.number)
-		r.c.ready.Early = append(r.c.ready.Early, message.Send{To: p.at, Message: &message.Withdraw{Number: p.number}})
+		r.c.round.Ready.Early = append(r.c.round.Ready.Early, message.Send{To: p.at, Message: &message.Withdraw{Number: p.number}})
 		return
 	}
 	r.c.cancel(message.Origin{Conn: message.PartConn, Request: p.number, Method: cmp.Or(p.method, p.g.from.Method)})
@@ -308,7 +308,7 @@ func (r *routes) cancel(from message.Origin) {
 		return
 	}
 	r.abandon(g)
-	r.c.refuse(g.from, refusal.Cancelled())
+	r.c.round.Refuse(g.from, refusal.Cancelled())
 }
 
 // gone forgets the requests of a closed connection.
@@ -342,12 +342,12 @@ func (r *routes) abandon(g *gather) {
 // deliver takes out the answers that are for nodes, not for clients. Those that
 // come of it, when the last part of a request is answered, take their place.
 func (r *routes) deliver() {
-	if !slices.ContainsFunc(r.c.ready.Replies, func(a message.Reply) bool { return a.To.Internal() }) {
+	if !slices.ContainsFunc(r.c.round.Ready.Replies, func(a message.Reply) bool { return a.To.Internal() }) {
 		return
 	}
 	var out []message.Reply
-	for in := r.c.ready.Replies; len(in) > 0; in = r.c.ready.Replies {
-		r.c.ready.Replies = nil
+	for in := r.c.round.Ready.Replies; len(in) > 0; in = r.c.round.Ready.Replies {
+		r.c.round.Ready.Replies = nil
 		for i := range in {
 			switch a := &in[i]; {
 			case !a.To.Internal():
@@ -358,11 +358,11 @@ func (r *routes) deliver() {
 				r.answered(a.To.Request, r.c.cfg.Self, a)
 			default:
 				to := r.peers[a.To.Conn&^message.PeerConns]
-				r.c.ready.Send = append(r.c.ready.Send, message.Send{To: to, After: a.After, Message: &message.Forwarded{
+				r.c.round.Ready.Send = append(r.c.round.Ready.Send, message.Send{To: to, After: a.After, Message: &message.Forwarded{
 					Number: a.To.Request, Method: a.To.Method, Message: a.Message, Err: a.Err, Grants: a.Grants, Declined: a.Declined,
 				}})
 			}
 		}
 	}
-	r.c.ready.Replies = out
+	r.c.round.Ready.Replies = out
 }

@@ -226,7 +226,7 @@ func (g *grants) send(now clock.Time, parts []*pledgedPart) {
 		}
 	}
 	for _, peer := range membersOf(to) {
-		g.c.ready.Early = append(g.c.ready.Early, message.Send{To: peer, Message: to[peer]})
+		g.c.round.Ready.Early = append(g.c.round.Ready.Early, message.Send{To: peer, Message: to[peer]})
 	}
 	if len(parts) > 0 {
 		g.open = append(g.open, &pledged{number: g.number, parts: parts, until: now.Mono + int64(grantTimeout)})

@@ -24,7 +24,7 @@ func (g *grants) asked(now clock.Time, from register.Member, m *message.Claims) 
 			answer.Parts = append(answer.Parts, g.keep(now, &m.Parts[i], answer, &room))
 		}
 	}
-	g.c.ready.Send = append(g.c.ready.Send, message.Send{To: from, Message: answer})
+	g.c.round.Ready.Send = append(g.c.round.Ready.Send, message.Send{To: from, Message: answer})
 }
 
 // keep votes on the claims of one partition. room is how many bytes of facts are still to
@@ -45,16 +45,16 @@ func (g *grants) keep(now clock.Time, m *message.PartClaims, answer *message.Cla
 	for i := range all {
 		h := &all[i]
 		if h.Released {
-			g.c.check(vnode.AcceptRelease(v, g.c.tx, h.Task, h.Record.Token, now))
+			g.c.round.Check(vnode.AcceptRelease(v, g.c.round.Tx, h.Task, h.Record.Token, now))
 			g.frees.heard(p, h.Task, h.Record.Token)
 			continue
 		}
-		saved, known, err := vnode.SavedBefore(v, g.c.tx, h.Task, h.Record.Token)
-		if !g.c.check(err) {
+		saved, known, err := vnode.SavedBefore(v, g.c.round.Tx, h.Task, h.Record.Token)
+		if !g.c.round.Check(err) {
 			break
 		}
-		verdict, blocker, err := vnode.Accept(v, g.c.tx, vnode.Proposed{Task: h.Task, Record: h.Record}, judge, now)
-		if !g.c.check(err) {
+		verdict, blocker, err := vnode.Accept(v, g.c.round.Tx, vnode.Proposed{Task: h.Task, Record: h.Record}, judge, now)
+		if !g.c.round.Check(err) {
 			break
 		}
 		if verdict == vnode.Accepted {
@@ -69,8 +69,8 @@ func (g *grants) keep(now clock.Time, m *message.PartClaims, answer *message.Cla
 			refusal.Claim, refusal.Left = vnode.AppendHeld(nil, []vnode.Held{{Task: h.Task, Record: blocker.Record}}), blocker.Left
 		}
 		if tells := verdict == vnode.Finished || verdict == vnode.Stale && blocker == nil; tells && *room > 0 {
-			facts, _, err := vnode.EndOf(v, g.c.tx, h.Task, h.Record.Token)
-			g.c.check(err)
+			facts, _, err := vnode.EndOf(v, g.c.round.Tx, h.Task, h.Record.Token)
+			g.c.round.Check(err)
 			*room -= vnode.AsideSize(facts)
 			if len(facts) > 0 {
 				answer.Facts = append(answer.Facts, message.PartFacts{Partition: p, Facts: facts})
@@ -175,9 +175,9 @@ func (g *grants) refused(now clock.Time, from register.Member, part *pledgedPart
 	}
 	pl := part.pledges[r.Index]
 	if r.Verdict == vnode.Lacking { // it holds the claim; the task is to follow
-		facts, err := vnode.Newest(g.c.tx, part.p, pl.held.Task, fetchBytes)
-		if g.c.check(err) && len(facts) > 0 {
-			g.c.ready.Send = append(g.c.ready.Send, message.Send{To: from, Message: &message.Facts{Parts: []message.PartFacts{{Partition: part.p, Epoch: part.epoch, Facts: facts}}}})
+		facts, err := vnode.Newest(g.c.round.Tx, part.p, pl.held.Task, fetchBytes)
+		if g.c.round.Check(err) && len(facts) > 0 {
+			g.c.round.Ready.Send = append(g.c.round.Ready.Send, message.Send{To: from, Message: &message.Facts{Parts: []message.PartFacts{{Partition: part.p, Epoch: part.epoch, Facts: facts}}}})
 		}
 		return
 	}
@@ -201,7 +201,7 @@ func (g *grants) refused(now clock.Time, from register.Member, part *pledgedPart
 		return
 	}
 	g.inform(from, part, &held[0])
-	g.c.check(vnode.Learn(g.c.vnodes.Use(part.p), g.c.tx, held[0].Task, vnode.Blocker{Record: held[0].Record, Left: r.Left}, now))
+	g.c.round.Check(vnode.Learn(g.c.vnodes.Use(part.p), g.c.round.Tx, held[0].Task, vnode.Blocker{Record: held[0].Record, Left: r.Left}, now))
 	g.c.lost.learned(now, part.p, held[0].Task, &held[0].Record)
 }
 
@@ -211,8 +211,8 @@ func (g *grants) correct(to register.Member, part *pledgedPart, pl *pledge, v me
 	if v != vnode.Finished && v != vnode.Stale {
 		return
 	}
-	t, err := vnode.LoadTask(g.c.tx, part.p, pl.held.Task)
-	if !g.c.check(err) || t.Generation() == 0 || t.Finished() || t.NotBefore() > pl.held.Record.Start {
+	t, err := vnode.LoadTask(g.c.round.Tx, part.p, pl.held.Task)
+	if !g.c.round.Check(err) || t.Generation() == 0 || t.Finished() || t.NotBefore() > pl.held.Record.Start {
 		return
 	}
 	g.inform(to, part, &pl.held)
@@ -220,12 +220,12 @@ func (g *grants) correct(to register.Member, part *pledgedPart, pl *pledge, v me
 
 // inform sends a member what has ended a claim here that it still holds.
 func (g *grants) inform(to register.Member, part *pledgedPart, h *vnode.Held) {
-	facts, released, err := vnode.EndOf(g.c.vnodes.Use(part.p), g.c.tx, h.Task, h.Record.Token)
-	if !g.c.check(err) {
+	facts, released, err := vnode.EndOf(g.c.vnodes.Use(part.p), g.c.round.Tx, h.Task, h.Record.Token)
+	if !g.c.round.Check(err) {
 		return
 	}
 	if len(facts) > 0 {
-		g.c.ready.Send = append(g.c.ready.Send, message.Send{To: to, Message: &message.Facts{Parts: []message.PartFacts{{Partition: part.p, Epoch: part.epoch, Facts: facts}}}})
+		g.c.round.Ready.Send = append(g.c.round.Ready.Send, message.Send{To: to, Message: &message.Facts{Parts: []message.PartFacts{{Partition: part.p, Epoch: part.epoch, Facts: facts}}}})
 	}
 	if released {
 		g.add(part.p, h.Task, &claim.Record{Token: h.Record.Token, Outcome: claim.Released}, true)

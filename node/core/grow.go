@@ -42,12 +42,12 @@ func (t *trees) work(now clock.Time) {
 		}
 		if t.scrub != nil {
 			t.c.vnodes.Use(p) // the tree grows
-			_, done := t.scrub.Step(t.c.tx, budget)
+			_, done := t.scrub.Step(t.c.round.Tx, budget)
 			if !done {
 				return
 			}
 			budget -= growStep / 16 // so that many small ones end too
-			vnode.Grown(t.c.vnodes.Use(p), t.c.tx)
+			vnode.Grown(t.c.vnodes.Use(p), t.c.round.Tx)
 			t.scrub = nil
 		}
 		t.todo = t.todo[1:]

@@ -97,7 +97,7 @@ func (h *horizons) scan(now clock.Time) (through bool) {
 	c := h.l.c
 	for left := watchStep; ; {
 		if c.vnodes.See(h.next.partition).Leading() != 0 {
-			pairs := vnode.Waiting(c.tx, h.next.partition, h.next.task, h.next.dependency, left)
+			pairs := vnode.Waiting(c.round.Tx, h.next.partition, h.next.task, h.next.dependency, left)
 			for _, pair := range pairs {
 				if !h.suspect(now, pair) {
 					return false // it goes on with this one
@@ -157,11 +157,11 @@ func madeBy(task id.ID) (wall int64, ok bool) {
 func (h *horizons) beyond(now clock.Time, task, dependency id.ID) (beyond, old bool) {
 	c, grace := h.l.c, int64(h.l.c.cfg.GCGrace)
 	made, ok := madeBy(dependency)
-	if !ok || now.Wall-made <= grace || vnode.Known(c.tx, h.l.c.vnode(dependency).Partition, dependency) {
+	if !ok || now.Wall-made <= grace || vnode.Known(c.round.Tx, h.l.c.vnode(dependency).Partition, dependency) {
 		return false, false
 	}
-	t, err := vnode.LoadTask(c.tx, c.vnode(task).Partition, task)
-	if !c.check(err) || !t.Waiting() || t.Finished() {
+	t, err := vnode.LoadTask(c.round.Tx, c.vnode(task).Partition, task)
+	if !c.round.Check(err) || !t.Waiting() || t.Finished() {
 		return false, false
 	}
 	old = max(t.Admission(), t.RequeuedAt())-made > grace
@@ -200,7 +200,7 @@ func (h *horizons) seek(now clock.Time, dependency id.ID, s *missed) {
 // conclude cancels a task if everything is still as it was; all: all were asked.
 func (h *horizons) conclude(now clock.Time, task, dependency id.ID, all bool) {
 	v := h.l.c.vnode(task)
-	if v.Leading() == 0 || !slices.Contains(vnode.Blockers(h.l.c.tx, v.Partition, task), dependency) {
+	if v.Leading() == 0 || !slices.Contains(vnode.Blockers(h.l.c.round.Tx, v.Partition, task), dependency) {
 		return
 	}
 	if beyond, old := h.beyond(now, task, dependency); !beyond || !old && !all {

@@ -233,7 +233,7 @@ func TestManyForgottenDependencies(t *testing.T) {
 		open := 0
 		for _, p := range r.peers {
 			most = max(most, len(p.core.links.horizons.missed))
-			open += len(vnode.Waiting(p.core.tx, 3, id.ID{}, id.ID{}, 1))
+			open += len(vnode.Waiting(p.core.round.Tx, 3, id.ID{}, id.ID{}, 1))
 		}
 		return open == 0
 	}

@@ -138,7 +138,7 @@ func (s *seeks) feed(now clock.Time) {
 	clear(s.meals[len(left):])
 	s.meals = left
 	for _, m := range membersOf(news) {
-		s.c.ready.Early = append(s.c.ready.Early, message.Send{To: m, Message: news[m]})
+		s.c.round.Ready.Early = append(s.c.round.Ready.Early, message.Send{To: m, Message: news[m]})
 	}
 }
 

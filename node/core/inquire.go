@@ -84,7 +84,7 @@ func (q *inquiries) hold(now clock.Time, r *message.Request, m *nornv1.ClaimRequ
 			}
 		}
 		if len(ask.Heads) > 0 {
-			q.c.ready.Early = append(q.c.ready.Early, message.Send{To: to, Message: ask})
+			q.c.round.Ready.Early = append(q.c.round.Ready.Early, message.Send{To: to, Message: ask})
 		}
 	}
 	if len(open) == 0 {
@@ -155,7 +155,7 @@ func (q *inquiries) inquired(now clock.Time, from register.Member, m *message.Qu
 		}
 	}
 	if len(reply.Heads) > 0 {
-		q.c.ready.Early = append(q.c.ready.Early, message.Send{To: from, Message: reply})
+		q.c.round.Ready.Early = append(q.c.round.Ready.Early, message.Send{To: from, Message: reply})
 	}
 }
 

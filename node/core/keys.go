@@ -43,7 +43,7 @@ func (k keys) look(now clock.Time, queue, key string, window int64) holder {
 		return h
 	}
 	first := id.UniqueKey(cluster, queue, key, 0, 0)
-	generation := vnode.KeyGeneration(k.c.tx, ring.Of(first, len(k.c.cells)), first)
+	generation := vnode.KeyGeneration(k.c.round.Tx, ring.Of(first, len(k.c.cells)), first)
 	h := holder{first: first, task: k.nth(first, queue, key, generation)}
 	// Mostly one step; more where the record was forgotten and some of the tasks
 	// were kept. Each is a read, so there is an end to it.
@@ -92,10 +92,10 @@ func (k keys) resume(now clock.Time, t *crdt.Task) *proto.Error {
 		return refusal.Conflict("unique key %.100q is taken by task %s, which is %s", e.Key, h.task, h.state)
 	}
 	p := k.c.vnode(h.first).Partition
-	generation, ok := k.generation(t.ID, e, max(h.next, vnode.KeyGeneration(k.c.tx, p, h.first)))
+	generation, ok := k.generation(t.ID, e, max(h.next, vnode.KeyGeneration(k.c.round.Tx, p, h.first)))
 	if ok {
 		k.bar(now, h.past, t.ID)
-		vnode.SetKey(k.c.tx, p, vnode.Key{First: h.first, Generation: generation, Current: t.ID, Changed: now.Wall})
+		vnode.SetKey(k.c.round.Tx, p, vnode.Key{First: h.first, Generation: generation, Current: t.ID, Changed: now.Wall})
 		return nil
 	}
 	return refusal.Conflict("unique key %.100q has been used too often since; enqueue the task anew", e.Key)
@@ -120,15 +120,15 @@ func (k keys) bar(now clock.Time, past []id.ID, but id.ID) {
 		if task == but || v.Leading() == 0 {
 			continue // who does not lead has nothing to say about that
 		}
-		_, err := v.Decide(k.c.tx, task, now, func(t *crdt.Task) (crdt.Fact, bool) { return t.GivenUpIn(k.run(v, t)) })
-		k.c.check(err)
+		_, err := v.Decide(k.c.round.Tx, task, now, func(t *crdt.Task) (crdt.Fact, bool) { return t.GivenUpIn(k.run(v, t)) })
+		k.c.round.Check(err)
 	}
 }
 
 // state is unknown when nothing is known of the task.
 func (k keys) state(task id.ID) crdt.State {
-	d, err := vnode.ReadTask(k.c.tx, ring.Of(task, len(k.c.cells)), task, vnode.ReadOptions{NoClaims: true, NoLog: true})
-	if !k.c.check(err) {
+	d, err := vnode.ReadTask(k.c.round.Tx, ring.Of(task, len(k.c.cells)), task, vnode.ReadOptions{NoClaims: true, NoLog: true})
+	if !k.c.round.Check(err) {
 		return crdt.StateUnknown
 	}
 	return d.State
@@ -146,7 +146,7 @@ func (k keys) resolve(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Error)
 	switch {
 	case task.Kind() != id.KindKey:
 		return h, proto.Invalid("ID %s is not one of unique key %.100q; ask for it (KeyRequest), or send none", task, t.GetKey())
-	case vnode.Known(k.c.tx, ring.Of(task, len(k.c.cells)), task):
+	case vnode.Known(k.c.round.Tx, ring.Of(task, len(k.c.cells)), task):
 		return h, k.legitimate(now, t, task) // whatever it is: the specs are compared
 	case window > 0:
 		return h, k.checkWindow(now, t, task, window)
@@ -164,8 +164,8 @@ func (k keys) legitimate(now clock.Time, t *nornv1.TaskSpec, task id.ID) *proto.
 	if t.GetKeyWindowSeconds() > 0 {
 		return nil
 	}
-	d, err := vnode.LoadTask(k.c.tx, ring.Of(task, len(k.c.cells)), task)
-	if !k.c.check(err) || d.Finished() && !d.RuledOut() {
+	d, err := vnode.LoadTask(k.c.round.Tx, ring.Of(task, len(k.c.cells)), task)
+	if !k.c.round.Check(err) || d.Finished() && !d.RuledOut() {
 		return nil
 	}
 	h := k.look(now, t.GetQueue(), t.GetKey(), 0)
@@ -226,7 +226,7 @@ func (k keys) taken(now clock.Time, h *holder) {
 	}
 	p := k.c.vnode(h.first).Partition
 	if h.next > 0 {
-		vnode.SetKey(k.c.tx, p, vnode.Key{First: h.first, Generation: h.next, Current: h.task, Changed: now.Wall})
+		vnode.SetKey(k.c.round.Tx, p, vnode.Key{First: h.first, Generation: h.next, Current: h.task, Changed: now.Wall})
 		return
 	}
 	k.renew(now, p, h.first, h.task)
@@ -234,8 +234,8 @@ func (k keys) taken(now clock.Time, h *holder) {
 
 // renew notes that the generation on record, if there is a record, has a task.
 func (k keys) renew(now clock.Time, p ring.Partition, first, task id.ID) {
-	if old, ok := vnode.KeyTask(k.c.tx, p, first); ok && old != task {
-		vnode.SetKey(k.c.tx, p, vnode.Key{First: first, Generation: vnode.KeyGeneration(k.c.tx, p, first), Current: task, Changed: now.Wall})
+	if old, ok := vnode.KeyTask(k.c.round.Tx, p, first); ok && old != task {
+		vnode.SetKey(k.c.round.Tx, p, vnode.Key{First: first, Generation: vnode.KeyGeneration(k.c.round.Tx, p, first), Current: task, Changed: now.Wall})
 	}
 }
 
@@ -271,18 +271,18 @@ func (k keys) learn(now clock.Time, task id.ID, e *crdt.Enqueued) {
 	}
 	first := id.UniqueKey([16]byte(k.c.cfg.Cluster.ID), e.Queue, e.Key, 0, 0)
 	p := k.c.vnode(first).Partition
-	from := vnode.KeyGeneration(k.c.tx, p, first)
+	from := vnode.KeyGeneration(k.c.round.Tx, p, first)
 	switch generation, found := k.generation(task, e, from); {
 	case !found:
 	case generation == from:
 		k.renew(now, p, first, task)
 	case generation > from:
 		if !k.late(now, first, task) {
-			vnode.SetKey(k.c.tx, p, vnode.Key{First: first, Generation: generation, Current: task, Changed: now.Wall})
+			vnode.SetKey(k.c.round.Tx, p, vnode.Key{First: first, Generation: generation, Current: task, Changed: now.Wall})
 		}
 	default: // An older one: it was retried, or a node has begun anew that knew no later one.
 		if h := k.look(now, e.Queue, e.Key, 0); h.state == crdt.StateUnknown && !k.state(task).Finished() {
-			vnode.SetKey(k.c.tx, p, vnode.Key{First: first, Generation: generation, Current: task, Changed: now.Wall})
+			vnode.SetKey(k.c.round.Tx, p, vnode.Key{First: first, Generation: generation, Current: task, Changed: now.Wall})
 		}
 	}
 }
@@ -296,22 +296,22 @@ func (k keys) learn(now clock.Time, task id.ID, e *crdt.Enqueued) {
 // among the dead, and may be retried when the key is free.
 func (k keys) late(now clock.Time, first, task id.ID) bool {
 	v := k.c.vnode(first)
-	holder, ok := vnode.KeyTask(k.c.tx, v.Partition, first)
+	holder, ok := vnode.KeyTask(k.c.round.Tx, v.Partition, first)
 	if !ok {
 		holder = first
 	}
-	t, err := vnode.LoadTask(k.c.tx, v.Partition, holder)
-	if !k.c.check(err) || t.Enqueued == nil || t.Finished() || mutant.KeyGivenTwice.On() {
+	t, err := vnode.LoadTask(k.c.round.Tx, v.Partition, holder)
+	if !k.c.round.Check(err) || t.Enqueued == nil || t.Finished() || mutant.KeyGivenTwice.On() {
 		return false
 	}
 	if v.Leading() != 0 && t.Generation()>>32 == v.Leading() {
-		_, err := v.Decide(k.c.tx, task, now, func(late *crdt.Task) (crdt.Fact, bool) {
+		_, err := v.Decide(k.c.round.Tx, task, now, func(late *crdt.Task) (crdt.Fact, bool) {
 			return crdt.Dead{
 				Generation: k.run(v, late), At: k.c.clocks.stamp(now, task),
 				Reason: fmt.Sprintf("its unique key was given back to task %s, which was retried, before this one was known", holder),
 			}.Fact(task), !late.Finished()
 		})
-		k.c.check(err)
+		k.c.round.Check(err)
 	}
 	return true
 }
@@ -326,13 +326,13 @@ func (k keys) answer(now clock.Time, from message.Origin, m *nornv1.KeyRequest) 
 		err = proto.Invalid("the key is empty")
 	}
 	if err != nil {
-		k.c.refuse(from, err)
+		k.c.round.Refuse(from, err)
 		return
 	}
 	h := k.look(now, m.GetQueue(), m.GetKey(), int64(proto.Seconds(m.GetWindowSeconds())))
 	if bad := k.c.grants.soles.still(ring.Of(h.task, len(k.c.cells)), "unique keys"); bad != nil && !h.first.IsZero() {
-		k.c.refuse(from, bad)
+		k.c.round.Refuse(from, bad)
 		return
 	}
-	k.c.reply(from, &nornv1.KeyReply{Id: h.task.Bytes(), State: nornv1.State(h.state)})
+	k.c.round.Reply(from, &nornv1.KeyReply{Id: h.task.Bytes(), State: nornv1.State(h.state)})
 }

@@ -129,7 +129,7 @@ func TestARetryBarsTheOtherTasksOfItsKey(t *testing.T) {
 		r.turn()
 		r.want(task, want)
 	}
-	task, err := vnode.LoadTask(r.core.tx, p, a)
+	task, err := vnode.LoadTask(r.core.round.Tx, p, a)
 	if err != nil || task.Generation() < epoch<<32 {
 		t.Errorf("retried in epoch %d, it has generation %d: %v", epoch, task.Generation(), err)
 	}
@@ -143,21 +143,21 @@ func TestWhatIsHeardOfAKeysTasks(t *testing.T) {
 	c, first := r.core, id.UniqueKey([16]byte(r.core.cfg.Cluster.ID), "q", "k", 0, 0)
 	p := ring.Of(first, testPartitions)
 	e := &crdt.Enqueued{Queue: "q", Key: "k"}
-	if keys := (keys{c}); vnode.KeyGeneration(c.tx, p, first) != 1 {
+	if keys := (keys{c}); vnode.KeyGeneration(c.round.Tx, p, first) != 1 {
 		t.Fatal("the second one is not on record")
-	} else if keys.learn(r.now, a, e); vnode.KeyGeneration(c.tx, p, first) != 1 {
+	} else if keys.learn(r.now, a, e); vnode.KeyGeneration(c.round.Tx, p, first) != 1 {
 		t.Error("the first one, dead, has the key again")
 	}
-	vnode.SetKey(c.tx, p, vnode.Key{First: first, Generation: 1, Current: a, Changed: r.now.Wall})
+	vnode.SetKey(c.round.Tx, p, vnode.Key{First: first, Generation: 1, Current: a, Changed: r.now.Wall})
 	(keys{c}).learn(r.now, b, e)
-	if now, ok := vnode.KeyTask(c.tx, p, first); !ok || now != b {
+	if now, ok := vnode.KeyTask(c.round.Tx, p, first); !ok || now != b {
 		t.Errorf("on record is %v, not the one that was heard of, %v", now, b)
 	}
 	if res := r.retry(a)[0]; res.Error != nil {
 		t.Fatal(res.Error)
 	}
-	vnode.SetKey(c.tx, p, vnode.Key{First: first, Generation: 1, Current: b, Changed: r.now.Wall})
-	if (keys{c}).learn(r.now, a, e); vnode.KeyGeneration(c.tx, p, first) != 0 {
+	vnode.SetKey(c.round.Tx, p, vnode.Key{First: first, Generation: 1, Current: b, Changed: r.now.Wall})
+	if (keys{c}).learn(r.now, a, e); vnode.KeyGeneration(c.round.Tx, p, first) != 0 {
 		t.Error("the first one, retried, has not the key")
 	}
 }
@@ -173,7 +173,7 @@ func TestATombstoneMovesItsKeyOn(t *testing.T) {
 	if _, ok := (peers{r.core}).merge(r.now, r.core.vnodes.Use(p), []crdt.Fact{stone}); !ok {
 		t.Fatal("not merged")
 	}
-	if n := vnode.KeyGeneration(r.core.tx, p, done); n != 1 {
+	if n := vnode.KeyGeneration(r.core.round.Tx, p, done); n != 1 {
 		t.Errorf("generation %d is on record", n)
 	}
 }

@@ -138,7 +138,7 @@ func TestAnOlderDeadTaskIsRetriedWhenItsKeyIsForgotten(t *testing.T) {
 	r.tryEnqueue(keyed("q", "k", 0))
 	r.finish("q")
 	r.pass(9 * 24 * time.Hour)
-	if _, known := vnode.KeyTask(r.core.tx, ring.Of(first, testPartitions), first); known {
+	if _, known := vnode.KeyTask(r.core.round.Tx, ring.Of(first, testPartitions), first); known {
 		t.Fatal("the key is remembered")
 	}
 	if res := r.retry(task)[0]; res.Error != nil {

@@ -36,7 +36,7 @@ func (c *Core) send(e errand, r register.Request) {
 		e.generation, e.revision = b.generation, b.revision // of before this start
 	}
 	c.pending[r.Tag] = e
-	c.ready.Register = append(c.ready.Register, r)
+	c.round.Ready.Register = append(c.round.Ready.Register, r)
 }
 
 // registered takes the register's answer.
@@ -141,7 +141,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	c.crons.m.Observe(c.crons.time(now), s)
 	c.sessions.names.learn(now, s)
 	if bad := c.queues.load(s); bad != nil {
-		c.check(bad)
+		c.round.Check(bad)
 		return false
 	}
 	return true

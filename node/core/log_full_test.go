@@ -23,13 +23,13 @@ func TestALogIsFullAtItsLimit(t *testing.T) {
 	for seq := range all {
 		all[seq] = crdt.Update{Token: token, Seq: uint64(seq)}.Fact(task)
 	}
-	if _, err := vnode.Merge(v, r.core.tx, all, r.now); err != nil {
+	if _, err := vnode.Merge(v, r.core.round.Tx, all, r.now); err != nil {
 		t.Fatal(err)
 	}
 	update := func(seq uint64, data string) *nornv1.WriteResult {
-		before := len(r.core.ready.Replies)
+		before := len(r.core.round.Ready.Replies)
 		settling{r.core}.update(r.now, message.Origin{Conn: 1, Request: seq}, &nornv1.UpdateRequest{Id: task.Bytes(), Token: token, Seq: seq, Data: []byte(data)})
-		return r.core.ready.Replies[before].Message.(*nornv1.WriteReply).GetResults()[0]
+		return r.core.round.Ready.Replies[before].Message.(*nornv1.WriteReply).GetResults()[0]
 	}
 	if last := update(proto.MaxLogUpdates-1, "the last one"); last.GetError() != nil {
 		t.Fatalf("the last one that fits: %v", last)
@@ -41,20 +41,20 @@ func TestALogIsFullAtItsLimit(t *testing.T) {
 	if again := update(proto.MaxLogUpdates-1, "the last one"); !again.GetReceipt().GetExisted() {
 		t.Errorf("the last one again: %v", again)
 	}
-	if got, err := vnode.Merge(v, r.core.tx, []crdt.Fact{crdt.Update{Token: token, Seq: proto.MaxLogUpdates}.Fact(task)}, r.now); err != nil || got.Stored != 1 {
+	if got, err := vnode.Merge(v, r.core.round.Tx, []crdt.Fact{crdt.Update{Token: token, Seq: proto.MaxLogUpdates}.Fact(task)}, r.now); err != nil || got.Stored != 1 {
 		t.Errorf("from another node: %v, %v", got, err)
 	}
-	if n := vnode.LogOf(r.core.tx, ring.Of(task, testPartitions), task); n.Updates != proto.MaxLogUpdates+1 {
+	if n := vnode.LogOf(r.core.round.Tx, ring.Of(task, testPartitions), task); n.Updates != proto.MaxLogUpdates+1 {
 		t.Errorf("the log has %v", n)
 	}
 	// Of several none is taken behind one that has no room, and at last there is some.
 	several := func(last bool) (refused []bool) {
-		before := len(r.core.ready.Replies)
+		before := len(r.core.round.Ready.Replies)
 		settling{r.core}.update(r.now, message.Origin{Conn: 1, Request: 9}, &nornv1.UpdateRequest{
 			Id: task.Bytes(), Token: token, Seq: proto.MaxLogUpdates - 1, Data: []byte("the last one"), Last: last,
 			More: []*nornv1.FurtherUpdate{{Seq: proto.MaxLogUpdates + 1}, {Seq: proto.MaxLogUpdates - 1, Data: []byte("the last one")}, {Seq: proto.MaxLogUpdates + 2}},
 		})
-		for _, res := range r.core.ready.Replies[before].Message.(*nornv1.WriteReply).GetResults() {
+		for _, res := range r.core.round.Ready.Replies[before].Message.(*nornv1.WriteReply).GetResults() {
 			refused = append(refused, res.GetError() != nil)
 		}
 		return refused

@@ -181,7 +181,7 @@ func (l *followers) leave(c *Core, w *logWait) {
 	l.drop(w)
 	e := c.moves.gone(ring.Of(w.task, l.partitions))
 	e.Guarantee = "replicas read"
-	c.refuse(w.from, e)
+	c.round.Refuse(w.from, e)
 }
 
 // readDone hears that a read has run. An empty one is repeated when a fact has
@@ -190,7 +190,7 @@ func (c *Core) readDone(e message.ReadDone) {
 	w := c.logs.of(e.From)
 	switch {
 	case w == nil && e.Empty: // the node stops, or its sender has cancelled it
-		c.refuse(e.From, cmp.Or(c.closed, refusal.Cancelled()))
+		c.round.Refuse(e.From, cmp.Or(c.closed, refusal.Cancelled()))
 	case w == nil:
 	case !e.Empty:
 		c.logs.drop(w)
@@ -199,7 +199,7 @@ func (c *Core) readDone(e message.ReadDone) {
 	default:
 		w.reading = false
 		if w.again {
-			c.ready.Reads = append(c.ready.Reads, c.logs.read(w, true))
+			c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.read(w, true))
 			return
 		}
 		c.logs.idle(w, true)

@@ -87,7 +87,7 @@ func (u *lostAsks) returned(now clock.Time) {
 // tell sends a word to all who are up.
 func (u *lostAsks) tell(word *message.AbandonClaims) {
 	for _, m := range membersOf(u.c.routes.alive) {
-		u.c.ready.Early = append(u.c.ready.Early, message.Send{To: m, Message: word})
+		u.c.round.Ready.Early = append(u.c.round.Ready.Early, message.Send{To: m, Message: word})
 	}
 }
 
@@ -169,10 +169,10 @@ func older(all []givenUp, mono int64) (n int) {
 // stop sends away what waits here for an answer to a request.
 func (u *lostAsks) stop(key message.AskKey) {
 	if from, ok := u.c.seeks.withdraw(key); ok {
-		u.c.refuse(from, refusal.Abandoned())
+		u.c.round.Refuse(from, refusal.Abandoned())
 	}
 	if w := u.c.desk.withdraw(key); w != nil {
-		u.c.refuse(w.from, refusal.Abandoned())
+		u.c.round.Refuse(w.from, refusal.Abandoned())
 	}
 }
 

@@ -152,11 +152,11 @@ func (m *marks) sum() (sum uint64) {
 // says that this disk has lost something: hearing of nothing newer it says what it had seen
 // before, and takes back what was not so, however far the disk is by then.
 func (m *marks) stamp(sends []message.Send) {
-	if m.c.tx.Pending() > 0 && !m.c.routes.alone {
+	if m.c.round.Tx.Pending() > 0 && !m.c.routes.alone {
 		m.own++
 		b := binary.BigEndian.AppendUint64(make([]byte, 8, 16), m.own)
 		binary.BigEndian.PutUint64(b, xxhash.Sum64(b[8:]))
-		m.c.tx.Set(ownMarkKey, b)
+		m.c.round.Tx.Set(ownMarkKey, b)
 	}
 	for i := range sends {
 		if at := message.DurabilityIn(sends[i].Message); at != nil && sends[i].After == 0 && m.told[sends[i].To] && !m.words.says(sends[i].To) {
@@ -174,7 +174,7 @@ func (m *marks) tell(now clock.Time) {
 	m.last, m.tellAt = m.own, now.Mono+int64(markEvery)
 	for _, o := range m.c.clocks.company() {
 		if m.c.routes.up(o) {
-			m.c.ready.Send = append(m.c.ready.Send, message.Send{To: o, Message: &message.DurabilityEpoch{}})
+			m.c.round.Ready.Send = append(m.c.round.Ready.Send, message.Send{To: o, Message: &message.DurabilityEpoch{}})
 		}
 	}
 }
@@ -208,7 +208,7 @@ func (m *marks) room() bool {
 
 // save writes what was seen, now and then.
 func (m *marks) save(now clock.Time) {
-	if m.dirty == 0 || mutant.MarksUnsaved.On() || now.Mono < m.at || m.c.tx.Pending() == 0 && now.Mono < m.dirty+int64(seenAfter) {
+	if m.dirty == 0 || mutant.MarksUnsaved.On() || now.Mono < m.at || m.c.round.Tx.Pending() == 0 && now.Mono < m.dirty+int64(seenAfter) {
 		return
 	}
 	m.dirty, m.at = 0, now.Mono+int64(seenEvery)
@@ -219,7 +219,7 @@ func (m *marks) save(now clock.Time) {
 		w.Uint(m.seen[member])
 	}
 	w.Uint(m.sum())
-	m.c.tx.Set(seenMarksKey, w.B)
+	m.c.round.Tx.Set(seenMarksKey, w.B)
 }
 
 // hurry writes what was seen with the next round: this process is about to end.
@@ -249,7 +249,7 @@ func (m *marks) heard(from register.Member, mark uint64) {
 		m.c.elector.look()
 		m.c.unsaid.look = true
 		if !m.c.routes.alone { // what it was acknowledged so far had no mark
-			m.c.ready.Send = append(m.c.ready.Send, message.Send{To: from, Message: &message.DurabilityEpoch{}})
+			m.c.round.Ready.Send = append(m.c.round.Ready.Send, message.Send{To: from, Message: &message.DurabilityEpoch{}})
 		}
 	}
 }
@@ -341,7 +341,7 @@ func (m *marks) work(now clock.Time) {
 	m.words.work(m)
 	m.note()
 	if m.lost != 0 && !m.asked && m.ends() { // else it is asked back whether it is so
-		m.c.check(m.forgot())
+		m.c.round.Check(m.forgot())
 	}
 }
 

@@ -24,12 +24,12 @@ func (c admin) repair(now clock.Time, r *message.Request, m *nornv1.ClusterReque
 	}
 	switch {
 	case bad != nil:
-		c.refuse(r.From, bad)
+		c.round.Refuse(r.From, bad)
 	case r.Routed:
 		n := c.repairs.hasten(now, about(ids, len(c.cells)), m.GetDryRun())
-		c.reply(r.From, &nornv1.ClusterReply{Changed: n > 0, Comparisons: uint32(n)})
+		c.round.Reply(r.From, &nornv1.ClusterReply{Changed: n > 0, Comparisons: uint32(n)})
 	case crowds(c.routes, r.From):
-		c.refuse(r.From, refusal.Crowded(maxGathers))
+		c.round.Refuse(r.From, refusal.Crowded(maxGathers))
 	default:
 		c.repairEverywhere(now, r, m)
 	}

@@ -122,7 +122,7 @@ func (m *moves) learn(now clock.Time) {
 	}
 	for p := range m.c.cells {
 		p := ring.Partition(p)
-		if m.drops[p] == nil && (m.dismissed || view.Zombie(p, m.c.cfg.Self)) && !m.c.vnodes.Empty(p, m.c.tx) {
+		if m.drops[p] == nil && (m.dismissed || view.Zombie(p, m.c.cfg.Self)) && !m.c.vnodes.Empty(p, m.c.round.Tx) {
 			out[p] = m.keep(m.out[p], p)
 			m.todo = append(m.todo, p)
 		}
@@ -303,7 +303,7 @@ func (m *moves) sure(now clock.Time, p ring.Partition, move *move) bool {
 	ask := &message.Facts{Write: move.probe, Parts: []message.PartFacts{{Partition: p, Epoch: m.c.cells[p].Epoch}}}
 	for _, o := range cohort {
 		if o != m.c.cfg.Self {
-			m.c.ready.Send = append(m.c.ready.Send, message.Send{To: o, Message: ask})
+			m.c.round.Ready.Send = append(m.c.round.Ready.Send, message.Send{To: o, Message: ask})
 		}
 	}
 	m.hold(now, move)
@@ -409,10 +409,10 @@ func (m *moves) forget(p ring.Partition) {
 	m.c.elector.unlead(p)
 	m.c.elector.runs.Abort(p, "the partition is being deleted here")
 	m.c.acceptors.save(p) // with the epoch that was seen: older cells get no vote from here on
-	v.Flush(m.c.tx)
-	vnode.BeginDrop(m.c.tx, p)
-	empty, err := vnode.Blank(p, m.c.vcfg, m.c.tx, m.c.now)
-	if !m.c.check(err) {
+	v.Flush(m.c.round.Tx)
+	vnode.BeginDrop(m.c.round.Tx, p)
+	empty, err := vnode.Blank(p, m.c.vcfg, m.c.round.Tx, m.c.now)
+	if !m.c.round.Check(err) {
 		return
 	}
 	m.c.vnodes.Replace(p, empty)
@@ -439,7 +439,7 @@ func (m *moves) delete() {
 		if m.drops[p] == nil {
 			continue
 		}
-		if vnode.Drop(m.c.vnodes.Use(p), m.c.tx, dropStep) {
+		if vnode.Drop(m.c.vnodes.Use(p), m.c.round.Tx, dropStep) {
 			delete(m.drops, p)
 			m.left++
 			m.c.trees.changed()

@@ -99,5 +99,5 @@ func (l *links) outcome(task id.ID) (crdt.State, error) {
 	if l.c.moves.closed(p) {
 		return crdt.StateUnknown, nil
 	}
-	return vnode.Outcome(l.c.tx, p, task)
+	return vnode.Outcome(l.c.round.Tx, p, task)
 }

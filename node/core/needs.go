@@ -76,8 +76,8 @@ func (n *needs) of(task id.ID) {
 		return
 	}
 	n.last = task
-	t, err := vnode.LoadTask(c.tx, p, task)
-	if !c.check(err) || t.Enqueued == nil || t.Finished() {
+	t, err := vnode.LoadTask(c.round.Tx, p, task)
+	if !c.round.Check(err) || t.Enqueued == nil || t.Finished() {
 		return
 	}
 	n.read += len(t.Enqueued.Payload) + len(t.Enqueued.Further)

@@ -187,14 +187,14 @@ func TestATombstoneGoesThoughMuchHasMovedThatWaited(t *testing.T) {
 	r.add(0, ended, spec("a"))
 	c := r.peers[1].core
 	for range 2 * collectBatch {
-		c.vnodes.Use(0).Edges.Add(c.tx, ended, r.in(3))
+		c.vnodes.Use(0).Edges.Add(c.round.Tx, ended, r.in(3))
 	}
 	if r.leader(0) == 1 {
 		t.Fatal("it leads")
 	}
 	r.finish(0, "a")
 	r.wantGone(4 * shortGrace)
-	if c.vnodes.Use(0).Edges.Any(c.tx, ended) {
+	if c.vnodes.Use(0).Edges.Any(c.round.Tx, ended) {
 		t.Error("it still has notes of them")
 	}
 }

@@ -62,7 +62,7 @@ func (o *outside) work(now clock.Time) {
 		o.turn++
 	}
 	for _, who := range to {
-		o.c.ready.Send = append(o.c.ready.Send, message.Send{To: who, Message: ask})
+		o.c.round.Ready.Send = append(o.c.round.Ready.Send, message.Send{To: who, Message: ask})
 	}
 }
 
@@ -78,7 +78,7 @@ func (o *outside) take(now clock.Time, from register.Member, m *message.Cells) {
 			}
 		}
 		if len(answer.Cells) > 0 {
-			o.c.ready.Send = append(o.c.ready.Send, message.Send{To: from, Message: answer})
+			o.c.round.Ready.Send = append(o.c.round.Ready.Send, message.Send{To: from, Message: answer})
 		}
 	case !m.Ask && o.c.moves.dismissed:
 		o.learn(now, from, m.Cells)

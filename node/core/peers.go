@@ -145,10 +145,10 @@ func (c peers) took(from register.Member, m *message.Facts, refused []ring.Parti
 		}
 	}
 	if mutant.EarlyAck.On() {
-		c.ready.Early = append(c.ready.Early, message.Send{To: from, Message: answer})
+		c.round.Ready.Early = append(c.round.Ready.Early, message.Send{To: from, Message: answer})
 		return true
 	}
-	c.ready.Send = append(c.ready.Send, message.Send{To: from, Message: answer})
+	c.round.Ready.Send = append(c.round.Ready.Send, message.Send{To: from, Message: answer})
 	return true
 }
 
@@ -158,13 +158,13 @@ func (c peers) took(from register.Member, m *message.Facts, refused []ring.Parti
 func (c peers) collected(from register.Member, part *message.PartFacts, tasks []id.ID) {
 	answer := message.PartFacts{Partition: part.Partition, Epoch: part.Epoch}
 	for _, task := range tasks {
-		facts, err := vnode.Facts(c.tx, part.Partition, task)
-		if !c.check(err) {
+		facts, err := vnode.Facts(c.round.Tx, part.Partition, task)
+		if !c.round.Check(err) {
 			return
 		}
 		answer.Facts = append(answer.Facts, facts...)
 	}
-	c.ready.Send = append(c.ready.Send, message.Send{To: from, Message: &message.Facts{Parts: []message.PartFacts{answer}}})
+	c.round.Ready.Send = append(c.round.Ready.Send, message.Send{To: from, Message: &message.Facts{Parts: []message.PartFacts{answer}}})
 }
 
 // kept is how many of some facts were new here, and how many are here now, the new
@@ -213,7 +213,7 @@ func (c peers) keep(now clock.Time, from register.Member, part *message.PartFact
 		if ok {
 			n.taken += merged.Stored + merged.Known
 		}
-		if all = all && ok; c.fatal != nil {
+		if all = all && ok; c.round.Fatal() != nil {
 			return n, nil, false
 		}
 		if merged.Void {
@@ -230,10 +230,10 @@ func (c peers) merge(now clock.Time, v *vnode.Vnode, some []crdt.Fact) (merged v
 	task := some[0].Task
 	key := keys{c.Core}.buried(v.Partition, some)
 	c.writes.quiet = true // what came from a coordinator is not sent on
-	merged, err := vnode.Merge(v, c.tx, some, now)
+	merged, err := vnode.Merge(v, c.round.Tx, some, now)
 	c.writes.quiet = false
 	if damaged(err) {
-		c.check(err)
+		c.round.Check(err)
 	}
 	if err != nil {
 		return merged, false
@@ -259,12 +259,12 @@ func (c peers) arrived(now clock.Time, facts []crdt.Fact) {
 		switch f.Key.Kind {
 		case crdt.KindUnblocked:
 			p := c.vnode(f.Task).Partition
-			for _, dependency := range vnode.Blockers(c.tx, p, f.Task) {
-				vnode.Free(c.tx, p, f.Task, dependency)
+			for _, dependency := range vnode.Blockers(c.round.Tx, p, f.Task) {
+				vnode.Free(c.round.Tx, p, f.Task, dependency)
 			}
 		case crdt.KindRequeued: // its edges went when it was finished
-			t, err := vnode.LoadTask(c.tx, c.vnode(f.Task).Partition, f.Task)
-			if !c.check(err) || t.Enqueued == nil {
+			t, err := vnode.LoadTask(c.round.Tx, c.vnode(f.Task).Partition, f.Task)
+			if !c.round.Check(err) || t.Enqueued == nil {
 				continue
 			}
 			keys{c.Core}.learn(now, f.Task, t.Enqueued) // it holds its key again
@@ -273,7 +273,7 @@ func (c peers) arrived(now clock.Time, facts []crdt.Fact) {
 			}
 		case crdt.KindEnqueued:
 			// Not of this fact: another spec may be here, and stay.
-			if t, err := vnode.LoadTask(c.tx, c.vnode(f.Task).Partition, f.Task); c.check(err) && t.Enqueued != nil {
+			if t, err := vnode.LoadTask(c.round.Tx, c.vnode(f.Task).Partition, f.Task); c.round.Check(err) && t.Enqueued != nil {
 				c.enqueued(now, f.Task, t.Enqueued)
 			}
 		}

@@ -28,16 +28,16 @@ import (
 // clocks agree but the grace itself.
 type purges struct {
 	c      *Core
-	rounds map[message.Pair]round // comparisons that this node has begun
-	heard  map[message.Pair]round // that others have
+	rounds map[message.Pair]comparison // comparisons that this node has begun
+	heard  map[message.Pair]comparison // that others have
 	marks  map[message.Pair]*mark
 	cells  map[ring.Partition]register.Cell // that the marks are about
 	scans  map[ring.Partition]*graveScan
 	tidied map[ring.Partition]int64 // when orphans were last dropped, mono ns
 }
 
-// round is one comparison.
-type round struct {
+// comparison is one comparison.
+type comparison struct {
 	session uint64
 	began   int64 // mono ns, here
 	epoch   uint64
@@ -64,7 +64,7 @@ const maxHold = time.Hour
 
 func newPurges(c *Core) *purges {
 	return &purges{
-		c: c, rounds: make(map[message.Pair]round), heard: make(map[message.Pair]round), marks: make(map[message.Pair]*mark),
+		c: c, rounds: make(map[message.Pair]comparison), heard: make(map[message.Pair]comparison), marks: make(map[message.Pair]*mark),
 		cells: make(map[ring.Partition]register.Cell), scans: make(map[ring.Partition]*graveScan), tidied: make(map[ring.Partition]int64),
 	}
 }
@@ -88,7 +88,7 @@ func (p *purges) stale(now clock.Time, began int64) bool {
 // begin draws the session of a comparison that this node begins.
 func (p *purges) begin(now clock.Time, k message.Pair) (session uint64) {
 	session = p.c.cfg.Rand.Uint64()
-	p.rounds[k] = round{session, now.Mono, p.c.cells[k.Partition].Epoch}
+	p.rounds[k] = comparison{session, now.Mono, p.c.cells[k.Partition].Epoch}
 	return session
 }
 
@@ -96,7 +96,7 @@ func (p *purges) begin(now clock.Time, k message.Pair) (session uint64) {
 // the first time.
 func (p *purges) asked(now clock.Time, k message.Pair, m *antientropy.Message) {
 	if old, ok := p.heard[k]; m.Kind == antientropy.KindHello && p.members(k) && (!ok || old.session != m.Session) {
-		p.heard[k] = round{m.Session, now.Mono, p.c.cells[k.Partition].Epoch}
+		p.heard[k] = comparison{m.Session, now.Mono, p.c.cells[k.Partition].Epoch}
 	}
 }
 
@@ -108,7 +108,7 @@ func (p *purges) ended(now clock.Time, k message.Pair, r *antientropy.Result) {
 		return
 	}
 	p.mark(now, k, o)
-	p.c.ready.Send = append(p.c.ready.Send, message.Send{To: k.Peer, Message: &message.RepairCompleted{Partition: k.Partition, Session: o.session, Age: time.Duration(now.SinceMono(o.began))}})
+	p.c.round.Ready.Send = append(p.c.round.Ready.Send, message.Send{To: k.Peer, Message: &message.RepairCompleted{Partition: k.Partition, Session: o.session, Age: time.Duration(now.SinceMono(o.began))}})
 }
 
 // agreed tells whether both sides had the same after a comparison, as far as they
@@ -137,7 +137,7 @@ func (p *purges) members(k message.Pair) bool {
 }
 
 // mark notes that the peer has what was here when a comparison began.
-func (p *purges) mark(now clock.Time, k message.Pair, o round) {
+func (p *purges) mark(now clock.Time, k message.Pair, o comparison) {
 	if o.epoch != p.c.cells[k.Partition].Epoch && !mutant.MarkOfBefore.On() || !p.members(k) {
 		return // it may have left and come back meanwhile
 	}
@@ -185,7 +185,7 @@ func sortedMembers(all []register.Member) []register.Member {
 
 // forget drops what is known of a partition that is not kept here any longer.
 func (p *purges) forget(at ring.Partition) {
-	for _, all := range []map[message.Pair]round{p.rounds, p.heard} {
+	for _, all := range []map[message.Pair]comparison{p.rounds, p.heard} {
 		for k := range all { // Any order: each is looked at for itself.
 			if k.Partition == at {
 				delete(all, k)
@@ -298,7 +298,7 @@ func (p *purges) look(now clock.Time, v *vnode.Vnode) (more bool) {
 		s = &graveScan{mark: upTo}
 		p.scans[at] = s
 	}
-	due, done := vnode.Graves(v, p.c.tx, &s.at, p.over(now, 3), upTo, collectBatch)
+	due, done := vnode.Graves(v, p.c.round.Tx, &s.at, p.over(now, 3), upTo, collectBatch)
 	due = slices.DeleteFunc(due, func(task id.ID) bool { return p.stays(now, v, task) })
 	p.tell(v, p.drop(v, due, p.over(now, 3)))
 	if done && upTo == math.MaxInt64 {
@@ -330,7 +330,7 @@ func (p *purges) orphans(now clock.Time, v *vnode.Vnode) (more bool) {
 	}
 	horizon, order := id.ID{}, id.OrderOf(p.over(now, 3)-age, id.KindTask)
 	copy(horizon[:], order[:])
-	due := vnode.Orphans(v, p.c.tx, horizon, func(task id.ID) bool {
+	due := vnode.Orphans(v, p.c.round.Tx, horizon, func(task id.ID) bool {
 		return (alone || task.Kind() == id.KindTask) && !p.stays(now, v, task)
 	}, collectBatch)
 	more = len(due) == collectBatch
@@ -340,7 +340,7 @@ func (p *purges) orphans(now clock.Time, v *vnode.Vnode) (more bool) {
 			due, more = due[:i], true
 			break
 		}
-		vnode.DropOrphan(v, p.c.tx, task)
+		vnode.DropOrphan(v, p.c.round.Tx, task)
 	}
 	p.tell(v, due)
 	if !more && len(due) > 0 {
@@ -356,7 +356,7 @@ func (p *purges) tell(v *vnode.Vnode, gone []id.ID) {
 	}
 	for _, o := range p.c.cells[v.Partition].Cohort {
 		if o != p.c.cfg.Self {
-			p.c.ready.Send = append(p.c.ready.Send, message.Send{To: o, Message: &message.Purge{Partition: v.Partition, Epoch: v.Leading(), Tasks: gone}})
+			p.c.round.Ready.Send = append(p.c.round.Ready.Send, message.Send{To: o, Message: &message.Purge{Partition: v.Partition, Epoch: v.Leading(), Tasks: gone}})
 		}
 	}
 }
@@ -365,11 +365,11 @@ func (p *purges) tell(v *vnode.Vnode, gone []id.ID) {
 // went.
 func (p *purges) drop(v *vnode.Vnode, tasks []id.ID, upTo int64) (gone []id.ID) {
 	for _, task := range tasks {
-		went, err := vnode.Forget(v, p.c.tx, task, upTo)
-		if !p.c.check(err) {
+		went, err := vnode.Forget(v, p.c.round.Tx, task, upTo)
+		if !p.c.round.Check(err) {
 			return nil
 		}
-		if went || task.Kind() == id.KindTask && task.Nanos() <= upTo && vnode.DropOrphan(v, p.c.tx, task) {
+		if went || task.Kind() == id.KindTask && task.Nanos() <= upTo && vnode.DropOrphan(v, p.c.round.Tx, task) {
 			gone = append(gone, task)
 		}
 	}
@@ -411,5 +411,5 @@ func (p *purges) below(now clock.Time, at ring.Partition, facts []crdt.Fact) boo
 	if admitted < rebuilt && now.Wall-rebuilt <= int64(p.c.cfg.GCGrace) {
 		return false
 	}
-	return now.Wall-admitted > int64(p.c.cfg.GCGrace) && !vnode.Known(p.c.tx, at, facts[0].Task)
+	return now.Wall-admitted > int64(p.c.cfg.GCGrace) && !vnode.Known(p.c.round.Tx, at, facts[0].Task)
 }

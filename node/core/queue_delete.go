@@ -40,16 +40,16 @@ func (q *queues) remove(from message.Origin, m *nornv1.SetQueueRequest, version 
 	asked, err := q.ask(from, name, join, func(*gather) {
 		reply, err := join.answer()
 		if err != nil {
-			q.c.refuse(from, err)
+			q.c.round.Refuse(from, err)
 			return
 		}
 		q.removeIf(from, m, version, reply.(*nornv1.QueuesReply).GetQueues()[0])
 	})
 	switch {
 	case err != nil:
-		q.c.refuse(from, err)
+		q.c.round.Refuse(from, err)
 	case !asked && !q.c.desk.knows(name):
-		q.c.refuse(from, refusal.NoQueue(name))
+		q.c.round.Refuse(from, refusal.NoQueue(name))
 	case !asked:
 		q.removeIf(from, m, version, q.wire(q.c.now, name, q.c.about(&message.Request{})))
 	}
@@ -58,7 +58,7 @@ func (q *queues) remove(from message.Origin, m *nornv1.SetQueueRequest, version 
 func (q *queues) removeIf(from message.Origin, m *nornv1.SetQueueRequest, version uint64, w *nornv1.Queue) {
 	n, set := w.GetCount(), &nornv1.QueueSettings{}
 	if left := n.GetTotal() - n.GetCompleted() - n.GetDead() - n.GetCancelled(); left > 0 {
-		q.c.refuse(from, refusal.Conflict("queue %s has %d tasks that are not finished, %d of them are running; "+
+		q.c.round.Refuse(from, refusal.Conflict("queue %s has %d tasks that are not finished, %d of them are running; "+
 			"cancel those that are not running with `norn queue purge %s --yes`, wait for the others, then delete it",
 			w.GetName(), left, n.GetClaimed(), w.GetName()))
 		return
@@ -66,7 +66,7 @@ func (q *queues) removeIf(from message.Origin, m *nornv1.SetQueueRequest, versio
 	if n.GetTotal() > 0 {
 		set.Deleted = timestamppb.New(time.Unix(0, q.c.clocks.wall(q.c.now)))
 	} else if version == 0 {
-		q.c.reply(from, &nornv1.QueuesReply{Queues: []*nornv1.Queue{w}}) // there is nothing of it
+		q.c.round.Reply(from, &nornv1.QueuesReply{Queues: []*nornv1.Queue{w}}) // there is nothing of it
 		return
 	}
 	q.write(from, m, version, set)

@@ -189,12 +189,12 @@ func (q *queues) list(now clock.Time, r *message.Request, m *nornv1.QueuesReques
 	from, about := r.From, q.c.about(r)
 	names, page := m.GetNames(), newFill(m.GetLimit())
 	if len(names) > proto.MaxNames {
-		q.c.refuse(from, refusal.TooManyNames(len(names)))
+		q.c.round.Refuse(from, refusal.TooManyNames(len(names)))
 		return
 	}
 	last, err := queueCursor.open(m.GetCursor())
 	if err != nil {
-		q.c.refuse(from, err)
+		q.c.round.Refuse(from, err)
 		return
 	}
 	if len(names) == 0 {
@@ -208,14 +208,14 @@ func (q *queues) list(now clock.Time, r *message.Request, m *nornv1.QueuesReques
 	reply := &nornv1.QueuesReply{}
 	for _, name := range names {
 		if err := proto.CheckQueue(name); err != nil {
-			q.c.refuse(from, err)
+			q.c.round.Refuse(from, err)
 			return
 		}
 		if !q.c.desk.knows(name) && r.Routed {
 			continue // another node may know it
 		}
 		if !q.c.desk.knows(name) {
-			q.c.refuse(from, refusal.NoQueue(name))
+			q.c.round.Refuse(from, refusal.NoQueue(name))
 			return
 		}
 		w := q.wire(now, name, about)
@@ -225,7 +225,7 @@ func (q *queues) list(now clock.Time, r *message.Request, m *nornv1.QueuesReques
 		}
 		reply.Queues = append(reply.Queues, w)
 	}
-	q.c.reply(from, reply)
+	q.c.round.Reply(from, reply)
 }
 
 // sorted gives the names of all queues in order. They are read in pages, and to sort ten
@@ -293,7 +293,7 @@ func (q *queues) change(from message.Origin, m *nornv1.SetQueueRequest) { q.chan
 func (q *queues) changeFrom(from message.Origin, m *nornv1.SetQueueRequest, fresh bool) {
 	name := m.GetName()
 	if err := q.check(m); err != nil {
-		q.c.refuse(from, err)
+		q.c.round.Refuse(from, err)
 		return
 	}
 	version, set := uint64(0), &nornv1.QueueSettings{}
@@ -304,7 +304,7 @@ func (q *queues) changeFrom(from message.Origin, m *nornv1.SetQueueRequest, fres
 		q.anew(from, m)
 		return
 	} else if want != 0 && want != version {
-		q.c.refuse(from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "the settings of queue %s are at version %d, not %d; read them again", name, version, want))
+		q.c.round.Refuse(from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "the settings of queue %s are at version %d, not %d; read them again", name, version, want))
 		return
 	}
 	if m.GetDelete() {
@@ -313,7 +313,7 @@ func (q *queues) changeFrom(from message.Origin, m *nornv1.SetQueueRequest, fres
 	}
 	for _, path := range m.GetFields() {
 		if !setField(set.ProtoReflect(), m.GetSettings().ProtoReflect(), strings.Split(path, ".")) {
-			q.c.refuse(from, proto.Invalid("%.140q is no setting of a queue, or has some in it that this server does not know", path))
+			q.c.round.Refuse(from, proto.Invalid("%.140q is no setting of a queue, or has some in it that this server does not know", path))
 			return
 		}
 	}
@@ -329,7 +329,7 @@ func (q *queues) changeFrom(from message.Origin, m *nornv1.SetQueueRequest, fres
 		err = proto.Invalid("this server has no archive directory; start it with --archive-dir")
 	}
 	if err != nil {
-		q.c.refuse(from, err)
+		q.c.round.Refuse(from, err)
 		return
 	}
 	q.write(from, m, version, set)
@@ -342,7 +342,7 @@ func (q *queues) write(from message.Origin, m *nornv1.SetQueueRequest, version u
 	}
 	b, problem := gproto.MarshalOptions{Deterministic: true}.Marshal(set)
 	if problem != nil {
-		q.c.refuse(from, proto.Invalid("settings: %v", problem))
+		q.c.round.Refuse(from, proto.Invalid("settings: %v", problem))
 		return
 	}
 	q.c.send(errand{set: &setQueue{from: from, m: m, old: version}}, register.Request{
@@ -354,7 +354,7 @@ func (q *queues) write(from message.Origin, m *nornv1.SetQueueRequest, version u
 func (q *queues) anew(from message.Origin, m *nornv1.SetQueueRequest) {
 	q.c.send(errand{then: func(_ clock.Time, r register.Result) {
 		if r.Err != nil {
-			q.c.refuse(from, refusal.MembershipUnavailable(r.Err, nornv1.Effect_EFFECT_NONE))
+			q.c.round.Refuse(from, refusal.MembershipUnavailable(r.Err, nornv1.Effect_EFFECT_NONE))
 			return
 		}
 		q.changeFrom(from, m, true)
@@ -371,7 +371,7 @@ func (q *queues) unset(from message.Origin, m *nornv1.SetQueueRequest, fresh boo
 	}
 	switch asked, err := q.ask(from, m.GetName(), q.join(&nornv1.QueuesRequest{Names: []string{m.GetName()}}), nil); {
 	case err != nil:
-		q.c.refuse(from, err)
+		q.c.round.Refuse(from, err)
 	case !asked:
 		q.list(q.c.now, &message.Request{From: from}, &nornv1.QueuesRequest{Names: []string{m.GetName()}})
 	}
@@ -424,14 +424,14 @@ func (q *queues) changed(now clock.Time, set *setQueue, r register.Result) {
 	case r.Err != nil:
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the register did not answer: %v; whether the settings were changed is not known", r.Err)
 		e.Effect, e.Guarantee = nornv1.Effect_EFFECT_UNKNOWN, "linearizable settings"
-		q.c.refuse(set.from, e)
+		q.c.round.Refuse(set.from, e)
 	case len(r.QueuesWon) > 0 && r.QueuesWon[0]:
 		q.answer(now, set)
 	case r.State.Queues[set.m.GetName()].Version == set.old: // and will not be
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "the register has the settings of %d queues, and no room for those of %s; "+
 			"take back those of queues that nobody needs (`norn queue delete`)", len(r.State.Queues), set.m.GetName())
 		e.Lasting = true
-		q.c.refuse(set.from, e)
+		q.c.round.Refuse(set.from, e)
 	default:
 		q.change(set.from, set.m) // somebody else was first: apply it to theirs
 	}
@@ -443,7 +443,7 @@ func (q *queues) changed(now clock.Time, set *setQueue, r register.Result) {
 func (q *queues) answer(now clock.Time, set *setQueue) {
 	own := q.wire(now, set.m.GetName(), q.c.about(&message.Request{}))
 	if asked, _ := q.ask(set.from, set.m.GetName(), &changedQueue{own, max(set.old, own.GetVersion()), *q.join(nil)}, nil); !asked {
-		q.c.reply(set.from, &nornv1.QueuesReply{Queues: []*nornv1.Queue{own}})
+		q.c.round.Reply(set.from, &nornv1.QueuesReply{Queues: []*nornv1.Queue{own}})
 	}
 }
 

@@ -20,15 +20,6 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 )
 
-// read starts a read, or refuses it.
-func (c *Core) read(r message.Read, refusal *proto.Error) {
-	if refusal != nil {
-		c.refuse(r.From, refusal)
-		return
-	}
-	c.ready.Reads = append(c.ready.Reads, r)
-}
-
 // newGet makes the read of one task.
 func newGet(from message.Origin, m *nornv1.GetRequest, partitions int) (message.Read, *proto.Error) {
 	task, bad := convert.ReadID(m.GetId())
@@ -153,7 +144,7 @@ func (c *Core) count(r *message.Request, m *nornv1.CountRequest) {
 	from, about := r.From, c.about(r)
 	if m.GetQueue() != "" {
 		if err := proto.CheckQueue(m.GetQueue()); err != nil {
-			c.refuse(from, err)
+			c.round.Refuse(from, err)
 			return
 		}
 	}
@@ -165,7 +156,7 @@ func (c *Core) count(r *message.Request, m *nornv1.CountRequest) {
 		if n.Total() > 0 {
 			reply.Queues = []*nornv1.Count{convert.Count(name, n)}
 		}
-		c.reply(from, reply)
+		c.round.Reply(from, reply)
 		return
 	}
 	for _, p := range about {
@@ -184,7 +175,7 @@ func (c *Core) count(r *message.Request, m *nornv1.CountRequest) {
 	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		reply.Queues = append(reply.Queues, convert.Count(name, sums[name]))
 	}
-	c.reply(from, reply)
+	c.round.Reply(from, reply)
 }
 
 const defaultLogPage = 1000
@@ -200,7 +191,7 @@ func (c *Core) log(now clock.Time, from message.Origin, deadline int64, m *nornv
 		bad = roomToWait(c, from.Conn, 0)
 	}
 	if bad != nil {
-		c.refuse(from, bad)
+		c.round.Refuse(from, bad)
 		return
 	}
 	w := &logWait{from: from, task: task, req: m, unsure: c.fetches.unsure, timed: timed{until: now.Mono + int64(wait), place: -1}}
@@ -208,10 +199,10 @@ func (c *Core) log(now clock.Time, from message.Origin, deadline int64, m *nornv
 		w.until = min(w.until, deadline)
 	}
 	if wait == 0 {
-		c.ready.Reads = append(c.ready.Reads, c.logs.read(w, false))
+		c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.read(w, false))
 		return
 	}
-	c.ready.Reads = append(c.ready.Reads, c.logs.add(w))
+	c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.add(w))
 }
 
 // logPage reads a page of the log of a task, and nothing of the rest: who follows a task

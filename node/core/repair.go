@@ -339,10 +339,10 @@ func (r *repairs) ready(k message.Pair, ready antientropy.Ready) {
 func (r *repairs) send(k message.Pair, m *antientropy.Message) {
 	s := message.Send{To: k.Peer, Message: &message.Repair{Partition: k.Partition, Message: m}}
 	if promisesNothing(m) {
-		r.c.ready.Early = append(r.c.ready.Early, s)
+		r.c.round.Ready.Early = append(r.c.round.Ready.Early, s)
 		return
 	}
-	r.c.ready.Send = append(r.c.ready.Send, s)
+	r.c.round.Ready.Send = append(r.c.round.Ready.Send, s)
 }
 
 // promisesNothing tells that a message of a comparison need not wait for the
@@ -380,16 +380,16 @@ type partition struct {
 }
 
 // View reads the store, with a tree that has all facts written so far.
-func (p *partition) View() store.View { return vnode.Settled(p.c.vnodes.Use(p.p), p.c.tx) }
+func (p *partition) View() store.View { return vnode.Settled(p.c.vnodes.Use(p.p), p.c.round.Tx) }
 
 // Facts walks the facts after a place.
 func (p *partition) Facts(place antientropy.Position, to id.ID) iter.Seq[crdt.Fact] {
-	return vnode.FactsAfter(p.c.vnodes.Use(p.p), p.c.tx, place, to)
+	return vnode.FactsAfter(p.c.vnodes.Use(p.p), p.c.round.Tx, place, to)
 }
 
 // Apply merges facts of the peer.
 func (p *partition) Apply(facts []crdt.Fact) (changed, refused int) {
-	p.c.tx.Bulk() // where a replica is filled, most of it is new and lies in a row
+	p.c.round.Tx.Bulk() // where a replica is filled, most of it is new and lies in a row
 	n, _, _ := peers{p.c}.keep(p.c.repairs.now, p.from, &message.PartFacts{Partition: p.p, Facts: facts}, false)
 	return n.changed, len(facts) - n.taken
 }

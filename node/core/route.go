@@ -202,7 +202,7 @@ func (r *routes) pass(now clock.Time, q *message.Request, task []byte, wait time
 	to, ok := r.reader(p)
 	switch {
 	case !ok:
-		r.c.refuse(q.From, refusal.Unreachable(p))
+		r.c.round.Refuse(q.From, refusal.Unreachable(p))
 		return true
 	case to == r.c.cfg.Self:
 		return false
@@ -242,7 +242,7 @@ func (r *routes) split(now clock.Time, q *message.Request, list items) bool {
 		return false
 	}
 	if crowds(r, q.From) {
-		r.c.refuse(q.From, refusal.Crowded(maxGathers))
+		r.c.round.Refuse(q.From, refusal.Crowded(maxGathers))
 		return true
 	}
 	for i, p := range lost { // Any order: each has its place.
@@ -292,12 +292,12 @@ func (r *routes) scatter(now clock.Time, q *message.Request, join joiner) bool {
 	groups, lost := r.readers()
 	switch {
 	case lost != nil:
-		r.c.refuse(q.From, lost)
+		r.c.round.Refuse(q.From, lost)
 		return true
 	case len(groups.order) == 1 && groups.order[0] == r.c.cfg.Self:
 		return false
 	case crowds(r, q.From):
-		r.c.refuse(q.From, refusal.Crowded(maxGathers))
+		r.c.round.Refuse(q.From, refusal.Crowded(maxGathers))
 		return true
 	}
 	r.each(now, r.gather(now, q, join, 0), groups, q.Body)

@@ -112,7 +112,7 @@ func TestWhatNoArchiveHasStays(t *testing.T) {
 		t.Fatalf("%d tasks are due", len(k.archives.dues))
 	}
 	first := k.archives.dues[0].Task
-	r.core.ready.Archives = nil                  // it is written, with one of them
+	r.core.round.Ready.Archives = nil            // it is written, with one of them
 	k.archives.again = r.now.Add(time.Hour).Mono // and no other one is
 	r.step(message.Archived{Tag: k.archives.tag, Tasks: 1})
 	r.turn()
@@ -185,9 +185,9 @@ func TestACohortIsAskedBeforeAPartitionGoes(t *testing.T) {
 	r := newTrio(t)
 	c := r.peers[0].core
 	m := &move{cell: c.cells[0]}
-	before := len(c.ready.Send)
-	if c.moves.sure(r.now, 0, m) || len(c.ready.Send) != before+2 || m.probe == 0 {
-		t.Fatalf("nobody is asked: %d messages", len(c.ready.Send)-before)
+	before := len(c.round.Ready.Send)
+	if c.moves.sure(r.now, 0, m) || len(c.round.Ready.Send) != before+2 || m.probe == 0 {
+		t.Fatalf("nobody is asked: %d messages", len(c.round.Ready.Send)-before)
 	}
 	m.clear = append(m.clear, r.peers[1].self)
 	if c.moves.sure(r.now, 0, m) {

@@ -30,10 +30,10 @@ func TestWhatWaitsToBeSaid(t *testing.T) {
 		m.Parts = append(m.Parts, message.PartFacts{Partition: p, Epoch: c.cells[p].Epoch})
 	}
 	say := func(after time.Duration) []message.Send {
-		c.ready.Send = nil
+		c.round.Ready.Send = nil
 		c.unsaid.look = true
 		c.unsaid.work(r.now.Add(after))
-		return c.ready.Send
+		return c.round.Ready.Send
 	}
 	c.unsaid.add(r.now, r.peers[1].self, m, nil)
 	if all := say(writeTimeout + 1); len(all) != 0 || len(c.unsaid.list) != 0 {
@@ -45,7 +45,7 @@ func TestWhatWaitsToBeSaid(t *testing.T) {
 	if delete(c.moves.drops, 1); len(all) != 1 || len(all[0].Message.(*message.FactsTaken).Refused) != 1 || all[0].Message.(*message.FactsTaken).Refused[0] != 1 {
 		t.Errorf("while partition 1 is being deleted it says %+v", all)
 	}
-	c.ready.Send = nil
+	c.round.Ready.Send = nil
 }
 
 // TestWhoseCopyCounts: not that of a node that has lost what it had acknowledged, though it keeps
@@ -55,12 +55,12 @@ func TestWhoseCopyCounts(t *testing.T) {
 	c := r.peers[0].core
 	epoch := c.cells[1].Epoch
 	refused := func(facts ...crdt.Fact) bool {
-		c.ready.Send = nil
+		c.round.Ready.Send = nil
 		peers{c}.facts(r.now, r.peers[1].self, &message.Facts{Write: 9, Parts: []message.PartFacts{{Partition: 1, Epoch: epoch, Facts: facts}}})
-		if len(c.ready.Send) != 1 {
-			t.Fatalf("it says %v", c.ready.Send)
+		if len(c.round.Ready.Send) != 1 {
+			t.Fatalf("it says %v", c.round.Ready.Send)
 		}
-		m, is := c.ready.Send[0].Message.(*message.FactsTaken)
+		m, is := c.round.Ready.Send[0].Message.(*message.FactsTaken)
 		return is && len(m.Refused) == 1
 	}
 	task := r.at(1)
@@ -78,7 +78,7 @@ func TestWhoseCopyCounts(t *testing.T) {
 	if !refused(other) {
 		t.Error("a copy counts on a disk that has forgotten something")
 	}
-	if _, kept := vnode.FactOf(c.tx, 1, task, other.Key); !kept {
+	if _, kept := vnode.FactOf(c.round.Tx, 1, task, other.Key); !kept {
 		t.Error("it is not kept")
 	}
 	c.marks.lost = 0
@@ -92,10 +92,10 @@ func TestWhoAnswersAReader(t *testing.T) {
 	c := r.peers[1].core
 	answers := func() bool {
 		r.post = nil
-		c.ready.Send = nil
+		c.round.Ready.Send = nil
 		c.fetches.asked(r.peers[0].self, &message.Fetch{Number: 1, Epoch: c.cells[1].Epoch, Task: task})
-		n := len(c.ready.Send)
-		c.ready.Send = nil
+		n := len(c.round.Ready.Send)
+		c.round.Ready.Send = nil
 		return n > 0
 	}
 	if !answers() {
@@ -172,7 +172,7 @@ func TestWhatOneMemberSaysCountsOnce(t *testing.T) {
 	fact := crdt.Completed{Token: 1<<32 + 1, At: r.now.Wall}.Fact(young)
 	r.say(0, 4, &message.Facts{Write: 3, Parts: []message.PartFacts{{Partition: 0, Epoch: m.c.cells[0].Epoch, Facts: []crdt.Fact{fact}}}})
 	r.say(0, 4, &message.QuarantineFacts{Partition: 0, Epoch: m.c.cells[0].Epoch, Tasks: []id.ID{young}})
-	if n, _ := vnode.KeptAside(m.c.vnodes.See(0)); n != 0 || !vnode.Known(m.c.tx, 0, young) {
+	if n, _ := vnode.KeptAside(m.c.vnodes.See(0)); n != 0 || !vnode.Known(m.c.round.Tx, 0, young) {
 		t.Errorf("%d young tasks are set aside", n)
 	}
 	out.met = []met{{with: cohort[0], ended: r.now.Mono}}
@@ -274,8 +274,8 @@ func TestAQuestionAboutManyTasksIsBounded(t *testing.T) {
 	}
 	clear(f.open)
 	u := &unheard{f: f, r: q, open: 1, given: true}
-	before := len(f.c.ready.Replies)
-	if u.told(clock.Time{}, true); len(f.c.ready.Replies) != before {
+	before := len(f.c.round.Ready.Replies)
+	if u.told(clock.Time{}, true); len(f.c.round.Ready.Replies) != before {
 		t.Error("who has given up is answered")
 	}
 }

@@ -81,7 +81,7 @@ func (s *scrubs) work(now clock.Time) {
 		return
 	}
 	s.c.vnodes.Use(s.p) // the tree may be mended
-	found, done := s.scrub.Step(s.c.tx, scrubStep)
+	found, done := s.scrub.Step(s.c.round.Tx, scrubStep)
 	s.c.stats.Scrubbed += uint64(len(found))
 	if done {
 		s.scrub = nil

@@ -225,7 +225,7 @@ func (k *seeking) came(g *gather) {
 		k.w.tried = slices.DeleteFunc(k.w.tried, func(t trial) bool { return t.at == k.to }) // it may be the best one after all
 	}
 	if !got && k.orphaned() {
-		k.s.c.refuse(k.w.from, k.err)
+		k.s.c.round.Refuse(k.w.from, k.err)
 		return
 	}
 	if e := k.err; !got && e != nil && e.Kind == nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE && e.Effect == nornv1.Effect_EFFECT_NONE {
@@ -240,7 +240,7 @@ func (k *seeking) came(g *gather) {
 		return
 	}
 	k.reply.WaitedSeconds = k.waited.Seconds()
-	k.s.c.ready.Replies = append(k.s.c.ready.Replies, message.Reply{To: k.w.from, Message: k.reply, Grants: g.grants, After: k.s.c.round.after(0)})
+	k.s.c.round.Ready.Replies = append(k.s.c.round.Ready.Replies, message.Reply{To: k.w.from, Message: k.reply, Grants: g.grants, After: k.s.c.round.After(0)})
 	k.more()
 }
 
@@ -466,7 +466,7 @@ func (s *seeks) served(to register.Member, w *waiter) {
 		}
 		s.starve(name, to, true)
 	}
-	s.c.ready.Early = append(s.c.ready.Early, message.Send{To: to, Message: news})
+	s.c.round.Ready.Early = append(s.c.round.Ready.Early, message.Send{To: to, Message: news})
 }
 
 func (s *seeks) head(name string) message.QueueHead {

@@ -96,7 +96,7 @@ func newSessions(c *Core) (*sessions, error) {
 func (s *sessions) request(now clock.Time, r *message.Request, m *nornv1.SessionRequest) {
 	all, err := session.Unbundle(m)
 	if err != nil {
-		s.c.refuse(r.From, proto.CheckSession(m))
+		s.c.round.Refuse(r.From, proto.CheckSession(m))
 		return
 	}
 	instance, association := session.Instance(m.GetInstance()), m.GetAssociation()
@@ -105,7 +105,7 @@ func (s *sessions) request(now clock.Time, r *message.Request, m *nornv1.Session
 		s.d.Step(now, message)
 	}
 	if st == nil { // of a stream that the worker has left: nobody waits for the answer
-		s.c.reply(r.From, &nornv1.SessionReply{Association: association})
+		s.c.round.Reply(r.From, &nornv1.SessionReply{Association: association})
 		return
 	}
 	s.arrived++
@@ -196,7 +196,7 @@ func (s *sessions) gone(now clock.Time, conn uint64) {
 func (s *sessions) cancel(from message.Origin) {
 	if h := s.open[message.NumberOf(from)]; h != nil {
 		s.forget(h)
-		s.c.refuse(h.from, refusal.Cancelled())
+		s.c.round.Refuse(h.from, refusal.Cancelled())
 		s.touch(h.stream)
 	}
 	s.asked.cancel(from)
@@ -207,7 +207,7 @@ func (s *sessions) drain(why *proto.Error) {
 	for len(s.waits) > 0 {
 		h := s.waits[0]
 		s.forget(h)
-		s.c.refuse(h.from, why)
+		s.c.round.Refuse(h.from, why)
 	}
 	s.asked.drain(why)
 }
@@ -336,7 +336,7 @@ func (s *sessions) answer(h *heldOpen, all []session.Message) {
 	s.forget(h)
 	reply, err := session.BundleReply(all)
 	if err != nil {
-		s.c.check(err) // a grant without its task cannot have been granted
+		s.c.round.Check(err) // a grant without its task cannot have been granted
 		return
 	}
 	reply.Association = h.stream.association
@@ -348,7 +348,7 @@ func (s *sessions) answer(h *heldOpen, all []session.Message) {
 			})
 		}
 	}
-	s.c.ready.Replies = append(s.c.ready.Replies, r)
+	s.c.round.Ready.Replies = append(s.c.round.Ready.Replies, r)
 }
 
 func (s *sessions) partition(task id.ID) ring.Partition { return ring.Of(task, len(s.c.cells)) }

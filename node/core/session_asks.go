@@ -68,8 +68,8 @@ func (a *workAsks) put(now clock.Time, method nornv1.Method, body gproto.Message
 // collect takes the answers that have come.
 func (a *workAsks) collect(now clock.Time) {
 	for {
-		if len(a.open) > 0 && slices.ContainsFunc(a.s.c.ready.Replies, func(r message.Reply) bool { return r.To.Conn == message.WorkConn }) {
-			a.s.c.ready.Replies = slices.DeleteFunc(a.s.c.ready.Replies, func(r message.Reply) bool {
+		if len(a.open) > 0 && slices.ContainsFunc(a.s.c.round.Ready.Replies, func(r message.Reply) bool { return r.To.Conn == message.WorkConn }) {
+			a.s.c.round.Ready.Replies = slices.DeleteFunc(a.s.c.round.Ready.Replies, func(r message.Reply) bool {
 				if r.To.Conn == message.WorkConn {
 					a.answers = append(a.answers, r)
 				}

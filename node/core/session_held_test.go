@@ -33,12 +33,12 @@ func TestTwoWhoWantOneName(t *testing.T) {
 	want := func(i byte) session.NameRequest {
 		return session.NameRequest{No: uint64(i), Op: session.NameAcquire, Identity: session.Identity{Name: "w", Instance: session.Instance{i}}, Association: 1, Lease: time.Minute}
 	}
-	c.ready.Register, n.urgent = nil, false
+	c.round.Ready.Register, n.urgent = nil, false
 	n.write(r.now, []session.NameRequest{want(1), want(2)})
-	if len(c.ready.Register) != 1 || len(c.ready.Register[0].Names) != 1 || len(n.waiting) != 1 || n.waiting[0].No != 2 {
-		t.Errorf("asked for %v, and %d wait", c.ready.Register, len(n.waiting))
+	if len(c.round.Ready.Register) != 1 || len(c.round.Ready.Register[0].Names) != 1 || len(n.waiting) != 1 || n.waiting[0].No != 2 {
+		t.Errorf("asked for %v, and %d wait", c.round.Ready.Register, len(n.waiting))
 	}
-	c.ready.Register, n.waiting, n.busy = nil, nil, false
+	c.round.Ready.Register, n.waiting, n.busy = nil, nil, false
 	data := n.data(session.Cell{Holder: want(1).Identity, Association: 1}, time.Minute)
 	later := register.State{NamesAt: 9, HoldersAt: 9, Names: map[string]register.Name{"w": {Version: 9, Data: data}}}
 	n.learn(r.now, &later)

@@ -40,7 +40,7 @@ type lineAsk struct {
 // lines asks the worker of a task, wherever its session is.
 func (w workers) lines(now clock.Time, r *message.Request, m *nornv1.LinesRequest) {
 	if err := proto.CheckLines(m); err != nil {
-		w.c.refuse(r.From, err)
+		w.c.round.Refuse(r.From, err)
 		return
 	}
 	instance, node, ok := w.names.holder(m.GetWorker())
@@ -48,9 +48,9 @@ func (w workers) lines(now clock.Time, r *message.Request, m *nornv1.LinesReques
 	case ok && w.d.Knows(instance):
 		w.asked.ask(now, r, instance, m)
 	case !ok || r.Routed || node == w.c.cfg.Self || !w.c.routes.up(node):
-		w.c.refuse(r.From, refusal.NoWorker(m.GetWorker()))
+		w.c.round.Refuse(r.From, refusal.NoWorker(m.GetWorker()))
 	case crowds(w.c.routes, r.From):
-		w.c.refuse(r.From, refusal.Crowded(maxGathers))
+		w.c.round.Refuse(r.From, refusal.Crowded(maxGathers))
 	default:
 		g := w.c.routes.gather(now, r, &whole{}, 0)
 		w.c.routes.forward(now, g, node, nil, m, nil)
@@ -69,7 +69,7 @@ func (l *lineAsks) ask(now clock.Time, r *message.Request, instance session.Inst
 	if !portion.Fits(maxLineAsks, int64(len(l.open)), own, 1) {
 		err := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d questions for lines wait for workers already, of at most %d on this node, and no connection may have more than its share", len(l.open), maxLineAsks)
 		err.RetryAfter = 100 * time.Millisecond
-		l.s.c.refuse(r.From, err)
+		l.s.c.round.Refuse(r.From, err)
 		return
 	}
 	if l.number == 0 {
@@ -99,7 +99,7 @@ func (l *lineAsks) answered(all []session.LogLines) {
 		for _, text := range a.Lines {
 			reply.Lines = append(reply.Lines, []byte(text))
 		}
-		l.s.c.reply(l.open[at].from, reply)
+		l.s.c.round.Reply(l.open[at].from, reply)
 		l.open = slices.Delete(l.open, at, at+1)
 	}
 }
@@ -110,7 +110,7 @@ func (l *lineAsks) late(now clock.Time) {
 		if o.until > now.Mono {
 			return false
 		}
-		l.s.c.refuse(o.from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the worker does not answer"))
+		l.s.c.round.Refuse(o.from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the worker does not answer"))
 		return true
 	})
 }
@@ -134,7 +134,7 @@ func (l *lineAsks) cancel(from message.Origin) {
 	l.open = slices.DeleteFunc(l.open, func(o lineAsk) bool {
 		is := message.NumberOf(o.from) == message.NumberOf(from)
 		if is {
-			l.s.c.refuse(o.from, refusal.Cancelled())
+			l.s.c.round.Refuse(o.from, refusal.Cancelled())
 		}
 		return is
 	})
@@ -143,7 +143,7 @@ func (l *lineAsks) cancel(from message.Origin) {
 // drain sends those who wait to other nodes.
 func (l *lineAsks) drain(why *proto.Error) {
 	for _, o := range l.open {
-		l.s.c.refuse(o.from, why)
+		l.s.c.round.Refuse(o.from, why)
 	}
 	l.open = nil
 }

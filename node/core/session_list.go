@@ -26,12 +26,12 @@ type workers struct{ *sessions }
 // list answers with the sessions of all nodes in reach.
 func (w workers) list(now clock.Time, r *message.Request, m *nornv1.WorkersRequest) {
 	if len(m.GetNames()) > proto.MaxNames {
-		w.c.refuse(r.From, refusal.TooManyNames(len(m.GetNames())))
+		w.c.round.Refuse(r.From, refusal.TooManyNames(len(m.GetNames())))
 		return
 	}
 	last, err := workerCursor.open(m.GetCursor())
 	if err != nil {
-		w.c.refuse(r.From, err)
+		w.c.round.Refuse(r.From, err)
 		return
 	}
 	own := &nornv1.WorkersReply{Set: &nornv1.SessionSet{Version: w.names.set.Version, Hash: w.names.set.Hash}}
@@ -51,18 +51,18 @@ func (w workers) list(now clock.Time, r *message.Request, m *nornv1.WorkersReque
 		own.Workers = append(own.Workers, one)
 	}
 	if r.Routed {
-		w.c.reply(r.From, own)
+		w.c.round.Reply(r.From, own)
 		return
 	}
 	to, join := w.c.routes.others(), &workerLists{whole: own, limit: m.GetLimit()}
 	join.ended(own)
 	if len(to) == 0 {
-		w.c.reply(r.From, join.page())
+		w.c.round.Reply(r.From, join.page())
 		return
 	}
 	routes := w.c.routes
 	if crowds(routes, r.From) {
-		w.c.refuse(r.From, refusal.Crowded(maxGathers))
+		w.c.round.Refuse(r.From, refusal.Crowded(maxGathers))
 		return
 	}
 	g := routes.gather(now, r, join, statusTimeout-forwardTimeout)
@@ -75,7 +75,7 @@ func (w workers) list(now clock.Time, r *message.Request, m *nornv1.WorkersReque
 // set drains or kills a worker, wherever its session is.
 func (w workers) set(now clock.Time, r *message.Request, m *nornv1.SetWorkerRequest) {
 	if err := proto.CheckSetWorker(m); err != nil {
-		w.c.refuse(r.From, err)
+		w.c.round.Refuse(r.From, err)
 		return
 	}
 	instance, node, ok := w.names.holder(m.GetName())
@@ -90,7 +90,7 @@ func (w workers) set(now clock.Time, r *message.Request, m *nornv1.SetWorkerRequ
 		return
 	}
 	if !ok || r.Routed || node == w.c.cfg.Self || !w.c.routes.up(node) {
-		w.c.refuse(r.From, refusal.NoWorker(m.GetName()))
+		w.c.round.Refuse(r.From, refusal.NoWorker(m.GetName()))
 		return
 	}
 	body := gproto.CloneOf(m)
@@ -108,7 +108,7 @@ func (w workers) act(now clock.Time, r *message.Request, m *nornv1.SetWorkerRequ
 		w.d.Drain(now, instance)
 	}
 	i, _ := w.d.Info(now, instance)
-	w.c.reply(r.From, &nornv1.WorkersReply{
+	w.c.round.Reply(r.From, &nornv1.WorkersReply{
 		Workers: []*nornv1.Worker{w.wire(&i)}, Set: &nornv1.SessionSet{Version: w.names.set.Version, Hash: w.names.set.Hash},
 	})
 }

@@ -41,7 +41,7 @@ func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
 		return refusal.LaterEpoch(v, token)
 	}
 	if damaged(err) {
-		c.check(err)
+		c.round.Check(err)
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
 	}
 	// Another node may lead by now and have renewed it under the same token: that it is over
@@ -50,8 +50,8 @@ func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
 		c.grants.soles.want(v.Partition)
 		return refusal.LeaseInDoubt(v, token)
 	}
-	d, err := vnode.ReadTask(c.tx, ring.Of(task, len(c.cells)), task, vnode.ReadOptions{NoLog: true})
-	if !c.check(err) {
+	d, err := vnode.ReadTask(c.round.Tx, ring.Of(task, len(c.cells)), task, vnode.ReadOptions{NoLog: true})
+	if !c.round.Check(err) {
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
 	}
 	if d.Task.Collected() {
@@ -96,8 +96,8 @@ func (c settling) others(task id.ID, token uint64, by []byte, worker string) *pr
 
 // stateOf is the state of a task whose claim is lost.
 func (c settling) stateOf(task id.ID) nornv1.State {
-	d, err := vnode.ReadTask(c.tx, ring.Of(task, len(c.cells)), task, vnode.ReadOptions{NoClaims: true, NoLog: true})
-	if !c.check(err) {
+	d, err := vnode.ReadTask(c.round.Tx, ring.Of(task, len(c.cells)), task, vnode.ReadOptions{NoClaims: true, NoLog: true})
+	if !c.round.Check(err) {
 		return nornv1.State_STATE_UNSPECIFIED
 	}
 	return nornv1.State(d.State)
@@ -105,7 +105,7 @@ func (c settling) stateOf(task id.ID) nornv1.State {
 
 func (c settling) renew(now clock.Time, from message.Origin, m *nornv1.RenewRequest) {
 	if err := convert.CheckBatch(len(m.GetClaims())); err != nil {
-		c.refuse(from, err)
+		c.round.Refuse(from, err)
 		return
 	}
 	lease, err := proto.CheckLease(m.GetLeaseSeconds(), 0)
@@ -113,7 +113,7 @@ func (c settling) renew(now clock.Time, from message.Origin, m *nornv1.RenewRequ
 		err = c.led()
 	}
 	if err != nil {
-		c.refuse(from, err)
+		c.round.Refuse(from, err)
 		return
 	}
 	reply := &nornv1.RenewReply{}
@@ -135,7 +135,7 @@ func (c settling) renew(now clock.Time, from message.Origin, m *nornv1.RenewRequ
 			res.Error = refusal.ClockInDoubt(v).Proto()
 			continue
 		}
-		r, err := v.Renew(c.tx, task, ref.GetToken(), lease, now)
+		r, err := v.Renew(c.round.Tx, task, ref.GetToken(), lease, now)
 		if err != nil {
 			res.Error = c.lost(task, ref.GetToken(), err).Proto()
 			res.State = c.stateOf(task)
@@ -148,7 +148,7 @@ func (c settling) renew(now clock.Time, from message.Origin, m *nornv1.RenewRequ
 			pledges[i] = nil
 		}
 	}
-	round := c.round.this()
+	round := c.round.This()
 	c.grants.owe(now, pledges, func(clock.Time) {
 		for i, pl := range pledges {
 			if res := reply.Results[i]; pl != nil && pl.state == failed {
@@ -156,7 +156,7 @@ func (c settling) renew(now clock.Time, from message.Origin, m *nornv1.RenewRequ
 				res.Error = refusal.NoMajority(pl.p).Proto()
 			}
 		}
-		c.ready.Replies = append(c.ready.Replies, message.Reply{To: from, Message: reply, After: c.round.after(round)})
+		c.round.Ready.Replies = append(c.round.Ready.Replies, message.Reply{To: from, Message: reply, After: c.round.After(round)})
 	})
 }
 
@@ -185,7 +185,7 @@ func (c settling) update(now clock.Time, from message.Origin, m *nornv1.UpdateRe
 		}
 	}
 	if bad != nil {
-		c.refuse(from, bad)
+		c.round.Refuse(from, bad)
 		return
 	}
 	reply, at := &nornv1.WriteReply{}, c.clocks.stamp(now, task)
@@ -200,7 +200,7 @@ func (c settling) update(now clock.Time, from message.Origin, m *nornv1.UpdateRe
 		}
 		reply.Results = append(reply.Results, res)
 	}
-	c.reply(from, reply)
+	c.round.Reply(from, reply)
 }
 
 // full refuses an update that the log of its task has no room for, or that comes behind one.
@@ -208,7 +208,7 @@ func (c settling) update(now clock.Time, from message.Origin, m *nornv1.UpdateRe
 // counted it.
 func (c settling) full(f crdt.Fact, last bool, before *nornv1.Error) *nornv1.Error {
 	p := ring.Of(f.Task, len(c.cells))
-	n := vnode.LogOf(c.tx, p, f.Task)
+	n := vnode.LogOf(c.round.Tx, p, f.Task)
 	updates, size := uint64(proto.MaxLogUpdates), uint64(proto.MaxLogBytes)
 	if last {
 		updates, size = updates+proto.MaxLastUpdates, size+proto.MaxLastBytes
@@ -216,7 +216,7 @@ func (c settling) full(f crdt.Fact, last bool, before *nornv1.Error) *nornv1.Err
 	if before == nil && n.Updates < updates && n.Bytes+uint64(len(f.Body)) <= size {
 		return nil
 	}
-	if _, there := vnode.FactOf(c.tx, p, f.Task, f.Key); there {
+	if _, there := vnode.FactOf(c.round.Tx, p, f.Task, f.Key); there {
 		return nil
 	}
 	if before != nil {
@@ -238,7 +238,7 @@ func (c settling) complete(now clock.Time, from message.Origin, m *nornv1.Comple
 		err = c.writes.checkEnd(m.GetDurability())
 	}
 	if err != nil {
-		c.refuse(from, err)
+		c.round.Refuse(from, err)
 		return
 	}
 	n := len(m.GetCompletions())
@@ -267,20 +267,20 @@ func (c settling) complete(now clock.Time, from message.Origin, m *nornv1.Comple
 		}
 		f := crdt.Completed{Token: done.GetToken(), Seq: done.GetSeq(), At: c.clocks.stamp(now, task), Result: done.GetResult(), Further: extra}
 		if done.GetAutoSeq() {
-			f.Seq = vnode.NextSeq(c.tx, ring.Of(task, len(c.cells)), task, f.Token)
+			f.Seq = vnode.NextSeq(c.round.Tx, ring.Of(task, len(c.cells)), task, f.Token)
 		}
 		c.sessions.known.tells(done.GetSession())
 		c.add(now, task, f.Fact(task), &c.stats.Completed, res)
 		c.sessions.known.tells(nil)
 	}
-	c.reply(from, reply)
+	c.round.Reply(from, reply)
 }
 
 // unheardOf tells whether a task may have been finished and forgotten: it is old enough,
 // or its ID does not say how old it is, and neither a fact of it nor this claim is here.
 func (c settling) unheardOf(now clock.Time, task id.ID, token uint64) bool {
 	p := ring.Of(task, len(c.cells))
-	return c.clocks.wall(now)-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.tx, p, task) &&
+	return c.clocks.wall(now)-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.round.Tx, p, task) &&
 		len(vnode.Unheld(c.vnodes.See(p), heldAs([]message.GrantRef{{Partition: p, Task: task, Token: token}}))) > 0
 }
 
@@ -298,8 +298,8 @@ func (c settling) add(now clock.Time, task id.ID, f crdt.Fact, counter *uint64, 
 		}
 		return
 	}
-	added, err := c.vnodes.Use(p).Add(c.tx, f, now)
-	if !c.check(err) {
+	added, err := c.vnodes.Use(p).Add(c.round.Tx, f, now)
+	if !c.round.Check(err) {
 		res.Error = proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err).Proto()
 		return
 	}
@@ -330,7 +330,7 @@ func (c settling) fail(now clock.Time, from message.Origin, m *nornv1.FailReques
 		err = c.led()
 	}
 	if err != nil {
-		c.refuse(from, err)
+		c.round.Refuse(from, err)
 		return
 	}
 	reply := &nornv1.WriteReply{}
@@ -341,7 +341,7 @@ func (c settling) fail(now clock.Time, from message.Origin, m *nornv1.FailReques
 			res.Error = err.Proto()
 		}
 	}
-	c.reply(from, reply)
+	c.round.Reply(from, reply)
 }
 
 func (c settling) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteResult) *proto.Error {
@@ -376,7 +376,7 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteRe
 	v := c.vnode(task)
 	c.sessions.known.tells(f.GetSession())
 	defer c.sessions.known.tells(nil)
-	state, existed, err := v.Fail(c.tx, task, what, now)
+	state, existed, err := v.Fail(c.round.Tx, task, what, now)
 	if err != nil {
 		return c.lost(task, f.GetToken(), err)
 	}
@@ -394,7 +394,7 @@ func (c settling) release(now clock.Time, from message.Origin, m *nornv1.Release
 		err = c.led()
 	}
 	if err != nil {
-		c.refuse(from, err)
+		c.round.Refuse(from, err)
 		return
 	}
 	reply := &nornv1.WriteReply{}
@@ -413,7 +413,7 @@ func (c settling) release(now clock.Time, from message.Origin, m *nornv1.Release
 		}
 		v := c.vnode(task)
 		c.sessions.known.tells(ref.GetSession())
-		existed, err := v.Release(c.tx, task, ref.GetToken(), now)
+		existed, err := v.Release(c.round.Tx, task, ref.GetToken(), now)
 		c.sessions.known.tells(nil)
 		if err != nil {
 			res.Error = c.lost(task, ref.GetToken(), err).Proto()
@@ -426,13 +426,13 @@ func (c settling) release(now clock.Time, from message.Origin, m *nornv1.Release
 		convert.FillReceipt(res.Receipt, task, v.Partition, existed)
 		pledges[i] = c.grants.add(v.Partition, task, &claim.Record{Token: ref.GetToken(), Outcome: claim.Released}, true)
 	}
-	round := c.round.this()
+	round := c.round.This()
 	c.grants.owe(now, pledges, func(clock.Time) {
 		for i, pl := range pledges {
 			if pl != nil && pl.state == failed {
 				reply.Results[i].Receipt, reply.Results[i].Error = nil, refusal.NoMajority(pl.p).Proto()
 			}
 		}
-		c.ready.Replies = append(c.ready.Replies, message.Reply{To: from, Message: reply, After: c.round.after(round)})
+		c.round.Ready.Replies = append(c.round.Ready.Replies, message.Reply{To: from, Message: reply, After: c.round.After(round)})
 	})
 }

@@ -49,7 +49,7 @@ func (s *soles) hear(now clock.Time, r *message.Request) (waits bool) {
 		return false
 	}
 	if !portion.Fits(maxSoleWaits, int64(len(s.waits)), s.held(r.From.Conn), 1) {
-		s.g.c.refuse(r.From, refusal.Crowded(maxGathers))
+		s.g.c.round.Refuse(r.From, refusal.Crowded(maxGathers))
 		return true
 	}
 	r.Confirm = message.ConfirmedSince{At: max(now.Mono, 1), Parts: parts}
@@ -87,7 +87,7 @@ func ledBy(c *Core, m gproto.Message) (all []id.ID) {
 			if t.GetKey() == "" || t.GetKeyWindowSeconds() != 0 {
 				continue
 			}
-			if b := t.GetId(); len(b) != id.Size || !vnode.Known(c.tx, ring.Of(id.ID(b), len(c.cells)), id.ID(b)) {
+			if b := t.GetId(); len(b) != id.Size || !vnode.Known(c.round.Tx, ring.Of(id.ID(b), len(c.cells)), id.ID(b)) {
 				home(t.GetQueue(), t.GetKey())
 			}
 		}
@@ -171,5 +171,5 @@ func (s *soles) answer(w soleWait) {
 		e.Guarantee, e.Effect, e.RetryAfter = "unique keys", nornv1.Effect_EFFECT_UNKNOWN, 50*time.Millisecond
 		it.fail(e)
 	}
-	s.g.c.ready.Replies = append(s.g.c.ready.Replies, w.held.reply)
+	s.g.c.round.Ready.Replies = append(s.g.c.round.Ready.Replies, w.held.reply)
 }

@@ -37,16 +37,16 @@ type observer struct{ *Core }
 // cannot know itself.
 func (c observer) status(now clock.Time, r *message.Request, m *nornv1.StatusRequest) {
 	if r.Routed {
-		c.reply(r.From, c.partOfStatus(now))
+		c.round.Reply(r.From, c.partOfStatus(now))
 		return
 	}
-	c.reply(r.From, c.picture(now, m.GetRemoved()))
+	c.round.Reply(r.From, c.picture(now, m.GetRemoved()))
 }
 
 // statuses asks all nodes in reach what only they know.
 func (r *routes) statuses(now clock.Time, q *message.Request, m *nornv1.StatusRequest) bool {
 	if crowds(r, q.From) {
-		r.c.refuse(q.From, refusal.Crowded(maxGathers))
+		r.c.round.Refuse(q.From, refusal.Crowded(maxGathers))
 		return true
 	}
 	g := r.gather(now, q, &statuses{observer{r.c}.picture(now, m.GetRemoved())}, statusTimeout-forwardTimeout)

@@ -43,7 +43,7 @@ func (g *grants) align(now clock.Time) {
 		}
 	}
 	for _, m := range membersOf(to) {
-		g.c.ready.Send = append(g.c.ready.Send, message.Send{To: m, Message: to[m]})
+		g.c.round.Ready.Send = append(g.c.round.Ready.Send, message.Send{To: m, Message: to[m]})
 	}
 }
 
@@ -81,7 +81,7 @@ func (g *grants) stuck(from register.Member, m *message.AskOrphans) {
 		}
 	}
 	if len(answer.Parts) > 0 {
-		g.c.ready.Send = append(g.c.ready.Send, message.Send{To: from, Message: answer})
+		g.c.round.Ready.Send = append(g.c.round.Ready.Send, message.Send{To: from, Message: answer})
 	}
 }
 
@@ -94,7 +94,7 @@ func (g *grants) unheld(now clock.Time, m *message.NotHeld) {
 		}
 		all, err := vnode.DecodeHeld(part.Claims)
 		if err == nil && (mutant.UngatedClaims.On() || g.c.acceptors.accept(part.Partition, part.Epoch)) {
-			g.c.check(vnode.Dismiss(g.c.vnodes.Use(part.Partition), g.c.tx, all, now))
+			g.c.round.Check(vnode.Dismiss(g.c.vnodes.Use(part.Partition), g.c.round.Tx, all, now))
 		}
 	}
 }

@@ -123,7 +123,7 @@ func (s *summaries) work(now clock.Time) {
 			}
 		}
 		if len(to.Heads) > 0 {
-			s.c.ready.Early = append(s.c.ready.Early, message.Send{To: m, Message: to})
+			s.c.round.Ready.Early = append(s.c.round.Ready.Early, message.Send{To: m, Message: to})
 		}
 	}
 }

@@ -76,8 +76,8 @@ func (f *fetches) misses(b []byte) bool {
 	if f.c.writes.alone(p) || f.c.moves.elsewhere(p) {
 		return false
 	}
-	heard, err := vnode.Heard(f.c.tx, p, task)
-	return f.c.check(err) && !heard
+	heard, err := vnode.Heard(f.c.round.Tx, p, task)
+	return f.c.round.Check(err) && !heard
 }
 
 // lags tells whether a log is to be read on from an update that is not shown here, and that
@@ -96,15 +96,15 @@ func (f *fetches) lags(m gproto.Message) bool {
 	if f.c.writes.alone(p) || f.c.moves.elsewhere(p) {
 		return false
 	}
-	if after.Is && !vnode.Shows(f.c.tx, p, task, after.Token, after.Seq) {
+	if after.Is && !vnode.Shows(f.c.round.Tx, p, task, after.Token, after.Seq) {
 		return true
 	}
-	state, err := vnode.Outcome(f.c.tx, p, task)
-	if !f.c.check(err) || state == crdt.StateUnknown {
+	state, err := vnode.Outcome(f.c.round.Tx, p, task)
+	if !f.c.round.Check(err) || state == crdt.StateUnknown {
 		return false
 	}
-	shown, _, err := vnode.Log(f.c.tx, p, task, after, 1, proto.MaxPageBytes)
-	return f.c.check(err) && len(shown) == 0
+	shown, _, err := vnode.Log(f.c.round.Tx, p, task, after, 1, proto.MaxPageBytes)
+	return f.c.round.Check(err) && len(shown) == 0
 }
 
 // retries tells whether a task is to be retried that others keep, too, by this node, which

@@ -98,7 +98,7 @@ func TestWhatIsBuriedDependsOnNothing(t *testing.T) {
 	if _, ok := r.until(3*shortGrace, func() bool { return !r.known(needed) }); !ok {
 		for i, p := range r.peers {
 			v := p.core.vnodes.Use(0)
-			t.Logf("node %d: dependents of %s: %v, what holds tasks back: %v", i+1, needed, v.Edges.Of(p.core.tx, needed, id.ID{}, 9), vnode.Waiting(p.core.tx, 1, id.ID{}, id.ID{}, 9))
+			t.Logf("node %d: dependents of %s: %v, what holds tasks back: %v", i+1, needed, v.Edges.Of(p.core.round.Tx, needed, id.ID{}, 9), vnode.Waiting(p.core.round.Tx, 1, id.ID{}, id.ID{}, 9))
 		}
 		t.Errorf("a completed task is never collected (%v): one depends on it that has long been forgotten", r.stateOf(0, needed))
 	}

@@ -33,7 +33,7 @@ type verifier struct{ *Core }
 // verify asks every replica, or answers for the one that is here.
 func (c verifier) verify(now clock.Time, r *message.Request, m *nornv1.VerifyRequest) {
 	if bad := c.checkVerify(m); bad != nil {
-		c.refuse(r.From, bad)
+		c.round.Refuse(r.From, bad)
 		return
 	}
 	if r.Routed {
@@ -42,11 +42,11 @@ func (c verifier) verify(now clock.Time, r *message.Request, m *nornv1.VerifyReq
 			s := c.replica(ring.Partition(p), m.GetQueues())
 			reply.Partitions = append(reply.Partitions, &nornv1.VerifiedPartition{Id: p, Replicas: []*nornv1.ReplicaState{s}})
 		}
-		c.reply(r.From, reply)
+		c.round.Reply(r.From, reply)
 		return
 	}
 	if crowds(c.routes, r.From) {
-		c.refuse(r.From, refusal.Crowded(maxGathers))
+		c.round.Refuse(r.From, refusal.Crowded(maxGathers))
 		return
 	}
 	c.compare(now, r, m)
@@ -111,7 +111,7 @@ func (c verifier) replica(p ring.Partition, queues bool) *nornv1.ReplicaState {
 		s.Problem = "it still counts what it has"
 		return s
 	case tree != nil:
-		root := tree.Root(vnode.Settled(v, c.tx))
+		root := tree.Root(vnode.Settled(v, c.round.Tx))
 		s.Root, s.Facts = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, root.Sum[0]), root.Sum[1]), root.Count
 	}
 	c.aside(s, v)
@@ -148,8 +148,8 @@ func (c verifier) aside(s *nornv1.ReplicaState, v *vnode.Vnode) {
 	if tasks == 0 {
 		return
 	}
-	all, err := vnode.Asides(c.tx, v.Partition, id.ID{}, maxVerifyAside)
-	if !c.check(err) {
+	all, err := vnode.Asides(c.round.Tx, v.Partition, id.ID{}, maxVerifyAside)
+	if !c.round.Check(err) {
 		return
 	}
 	s.QuarantinedTasks = uint32(tasks)

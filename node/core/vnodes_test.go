@@ -19,7 +19,7 @@ func TestNothingIsDoneBehindTheCore(t *testing.T) {
 	p := r.core.vnode(task[0]).Partition
 	r.turn()
 	behind := r.core.vnodes.See(p)
-	if _, err := behind.Grant(r.core.tx, "q", vnode.Ask{Worker: "w", Request: 1, Lease: time.Minute}, r.now); err != nil {
+	if _, err := behind.Grant(r.core.round.Tx, "q", vnode.Ask{Worker: "w", Request: 1, Lease: time.Minute}, r.now); err != nil {
 		t.Fatal(err)
 	}
 	if r.core.Audit() == nil {

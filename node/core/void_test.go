@@ -54,7 +54,7 @@ func TestEmptyPartitionsAreNotLookedThroughAgain(t *testing.T) {
 	if change(); p.core.moves.out[0] == nil || len(p.core.moves.out) != 1 {
 		t.Errorf("%v is to be handed over, not partition 0 alone", p.core.moves.out)
 	}
-	if p.core.vnodes.Empty(0, p.core.tx) {
+	if p.core.vnodes.Empty(0, p.core.round.Tx) {
 		t.Error("partition 0 counts as empty")
 	}
 }

@@ -20,7 +20,7 @@ func (c *Core) serve(now clock.Time) {
 	for i := 0; i < len(c.desk.hot); i++ {
 		q := c.desk.hot[i]
 		q.hot = false
-		for c.fatal == nil && q.heads.Len() > 0 {
+		for c.round.Fatal() == nil && q.heads.Len() > 0 {
 			w := c.desk.first(q, now.Mono)
 			if w == nil || !c.grant(now, w) {
 				break
@@ -38,7 +38,7 @@ func (c *Core) timeouts(now clock.Time) {
 		c.desk.drop(w)
 		c.giveUp(now, w)
 	}
-	c.ready.Reads = append(c.ready.Reads, c.logs.timeouts(now)...)
+	c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.timeouts(now)...)
 }
 
 // cancel answers a waiting request that its client gave up: each request gets
@@ -47,25 +47,25 @@ func (c *Core) cancel(from message.Origin) {
 	c.routes.cancel(from)
 	c.sessions.cancel(from)
 	for _, o := range c.fetches.forsake(func(o message.Origin) bool { return message.NumberOf(o) == message.NumberOf(from) }) {
-		c.refuse(o, refusal.Cancelled())
+		c.round.Refuse(o, refusal.Cancelled())
 	}
 	for _, h := range c.inquiries.take(func(h *inquirer) bool { return message.NumberOf(h.r.From) == message.NumberOf(from) }) {
-		c.refuse(h.r.From, refusal.Cancelled())
+		c.round.Refuse(h.r.From, refusal.Cancelled())
 	}
 	if w := c.desk.byConn[from.Conn][from.Request]; w != nil {
 		c.desk.drop(w)
-		c.refuse(w.from, refusal.Cancelled())
+		c.round.Refuse(w.from, refusal.Cancelled())
 	}
 	if w := c.grants.dealing[message.NumberOf(from)]; w != nil {
 		w.cancelled = true
 	}
 	for _, w := range c.grants.recall(func(w *waiter) bool { return message.NumberOf(w.from) == message.NumberOf(from) }) {
-		c.refuse(w.from, refusal.Cancelled())
+		c.round.Refuse(w.from, refusal.Cancelled())
 	}
 	if w := c.logs.of(from); w != nil {
 		c.logs.drop(w)
 		if !w.reading {
-			c.refuse(w.from, refusal.Cancelled())
+			c.round.Refuse(w.from, refusal.Cancelled())
 		}
 	}
 }
@@ -96,15 +96,15 @@ func (c *Core) drain(why *proto.Error) {
 	for len(c.desk.byTime) > 0 {
 		w := c.desk.byTime[0]
 		c.desk.drop(w)
-		c.refuse(w.from, why)
+		c.round.Refuse(w.from, why)
 	}
 	for _, w := range c.grants.recall(func(*waiter) bool { return true }) {
-		c.refuse(w.from, why)
+		c.round.Refuse(w.from, why)
 	}
 	for _, w := range c.logs.all(maps.Keys(c.logs.byConn)) {
 		c.logs.drop(w)
 		if !w.reading {
-			c.refuse(w.from, why)
+			c.round.Refuse(w.from, why)
 		}
 	}
 	c.sessions.drain(why)

@@ -158,7 +158,7 @@ func TestWhatIsTakenBackIsOfALeaderBefore(t *testing.T) {
 	}
 	for _, at := range []int{i, j} {
 		c := r.peers[at].core
-		r.check(vnode.Absorb(c.vnodes.Use(1), c.tx, []vnode.Held{old}, r.now))
+		r.check(vnode.Absorb(c.vnodes.Use(1), c.round.Tx, []vnode.Held{old}, r.now))
 		r.turn(at)
 	}
 	word := func(h vnode.Held) *message.ReclaimLease {
@@ -274,7 +274,7 @@ func TestTheTokensOfAnEpochRunOut(t *testing.T) {
 	c := r.peers[i].core
 	epoch := c.vnodes.See(1).Leading()
 	last := heldFrom(r.at(1), epoch<<32|math.MaxUint32, r.now.Wall)
-	r.check(vnode.Learn(c.vnodes.Use(1), c.tx, last.Task, vnode.Blocker{Record: last.Record, Left: lease}, r.now))
+	r.check(vnode.Learn(c.vnodes.Use(1), c.round.Tx, last.Task, vnode.Blocker{Record: last.Record, Left: lease}, r.now))
 	r.turn(i)
 	from := r.send(i, waiting60(7))
 	r.live(5*time.Second, 50*time.Millisecond, nothing)

@@ -39,7 +39,7 @@ func yields(c *Core, own, bytes int) bool {
 			return false
 		}
 		c.logs.drop(w)
-		c.refuse(w.from, e)
+		c.round.Refuse(w.from, e)
 		return true
 	}
 	if len(d.byConn[most]) == 0 {
@@ -50,7 +50,7 @@ func yields(c *Core, own, bytes int) bool {
 		return false
 	}
 	d.drop(w)
-	c.refuse(w.from, e)
+	c.round.Refuse(w.from, e)
 	return true
 }
 

@@ -114,7 +114,7 @@ func (w *watches) finished(task id.ID) {
 		return
 	}
 	outcome, err := w.l.outcome(task)
-	if !w.l.c.check(err) || outcome == crdt.StateUnknown {
+	if !w.l.c.round.Check(err) || outcome == crdt.StateUnknown {
 		return
 	}
 	if outcome == crdt.StateCompleted || w.l.doubts.leads(task) && w.l.doubts.stands(task, outcome) {
@@ -136,7 +136,7 @@ func (w *watches) watch(now clock.Time, from register.Member, m *message.Watch) 
 	w.needs.heard(now, m.Keep)
 	for _, task := range m.Tasks {
 		outcome, err := w.l.outcome(task)
-		if !w.l.c.check(err) {
+		if !w.l.c.round.Check(err) {
 			return
 		}
 		if w.l.doubts.leads(task) {
@@ -239,11 +239,11 @@ func (w *watches) work(now clock.Time) {
 	w.needs.say(asks)
 	for _, to := range slices.SortedFunc(maps.Keys(asks), register.Member.Compare) {
 		asks[to].Number = w.number
-		c.ready.Send = append(c.ready.Send, message.Send{To: to, Message: asks[to]})
+		c.round.Ready.Send = append(c.round.Ready.Send, message.Send{To: to, Message: asks[to]})
 	}
 	for _, to := range slices.SortedFunc(maps.Keys(w.ended), register.Member.Compare) {
 		slices.SortFunc(w.ended[to].Outcomes, func(a, b message.Outcome) int { return a.Task.Compare(b.Task) })
-		c.ready.Send = append(c.ready.Send, message.Send{To: to, Message: w.ended[to]})
+		c.round.Ready.Send = append(c.round.Ready.Send, message.Send{To: to, Message: w.ended[to]})
 	}
 	clear(w.ended)
 }
@@ -256,7 +256,7 @@ func (w *watches) scan() {
 	for range c.cells {
 		leads := c.vnodes.See(w.next.partition).Leading() != 0
 		if leads || w.needs.orphaned(w.next.partition) {
-			pairs := vnode.Waiting(c.tx, w.next.partition, w.next.task, w.next.dependency, watchStep)
+			pairs := vnode.Waiting(c.round.Tx, w.next.partition, w.next.task, w.next.dependency, watchStep)
 			more := len(pairs) == watchStep
 			for i, pair := range pairs {
 				if i > 0 && w.needs.full() {
@@ -290,7 +290,7 @@ func (w *watches) seek(pair vnode.Pair) {
 		return
 	}
 	outcome, err := w.l.outcome(pair.Dependency)
-	if w.l.c.check(err) && outcome != crdt.StateUnknown && w.l.doubts.stands(pair.Dependency, outcome) {
+	if w.l.c.round.Check(err) && outcome != crdt.StateUnknown && w.l.doubts.stands(pair.Dependency, outcome) {
 		w.l.resolve(w.l.c.now, pair.Task, pair.Dependency, outcome)
 	}
 }

@@ -259,10 +259,10 @@ func (m *marks) note() {
 	m.noted = true
 	switch {
 	case m.firm && !m.asked || len(m.words.of) > 0:
-		m.c.tx.Set(lostMarkKey, lostRecord(m.c.cfg.Self, m))
+		m.c.round.Tx.Set(lostMarkKey, lostRecord(m.c.cfg.Self, m))
 		m.written = true
 	case m.written:
-		m.c.tx.Delete(lostMarkKey)
+		m.c.round.Tx.Delete(lostMarkKey)
 		m.written = false
 	}
 }

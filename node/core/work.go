@@ -19,11 +19,11 @@ type working struct{ *Core }
 // together. The answer leaves when the last part has its own.
 func (c working) work(now clock.Time, r *message.Request, m *nornv1.WorkRequest) {
 	if err := convert.CheckWork(m); err != nil {
-		c.refuse(r.From, err)
+		c.round.Refuse(r.From, err)
 		return
 	}
 	if crowds(c.routes, r.From) {
-		c.refuse(r.From, refusal.Crowded(maxGathers))
+		c.round.Refuse(r.From, refusal.Crowded(maxGathers))
 		return
 	}
 	g := c.routes.gather(now, r, &worked{reply: &nornv1.WorkReply{}, of: m}, 0)

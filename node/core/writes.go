@@ -177,7 +177,7 @@ func (w *writes) hold(now clock.Time, r *message.Request, first int) {
 	if len(w.items) == 0 {
 		return
 	}
-	replies := w.c.ready.Replies
+	replies := w.c.round.Ready.Replies
 	if len(replies) != first+1 { // refused as a whole, after all
 		w.items = w.items[:0]
 		return
@@ -189,7 +189,7 @@ func (w *writes) hold(now clock.Time, r *message.Request, first int) {
 	if m, ok := r.Body.(interface{ GetDurability() *nornv1.Durability }); ok {
 		h.need = m.GetDurability()
 	}
-	w.c.ready.Replies = replies[:first]
+	w.c.round.Ready.Replies = replies[:first]
 	w.items, w.held = nil, append(w.held, h)
 }
 
@@ -261,7 +261,7 @@ func (w *writes) begin(now clock.Time) {
 		} // answers to the process before this one match nothing
 	}
 	w.number++
-	o := &write{number: w.number, round: w.c.round.this(), parts: make(map[ring.Partition]*copies), held: w.held, began: now.Mono, again: now.Mono, until: now.Mono + int64(writeTimeout)}
+	o := &write{number: w.number, round: w.c.round.This(), parts: make(map[ring.Partition]*copies), held: w.held, began: now.Mono, again: now.Mono, until: now.Mono + int64(writeTimeout)}
 	for _, p := range slices.Sorted(maps.Keys(w.round)) {
 		part := &copies{reach: newReach(&w.c.cells[p], w.c.cfg.Self), facts: w.round[p], hint: true}
 		for _, f := range part.facts {
@@ -331,7 +331,7 @@ func (w *writes) send(o *write, age int64) {
 		}
 	}
 	for _, m := range order { // a copy is asked for, nothing is promised
-		w.c.ready.Early = append(w.c.ready.Early, message.Send{To: m, Message: to[m]})
+		w.c.round.Ready.Early = append(w.c.round.Ready.Early, message.Send{To: m, Message: to[m]})
 	}
 }
 
@@ -429,7 +429,7 @@ func (w *writes) settle(o *write) {
 		for _, it := range h.items {
 			it.count(o)
 		}
-		h.reply.After = w.c.round.after(o.round)
+		h.reply.After = w.c.round.After(o.round)
 		w.answer(h)
 		return true
 	})
@@ -438,7 +438,7 @@ func (w *writes) settle(o *write) {
 // answer lets an answer go, unless it has to be confirmed first.
 func (w *writes) answer(h *held) {
 	if !w.c.grants.soles.confirm(h) {
-		w.c.ready.Replies = append(w.c.ready.Replies, h.reply)
+		w.c.round.Ready.Replies = append(w.c.round.Ready.Replies, h.reply)
 	}
 }
 

@@ -50,12 +50,12 @@ func (w *writes) resend(p ring.Partition, task id.ID, about crdt.Key) bool {
 	var facts []crdt.Fact
 	if about.Kind == 0 || about.Kind == crdt.KindFailed {
 		var err error
-		if facts, err = vnode.Decisions(w.c.tx, p, task, about); !w.c.check(err) {
+		if facts, err = vnode.Decisions(w.c.round.Tx, p, task, about); !w.c.round.Check(err) {
 			return true
 		}
 	} else {
 		for _, key := range []crdt.Key{about, {Kind: crdt.KindTombstone}} {
-			if f, ok := vnode.FactOf(w.c.tx, p, task, key); ok {
+			if f, ok := vnode.FactOf(w.c.round.Tx, p, task, key); ok {
 				facts = append(facts, f)
 			}
 		}
