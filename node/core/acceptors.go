@@ -66,13 +66,13 @@ func (a *acceptors) accept(p ring.Partition, epoch uint64) bool {
 // believes tells whether an epoch can be, by what the register has shown here. One that is
 // too far ahead is believed once it has shown more.
 func (a *acceptors) believes(p ring.Partition, epoch uint64) bool {
-	return a.all[p].Believes(epoch, a.c.cells[p].Epoch)
+	return a.all[p].Believes(epoch, a.c.view.Cells[p].Epoch)
 }
 
 // registered takes over the cells that the register shows.
 func (a *acceptors) registered() {
 	for p := range a.all {
-		if a.all[p].Registered(a.c.cells[p].Epoch) {
+		if a.all[p].Registered(a.c.view.Cells[p].Epoch) {
 			a.save(ring.Partition(p))
 		}
 	}
@@ -96,7 +96,7 @@ func (a *acceptors) ahead(s *register.State) bool {
 // name that cohort ([acceptors.fence]). Whoever has sent them sends them again.
 func (a *acceptors) blind(p ring.Partition, epoch uint64) bool {
 	seen := a.all[p].Seen
-	return epoch < seen && a.c.cells[p].Epoch < seen
+	return epoch < seen && a.c.view.Cells[p].Epoch < seen
 }
 
 // fence gives the cohorts that a write or a read has to reach beside the one that it
@@ -104,7 +104,7 @@ func (a *acceptors) blind(p ring.Partition, epoch uint64) bool {
 // here is an earlier one it says nothing about whom that was sent to.
 func (a *acceptors) fence(p ring.Partition, epoch uint64) (f message.Fence, ok bool) {
 	f.Partition = p
-	cell := &a.c.cells[p]
+	cell := &a.c.view.Cells[p]
 	if cell.Epoch > epoch {
 		f.Cohorts = append(f.Cohorts, cell.Cohort)
 	}

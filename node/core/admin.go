@@ -125,8 +125,8 @@ func (c admin) find(name string) (register.Node, *proto.Error) {
 		return register.Node{}, proto.Invalid("the name of a node has 1 to %d bytes, not %d", register.MaxName, len(name))
 	}
 	var best *register.Node
-	for i := range c.moves.state.Nodes {
-		n := &c.moves.state.Nodes[i]
+	for i := range c.view.State.Nodes {
+		n := &c.view.State.Nodes[i]
 		if n.Incarnation.String() == strings.ToLower(name) {
 			return *n, nil
 		}
@@ -160,8 +160,8 @@ func (d *decision) become(n register.Node, s register.NodeStatus) {
 
 // others is how many nodes but one can hold data.
 func (c admin) others(than register.Member) (n int) {
-	for i := range c.moves.state.Nodes {
-		if o := &c.moves.state.Nodes[i]; o.Status == register.Active && o.Weight > 0 && o.Member != than {
+	for i := range c.view.State.Nodes {
+		if o := &c.view.State.Nodes[i]; o.Status == register.Active && o.Weight > 0 && o.Member != than {
 			n++
 		}
 	}
@@ -182,7 +182,7 @@ func (c admin) leave(d *decision, m *nornv1.LeaveNode) *proto.Error {
 		d.note("node %s has left already", n.Node)
 	case n.Status == register.Joining && m.GetStay():
 		d.note("node %s does not leave: it joins", n.Node)
-	case n.Status == register.Joining && c.routes.up(n.Member) && !c.named(n):
+	case n.Status == register.Joining && c.view.Up(n.Member) && !c.named(n):
 		d.become(n, register.Leaving)
 		d.note("node %s, which still joins, is withdrawn", n.Node)
 	case n.Status == register.Joining:
@@ -198,7 +198,7 @@ func (c admin) leave(d *decision, m *nornv1.LeaveNode) *proto.Error {
 		d.note("node %s is leaving already", n.Node)
 	case c.others(n.Member) == 0:
 		return refusal.Conflict("node %s is the last member that can hold data, so it cannot leave; let another one join first, or stop it", n.Node)
-	case !c.routes.up(n.Member):
+	case !c.view.Up(n.Member):
 		return refusal.Conflict("node %s is not in reach and cannot hand over what it has; start it, or if it never comes back give it up with `norn cluster remove %s`", n.Node, n.Node)
 	default:
 		d.become(n, register.Leaving)
@@ -211,7 +211,7 @@ func (c admin) leave(d *decision, m *nornv1.LeaveNode) *proto.Error {
 
 // named tells whether another node is a member under the name of one.
 func (c admin) named(n register.Node) bool {
-	return slices.ContainsFunc(c.moves.state.Nodes, func(o register.Node) bool {
+	return slices.ContainsFunc(c.view.State.Nodes, func(o register.Node) bool {
 		return o.Node == n.Node && o.Member != n.Member && (o.Status == register.Active || o.Status == register.Leaving)
 	})
 }
@@ -233,8 +233,8 @@ func copiesOf(n int) string {
 // foresee counts the copies that will move.
 func (c admin) foresee(d *decision) {
 	before := c.moves.driver.View()
-	next, _, _ := c.moves.state.Apply(&d.request)
-	plan, err := placement.See(next, c.moves.alive).Foresee(false)
+	next, _, _ := c.view.State.Apply(&d.request)
+	plan, err := placement.See(next, c.view.Members).Foresee(false)
 	if err != nil || before.Plan().Partitions() == 0 {
 		return
 	}
@@ -257,7 +257,7 @@ func (c admin) rebalance(d *decision, fresh bool) *proto.Error {
 		d.note("everything is planned where it should be")
 		return nil
 	}
-	d.request.Plan = &register.PlanChange{Old: c.moves.state.Plan.Version, Data: plan.AppendTo(nil)}
+	d.request.Plan = &register.PlanChange{Old: c.view.State.Plan.Version, Data: plan.AppendTo(nil)}
 	for _, m := range ring.Moves(view.Plan(), plan) {
 		d.reply.Copies += uint32(len(m.Added))
 		d.reply.Partitions = append(d.reply.Partitions, uint32(m.Partition))

@@ -81,7 +81,7 @@ func TestWhatAComparisonProves(t *testing.T) {
 	p.begin(r.now.Add(2*time.Second), k)
 	p.ended(r.now.Add(3*time.Second), k, &antientropy.Result{Skipped: 1})
 	p.begin(r.now.Add(2*time.Second), k)
-	c.cells[1].Epoch++
+	c.view.Cells[1].Epoch++
 	p.ended(r.now.Add(3*time.Second), k, &antientropy.Result{})
 	if m := p.marks[k]; m.latest != proves {
 		t.Errorf("one that left something, or went on into another epoch, proves what was there at %d", m.latest)

@@ -65,7 +65,7 @@ func (a *archives) look(now clock.Time, v *vnode.Vnode) (more bool) {
 	}
 	a.k.c.tag++
 	a.tag, a.dues = a.k.c.tag, dues
-	partitions := len(a.k.c.cells)
+	partitions := len(a.k.c.view.Cells)
 	a.k.c.round.Ready.Archives = append(a.k.c.round.Ready.Archives, message.Archive{Tag: a.tag, Load: func(view store.View) ([]*nornv1.Task, error) {
 		var tasks []*nornv1.Task
 		for size := 0; len(tasks) < len(dues) && size < archiveBytes; {

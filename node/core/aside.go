@@ -70,11 +70,11 @@ func (a *asides) room(more int64) bool {
 
 // tell has whoever offered facts of these tasks keep them aside.
 func (a *asides) tell(to register.Member, p ring.Partition, tasks []id.ID) {
-	if !slices.Contains(a.c.cells[p].Cohort, a.c.cfg.Self) {
+	if !slices.Contains(a.c.view.Cells[p].Cohort, a.c.cfg.Self) {
 		return
 	}
 	for some := range slices.Chunk(tasks, asideNames) {
-		a.c.round.Ready.Send = append(a.c.round.Ready.Send, message.Send{To: to, Message: &message.QuarantineFacts{Partition: p, Epoch: a.c.cells[p].Epoch, Tasks: some}})
+		a.c.round.Ready.Send = append(a.c.round.Ready.Send, message.Send{To: to, Message: &message.QuarantineFacts{Partition: p, Epoch: a.c.view.Cells[p].Epoch, Tasks: some}})
 	}
 }
 
@@ -82,10 +82,10 @@ func (a *asides) tell(to register.Member, p ring.Partition, tasks []id.ID) {
 // nobody counts on what is here: not as a member, not after a vote for a cohort
 // that has this node in it, and not while an older promise may have to be kept.
 func (a *asides) told(now clock.Time, from register.Member, m *message.QuarantineFacts) {
-	if int(m.Partition) >= len(a.c.cells) || a.c.moves.closed(m.Partition) {
+	if int(m.Partition) >= len(a.c.view.Cells) || a.c.view.Deleting(m.Partition) {
 		return
 	}
-	cell, acceptor := &a.c.cells[m.Partition], &a.c.acceptors.all[m.Partition]
+	cell, acceptor := &a.c.view.Cells[m.Partition], &a.c.acceptors.all[m.Partition]
 	switch {
 	case m.Epoch != cell.Epoch || !slices.Contains(cell.Cohort, from) || slices.Contains(cell.Cohort, a.c.cfg.Self):
 		return
@@ -98,7 +98,7 @@ func (a *asides) told(now clock.Time, from register.Member, m *message.Quarantin
 	}
 	some := false
 	for _, task := range m.Tasks {
-		if ring.Of(task, len(a.c.cells)) == m.Partition && a.set(now, m.Partition, task) {
+		if ring.Of(task, len(a.c.view.Cells)) == m.Partition && a.set(now, m.Partition, task) {
 			some = true
 		}
 	}
@@ -185,9 +185,9 @@ func (a *asides) handed(now clock.Time, p ring.Partition, move *move) bool {
 		return true
 	}
 	o.write, o.upTo, o.acks = a.c.cfg.Rand.Uint64()|1, upTo, nil
-	msg := &message.Facts{Write: o.write, Aside: true, Parts: []message.PartFacts{{Partition: p, Epoch: a.c.cells[p].Epoch, Facts: facts}}}
-	for _, m := range a.c.cells[p].Cohort {
-		if m != a.c.cfg.Self && a.c.routes.up(m) {
+	msg := &message.Facts{Write: o.write, Aside: true, Parts: []message.PartFacts{{Partition: p, Epoch: a.c.view.Cells[p].Epoch, Facts: facts}}}
+	for _, m := range a.c.view.Cells[p].Cohort {
+		if m != a.c.cfg.Self && a.c.view.Up(m) {
 			a.c.round.Ready.Send = append(a.c.round.Ready.Send, message.Send{To: m, Message: msg})
 		}
 	}
@@ -210,7 +210,7 @@ func (a *asides) answered(now clock.Time, from register.Member, answer *message.
 		if o.write == 0 || o.write != answer.Write {
 			continue
 		}
-		cohort := a.c.cells[p].Cohort
+		cohort := a.c.view.Cells[p].Cohort
 		switch {
 		case slices.Contains(answer.Refused, p): // it is full
 			if moveRetry<<move.tries < maxMoveRetry {
@@ -237,7 +237,7 @@ func (a *asides) work(now clock.Time) {
 	}
 	a.at = clock.Never
 	for _, v := range a.c.vnodes.Each() {
-		if tasks, _ := vnode.KeptAside(v); tasks == 0 || a.c.moves.closed(v.Partition) {
+		if tasks, _ := vnode.KeptAside(v); tasks == 0 || a.c.view.Deleting(v.Partition) {
 			delete(a.last, v.Partition)
 			continue
 		}

@@ -16,8 +16,8 @@ func TestATombstoneIsNotSetAside(t *testing.T) {
 	task := r.at(0)
 	r.now = r.now.Add(m.c.cfg.GCGrace + 10*eta)
 	stone := crdt.Tombstone{Outcome: crdt.StateCompleted, At: r.now.Wall - int64(eta), Collected: r.now.Wall}.Fact(task)
-	r.say(0, 4, &message.Facts{Write: 3, Parts: []message.PartFacts{{Partition: 0, Epoch: m.c.cells[0].Epoch, Facts: []crdt.Fact{stone}}}})
-	r.say(1, 4, &message.QuarantineFacts{Partition: 0, Epoch: m.c.cells[0].Epoch, Tasks: []id.ID{task}})
+	r.say(0, 4, &message.Facts{Write: 3, Parts: []message.PartFacts{{Partition: 0, Epoch: m.c.view.Cells[0].Epoch, Facts: []crdt.Fact{stone}}}})
+	r.say(1, 4, &message.QuarantineFacts{Partition: 0, Epoch: m.c.view.Cells[0].Epoch, Tasks: []id.ID{task}})
 	if n, _ := vnode.KeptAside(m.c.vnodes.See(0)); n != 0 {
 		t.Errorf("%d tasks are kept aside", n)
 	}

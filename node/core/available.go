@@ -57,36 +57,36 @@ type Sight struct {
 // Available gives what this node can do now, nil when that is what it was at
 // the given Seen.
 func (c *Core) Available(seen Sight) *Available {
-	if !c.filling.done && (seen.revision != c.moves.state.Revision || seen.current != c.current || seen.voters != c.sight.seen || seen.routes != c.routes.seen) {
+	if !c.filling.done && (seen.revision != c.view.State.Revision || seen.current != c.view.Current || seen.voters != c.view.VoterChanges || seen.routes != c.view.Changes) {
 		c.filling.look()
 	}
-	now := Sight{c.routes.seen, c.moves.state.Revision, c.Leading(), observer{c}.majority(), c.closed != nil, c.moves.dismissed, c.current, c.filling.done, c.sight.seen}
+	now := Sight{c.view.Changes, c.view.State.Revision, c.Leading(), observer{c}.majority(), c.closed != nil, c.view.Dismissed, c.view.Current, c.filling.done, c.view.VoterChanges}
 	if seen == now {
 		return nil
 	}
-	a := &Available{Seen: now, Enqueueable: make([]byte, (len(c.cells)+7)/8), Majority: now.majority, Removed: now.removed, Filled: now.filled}
+	a := &Available{Seen: now, Enqueueable: make([]byte, (len(c.view.Cells)+7)/8), Majority: now.majority, Removed: now.removed, Filled: now.filled}
 	a.Needed, a.Voter = observer{c}.needs(c.cfg.Self)
-	for i := range c.moves.state.Nodes {
-		switch n := &c.moves.state.Nodes[i]; n.Status {
+	for i := range c.view.State.Nodes {
+		switch n := &c.view.State.Nodes[i]; n.Status {
 		case register.Active, register.Leaving:
-			if a.Nodes++; !c.routes.up(n.Member) {
+			if a.Nodes++; !c.view.Up(n.Member) {
 				a.Down++
 			}
 		}
 	}
-	if c.joined && c.young == 0 && !c.moves.dismissed {
+	if c.view.Joined && c.young == 0 && !c.view.Dismissed {
 		a.Replicas, a.Copies = c.moves.replicas(), c.moves.replicas()
-		for i := range c.cells {
-			a.Copies = min(a.Copies, len(c.cells[i].Cohort))
+		for i := range c.view.Cells {
+			a.Copies = min(a.Copies, len(c.view.Cells[i].Cohort))
 		}
 	}
 	takes, led, whole := 0, 0, min(c.moves.replicas(), max(1, a.Nodes))
-	for p := range c.cells {
+	for p := range c.view.Cells {
 		p := ring.Partition(p)
 		if c.routes.copies(p) < whole {
 			a.Short++
 		}
-		if c.joined && !c.moves.dismissed && c.routes.leads(p) {
+		if c.view.Joined && !c.view.Dismissed && c.routes.leads(p) {
 			led++
 			if !now.closed && c.routes.takes(p) {
 				takes++
@@ -94,10 +94,10 @@ func (c *Core) Available(seen Sight) *Available {
 			}
 		}
 	}
-	a.Unled = len(c.cells) - led
-	a.CutOff = led == 0 && !c.routes.alone
-	if c.routes.alone {
-		a.Enqueue, a.Claim = takes == len(c.cells), led == len(c.cells) && !now.closed
+	a.Unled = len(c.view.Cells) - led
+	a.CutOff = led == 0 && !c.view.Alone
+	if c.view.Alone {
+		a.Enqueue, a.Claim = takes == len(c.view.Cells), led == len(c.view.Cells) && !now.closed
 	} else {
 		a.Enqueue, a.Claim = takes > 0, led > 0 && !now.closed
 	}

@@ -72,7 +72,7 @@ func TestTheRegisterIsLost(t *testing.T) {
 	r.join()
 	r.tell()
 	was := c.Available(Sight{})
-	e := message.Changed{State: c.moves.state, Voters: []register.Member{r.peers[0].self, r.peers[1].self}, Majority: true}
+	e := message.Changed{State: c.view.State, Voters: []register.Member{r.peers[0].self, r.peers[1].self}, Majority: true}
 	for _, there := range []bool{true, false} {
 		e.Majority = there
 		r.check(c.Step(r.now, e))

@@ -45,8 +45,8 @@ func (b *backward) began(a *acceptors, view store.View) error {
 // keep notes how far the register is, with a batch that is written anyway: who acts on it
 // writes something.
 func (b *backward) keep(c *Core) {
-	s := &c.moves.state
-	if c.round.Tx.Pending() == 0 || !c.current || b.why != "" || !earlier(b.generation, b.revision, s.Generation, s.Revision) {
+	s := &c.view.State
+	if c.round.Tx.Pending() == 0 || !c.view.Current || b.why != "" || !earlier(b.generation, b.revision, s.Generation, s.Revision) {
 		return
 	}
 	b.generation, b.revision = s.Generation, s.Revision

@@ -31,9 +31,9 @@ func TestARegisterThatGoesBackIsNoticed(t *testing.T) {
 		r.manual = true
 		c.ask(nil)
 		asked := c.tag
-		state := c.moves.state
+		state := c.view.State
 		if late { // it has moved on since it was asked
-			c.moves.state.Revision++
+			c.view.State.Revision++
 		}
 		state.Revision += uint64(revision)
 		c.registered(r.now, register.Result{Tag: asked, State: state})

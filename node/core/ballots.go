@@ -24,7 +24,7 @@ type voter struct{ *Core }
 func (c voter) ballots(now clock.Time, from register.Member, m *message.Ballots) {
 	answer, size := &message.Votes{}, 0
 	for i := range m.Ballots {
-		if int(m.Ballots[i].Partition) >= len(c.cells) {
+		if int(m.Ballots[i].Partition) >= len(c.view.Cells) {
 			continue
 		}
 		v := c.vote(now, from, &m.Ballots[i])
@@ -67,7 +67,7 @@ func (c voter) vote(now clock.Time, from register.Member, b *message.Ballot) mes
 	if mutant.UnpromisedVotes.On() {
 		return message.CastVote{Vote: v, Claims: vnode.AppendHeld(nil, nil)}
 	}
-	if self := c.cfg.Self; mutant.EagerZombie.On() && slices.Contains(b.From, self) && !slices.Contains(b.To, self) && !c.moves.closed(b.Partition) {
+	if self := c.cfg.Self; mutant.EagerZombie.On() && slices.Contains(b.From, self) && !slices.Contains(b.To, self) && !c.view.Deleting(b.Partition) {
 		defer c.moves.forget(b.Partition)
 	}
 	return message.CastVote{Vote: v, Claims: vnode.AppendHeld(nil, vnode.SnapshotAt(c.vnodes.See(b.Partition), now))}
@@ -77,20 +77,20 @@ func (c voter) vote(now clock.Time, from register.Member, b *message.Ballot) mes
 // clock is off, so that it would judge leases wrongly, or it may have forgotten
 // what it has promised.
 func (c voter) abstains(p ring.Partition) bool {
-	return c.moves.dismissed || c.clocks.bad[p] || !c.marks.trusts(p)
+	return c.view.Dismissed || c.clocks.bad[p] || !c.marks.trusts(p)
 }
 
 // spare tells whether a partition has a leader that is well, as far as is known
 // here, so that nobody is to disturb it.
 func (c voter) spare(from register.Member, b *message.Ballot) bool {
-	m, ok := placement.Leading(&c.cells[b.Partition])
+	m, ok := placement.Leading(&c.view.Cells[b.Partition])
 	if !ok || m == from {
 		return false
 	}
 	if m == c.cfg.Self {
 		return c.vnodes.See(b.Partition).Leading() != 0
 	}
-	return c.routes.up(m)
+	return c.view.Up(m)
 }
 
 // pushes takes in what candidates know of the claims. It is bound to the ballot
@@ -99,7 +99,7 @@ func (c voter) pushes(now clock.Time, from register.Member, m *message.Pushes) {
 	answer := &message.PushesTaken{}
 	for i := range m.Pushes {
 		p := &m.Pushes[i]
-		if int(p.Partition) < len(c.cells) {
+		if int(p.Partition) < len(c.view.Cells) {
 			answer.Votes = append(answer.Votes, c.push(now, from, p))
 		}
 	}
@@ -114,7 +114,7 @@ func (c voter) push(now clock.Time, from register.Member, m *message.Pushed) mes
 		c.unread(from, m.Partition, err)
 	}
 	other := a.Promise == m.Epoch && a.Nonce != 0 && a.Nonce != m.Nonce // somebody else has this epoch's vote
-	if err == nil && !other && !c.abstains(m.Partition) && !c.moves.closed(m.Partition) && c.acceptors.accept(m.Partition, m.Epoch) {
+	if err == nil && !other && !c.abstains(m.Partition) && !c.view.Deleting(m.Partition) && c.acceptors.accept(m.Partition, m.Epoch) {
 		c.elector.yield(m.Partition, m.Epoch)
 		v.Granted = c.round.Check(vnode.Absorb(c.vnodes.Use(m.Partition), c.round.Tx, held, now))
 	}
@@ -125,7 +125,7 @@ func (c voter) push(now clock.Time, from register.Member, m *message.Pushed) mes
 // votes counts what others answer.
 func (c voter) votes(now clock.Time, from register.Member, m *message.Votes) {
 	for i := range m.Votes {
-		if int(m.Votes[i].Partition) < len(c.cells) {
+		if int(m.Votes[i].Partition) < len(c.view.Cells) {
 			c.counted(now, from, &m.Votes[i])
 		}
 	}
@@ -162,10 +162,10 @@ func (c voter) unread(from register.Member, p ring.Partition, err error) {
 func (c voter) stand(now clock.Time, from register.Member, m *message.Elect) {
 	for i := range m.Stand {
 		s := &m.Stand[i]
-		if int(s.Partition) >= len(c.cells) || len(s.To) > register.MaxCohort || !slices.Contains(s.To, c.cfg.Self) {
+		if int(s.Partition) >= len(c.view.Cells) || len(s.To) > register.MaxCohort || !slices.Contains(s.To, c.cfg.Self) {
 			continue
 		}
-		if cell := &c.cells[s.Partition]; cell.Epoch == s.Epoch && cell.Nonce == s.Nonce {
+		if cell := &c.view.Cells[s.Partition]; cell.Epoch == s.Epoch && cell.Nonce == s.Nonce {
 			if c.elector.resign || !c.elector.able(s.Partition) {
 				c.elector.refer(now, s)
 				continue

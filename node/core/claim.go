@@ -130,9 +130,9 @@ func (c *Core) pursue(now clock.Time, w *waiter) {
 // nothing to do would be the wrong answer. It gives nil when somebody does.
 func (c *Core) unled(w *waiter) *proto.Error {
 	switch {
-	case c.Leading() != 0 || !c.routes.alone && !w.routed && led(c.routes):
+	case c.Leading() != 0 || !c.view.Alone && !w.routed && led(c.routes):
 		return nil
-	case c.routes.alone || w.routed:
+	case c.view.Alone || w.routed:
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "no partition has a leader here yet; try again")
 		e.Guarantee, e.RetryAfter = "exclusive claims", 50*time.Millisecond
 		return e
@@ -256,7 +256,7 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 			break
 		}
 		v := c.vnodes.Use(g.Partition)
-		if (c.grants.shared(g.Partition) || c.moves.company()) && g.Token>>32 != v.Leading() {
+		if (c.grants.shared(g.Partition) || c.view.Company()) && g.Token>>32 != v.Leading() {
 			continue // the leader that granted it may have taken it back, or be about to (docs/model.md)
 		}
 		r, err := v.Renew(c.round.Tx, g.Task, g.Token, w.ask.Lease, now)

@@ -64,8 +64,8 @@ func newClocks(c *Core) *clocks {
 // the one to lead then, and who has not heard what they know of it may not stand.
 func (k *clocks) company() []register.Member {
 	var all []register.Member
-	for p := range k.c.cells {
-		cohort := k.c.cells[p].Cohort
+	for p := range k.c.view.Cells {
+		cohort := k.c.view.Cells[p].Cohort
 		if !slices.Contains(cohort, k.c.cfg.Self) && k.c.moves.in[ring.Partition(p)] == nil {
 			continue
 		}
@@ -81,7 +81,7 @@ func (k *clocks) company() []register.Member {
 
 // work asks the others for their time, and judges this node's own.
 func (k *clocks) work(now clock.Time) {
-	if k.c.routes.alone && len(k.bad) == 0 && !k.set {
+	if k.c.view.Alone && len(k.bad) == 0 && !k.set {
 		k.at, k.right = clock.Never, reckoning{}
 		return
 	}
@@ -94,7 +94,7 @@ func (k *clocks) work(now clock.Time) {
 		k.asks = k.asks[1:]
 	}
 	for _, m := range k.c.marks.sound.asks(company) {
-		if k.c.routes.up(m) {
+		if k.c.view.Up(m) {
 			k.c.round.Ready.Early = append(k.c.round.Ready.Early, message.Send{To: m, Message: &message.Beat{Sent: now}})
 		}
 	}
@@ -105,7 +105,7 @@ func (k *clocks) work(now clock.Time) {
 // they know of this node.
 func (k *clocks) met() {
 	for _, m := range k.company() {
-		if k.c.routes.up(m) && !k.c.marks.told[m] {
+		if k.c.view.Up(m) && !k.c.marks.told[m] {
 			k.at = 0
 			return
 		}
@@ -166,9 +166,9 @@ func (k *clocks) judge(now clock.Time) {
 	confirmed := k.peers.Confirmed(now, k.c.cfg.Eta)
 	k.why, k.alone, k.diff = "", false, now.Wall-now.Mono
 	k.right.reckon(k, now)
-	for p := range k.c.cells {
+	for p := range k.c.view.Cells {
 		p := ring.Partition(p)
-		cohort := k.c.cells[p].Cohort
+		cohort := k.c.view.Cells[p].Cohort
 		if vnode.Confirmed(k.c.vnodes.See(p)) != confirmed {
 			vnode.Confirm(k.c.vnodes.Use(p), confirmed)
 		}
@@ -193,7 +193,7 @@ func (k *clocks) judge(now clock.Time) {
 		if of != clockOff && !k.c.marks.forgetful(p) {
 			continue
 		}
-		if leader, ok := placement.Leading(&k.c.cells[p]); ok && leader == k.c.cfg.Self {
+		if leader, ok := placement.Leading(&k.c.view.Cells[p]); ok && leader == k.c.cfg.Self {
 			k.c.elector.pass(p) // again and again, until another one leads
 		}
 	}
@@ -269,7 +269,7 @@ type passed struct {
 // turn counts whose turn it is to be asked.
 func (e *elector) turn(p ring.Partition) int {
 	o, now := e.passed[p], e.c.now.Mono
-	if epoch := e.c.cells[p].Epoch; o.since == 0 || o.epoch != epoch {
+	if epoch := e.c.view.Cells[p].Epoch; o.since == 0 || o.epoch != epoch {
 		o = passed{epoch, now}
 		e.passed[p] = o
 	}
@@ -279,7 +279,7 @@ func (e *elector) turn(p ring.Partition) int {
 // pass has another member lead a partition: this node is no good for it.
 func (e *elector) pass(p ring.Partition) {
 	e.unlead(p)
-	cell := &e.c.cells[p]
+	cell := &e.c.view.Cells[p]
 	if heir, ok := e.heir(p, cell, e.turn(p)); ok {
 		s := message.Stand{Partition: p, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}
 		e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: heir, Message: &message.Elect{Stand: []message.Stand{s}}})
@@ -291,7 +291,7 @@ func (e *elector) pass(p ring.Partition) {
 // who asks is not told, and would ask this node again without end.
 func (e *elector) refer(now clock.Time, s *message.Stand) {
 	p := s.Partition
-	leader, _ := placement.Leading(&e.c.cells[p])
+	leader, _ := placement.Leading(&e.c.view.Cells[p])
 	if slices.Contains(s.To, leader) || e.nudged[p] > now.Mono {
 		return
 	}
@@ -308,7 +308,7 @@ func (e *elector) refer(now clock.Time, s *message.Stand) {
 func (e *elector) heir(p ring.Partition, cell *register.Cell, turn int) (heir register.Member, ok bool) {
 	var able []register.Member
 	for _, m := range cell.Cohort {
-		if m != e.c.cfg.Self && e.c.routes.up(m) {
+		if m != e.c.cfg.Self && e.c.view.Up(m) {
 			able = append(able, m)
 		}
 	}

@@ -14,10 +14,10 @@ import (
 func TestACohortThatComesBackHasItsTime(t *testing.T) {
 	r := newTrio(t)
 	k := r.peers[0].core.clocks
-	whole := k.c.cells[0].Cohort
+	whole := k.c.view.Cells[0].Cohort
 	judge := func(after time.Duration, cohort []register.Member) {
-		for p := range k.c.cells {
-			k.c.cells[p].Cohort = cohort
+		for p := range k.c.view.Cells {
+			k.c.view.Cells[p].Cohort = cohort
 		}
 		k.peers = offset.New(offset.Config{Self: k.c.cfg.Self.Incarnation.ID()}) // nobody has told
 		k.judge(r.now.Add(after))

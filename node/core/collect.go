@@ -142,9 +142,9 @@ func (k *collector) work(now clock.Time) {
 			k.at = now.Mono + int64(k.pause())
 			return
 		}
-		k.p, k.from, k.over = (k.p+1)%len(k.c.cells), vnode.DuesCursor{}, [5]bool{}
-		if leads || looked == min(collectAlong, len(k.c.cells)) {
-			k.at = now.Mono + int64(k.c.cfg.CollectInterval)*int64(looked)/int64(len(k.c.cells))
+		k.p, k.from, k.over = (k.p+1)%len(k.c.view.Cells), vnode.DuesCursor{}, [5]bool{}
+		if leads || looked == min(collectAlong, len(k.c.view.Cells)) {
+			k.at = now.Mono + int64(k.c.cfg.CollectInterval)*int64(looked)/int64(len(k.c.view.Cells))
 			return
 		}
 	}
@@ -329,8 +329,8 @@ func (k *collector) sweepKeys(now clock.Time, p ring.Partition) bool {
 		k.keys = key.First
 		old := now.Wall-key.Changed > int64(k.c.cfg.GCGrace)
 		// Where its task is kept by others, nobody here can tell.
-		cohort := k.c.cells[ring.Of(key.Current, len(k.c.cells))].Cohort
-		if old && slices.Contains(cohort, k.c.cfg.Self) && (mutant.KeyForgotten.On() || !vnode.Known(k.c.round.Tx, ring.Of(key.Current, len(k.c.cells)), key.Current)) {
+		cohort := k.c.view.Cells[ring.Of(key.Current, len(k.c.view.Cells))].Cohort
+		if old && slices.Contains(cohort, k.c.cfg.Self) && (mutant.KeyForgotten.On() || !vnode.Known(k.c.round.Tx, ring.Of(key.Current, len(k.c.view.Cells)), key.Current)) {
 			vnode.DropKey(k.c.round.Tx, p, key.First)
 		}
 	}

@@ -39,7 +39,7 @@ func (m *commons) own() string {
 
 // learn takes over what the register says; leads: this node leads it.
 func (m *commons) learn(leads bool) {
-	v := m.c.moves.state.Values[commonValue]
+	v := m.c.view.State.Values[commonValue]
 	if text := string(v.Data); text != m.text {
 		m.text, m.is = text, Retention{}
 		for line := range strings.Lines(text) {
@@ -70,7 +70,7 @@ func (m *commons) learn(leads bool) {
 // A node that is alone is the one that wrote it, with what it went by before.
 func (m *commons) differs() string {
 	shared := func(c register.Cell) bool { return len(c.Cohort) > 1 }
-	if !m.c.moves.company() && !slices.ContainsFunc(m.c.moves.state.Cells, shared) {
+	if !m.c.view.Company() && !slices.ContainsFunc(m.c.view.State.Cells, shared) {
 		return ""
 	}
 	var all []string

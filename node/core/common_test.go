@@ -74,7 +74,7 @@ func TestANodeThatIsAloneDiffersFromNobody(t *testing.T) {
 	if m.differs() == "" {
 		t.Fatal("with others it does not differ")
 	}
-	m.c.moves.state.Cells = nil
+	m.c.view.State.Cells = nil
 	if got := m.differs(); got != "" {
 		t.Errorf("alone it differs in %s", got)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/round"
+	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -116,15 +117,13 @@ type Unread struct {
 type Core struct {
 	cfg       Config
 	vnodes    *partitions.Set
-	cells     []register.Cell
+	view      *view.View
 	ids       *id.Generator
 	desk      *desk
 	logs      *followers
 	stats     Stats
-	joined    bool            // the register has said something
 	behind    *register.State // what it said that is older than what this node was shown before; nil: nothing
 	behindAt  int64           // mono ns from when on that has to do
-	current   bool            // it has answered: what is known of it is no older than this process
 	askAt     int64           // when to ask the register again, mono ns; 0: no need
 	taken     uint64          // requests taken in
 	round     *round.Writer
@@ -161,7 +160,6 @@ type Core struct {
 	dropped   []message.GrantRef // grants of ours that nobody will hear of
 	disk      uint64             // free bytes, when they were looked at, less what was written since
 	reserve   uint64             // bytes below which enqueues are refused; 0: as configured
-	sight     sight
 	backward  backward
 	filling   filling
 	young     int // copies that every partition is to have before tasks are taken; 0: they are
@@ -173,12 +171,11 @@ type Core struct {
 // store is damaged.
 func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c := &Core{
-		cfg: cfg, round: round.New(view),
+		cfg: cfg, round: round.New(view), view: newView(&cfg),
 		ids:  id.NewGenerator(cfg.Rand.Uint32(), cfg.Rand.Uint64),
 		desk: newDesk(), logs: newFollowers(cfg.Cluster.Partitions),
 		pending: make(map[uint64]errand),
 		disk:    math.MaxUint64,
-		cells:   make([]register.Cell, cfg.Cluster.Partitions),
 	}
 	c.seeks, c.summaries, c.inquiries, c.fetches, c.unsaid = newSeeks(c), &summaries{c: c}, &inquiries{c: c}, &fetches{c: c}, &unsaid{c: c}
 	c.desk.filled = c.seeks.filled
@@ -303,9 +300,9 @@ func (c *Core) Step(now clock.Time, event any) error {
 	case message.Changed:
 		c.changed(now, e)
 	case message.Alive:
-		c.routes.hear(e.Members)
+		c.heard(e.Members)
 		c.marks.sound.reach()
-		c.moves.alive, c.sight.clients = e.Members, e.Clients
+		c.view.Members, c.view.Clients = e.Members, e.Clients
 		c.moves.learn(now)
 		c.clocks.met()
 		c.elector.look()
@@ -383,7 +380,7 @@ func (c *Core) Stats() Stats {
 	s.Sessions, s.SessionCounts = c.sessions.d.Open(), c.sessions.d.Counts()
 	s.QuarantinedTasks, s.QuarantinedBytes = c.asides.kept()
 	s.QuarantineFull = c.asides.full
-	s.HandoversLeft = len(c.moves.out) + len(c.moves.drops)
+	s.HandoversLeft = len(c.moves.out) + len(c.view.Dropping)
 	s.Differs = c.commons.diff
 	s.ClockFault, s.ClockBad, s.ClockAlone = c.clocks.why, len(c.clocks.bad), c.clocks.alone
 	s.ClockRight = c.clocks.wall(c.now) - c.now.Wall
@@ -429,7 +426,7 @@ func (c *Core) wake() (wall, mono int64) {
 func (c *Core) Audit() error { return c.vnodes.Audit() }
 
 func (c *Core) vnode(task id.ID) *vnode.Vnode {
-	return c.vnodes.Use(ring.Of(task, len(c.cells)))
+	return c.vnodes.Use(ring.Of(task, len(c.view.Cells)))
 }
 
 // request handles one request, or sends it on its way to where it can be
@@ -440,7 +437,7 @@ func (c *Core) request(now clock.Time, r *message.Request) {
 		c.round.Refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED, "the request's deadline passed before it was looked at"))
 		return
 	}
-	if c.joined && c.closed == nil && c.routes.take(now, r) {
+	if c.view.Joined && c.closed == nil && c.routes.take(now, r) {
 		return
 	}
 	first := len(c.round.Ready.Replies)
@@ -455,7 +452,7 @@ func (c *Core) handle(now clock.Time, r *message.Request) {
 		c.round.Refuse(r.From, c.closed)
 		return
 	}
-	if !c.joined {
+	if !c.view.Joined {
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the node is starting; try again")
 		e.RetryAfter = 50 * time.Millisecond
 		c.round.Refuse(r.From, e)
@@ -509,7 +506,7 @@ func (c *Core) other(now clock.Time, r *message.Request) {
 		if c.fetches.get(now, r, m) {
 			return
 		}
-		c.round.Read(newGet(r.From, m, len(c.cells)))
+		c.round.Read(newGet(r.From, m, len(c.view.Cells)))
 	case *nornv1.ListRequest:
 		c.round.Read(newList(r.From, m, c.about(r)))
 	case *nornv1.CountRequest:
@@ -552,8 +549,8 @@ func (c *Core) about(r *message.Request) []ring.Partition {
 	if r.Partitions != nil {
 		return r.Partitions
 	}
-	all := make([]ring.Partition, 0, len(c.cells))
-	for p := range c.cells {
+	all := make([]ring.Partition, 0, len(c.view.Cells))
+	for p := range c.view.Cells {
 		if p := ring.Partition(p); !r.Led || c.vnodes.See(p).Leading() != 0 {
 			all = append(all, p)
 		}

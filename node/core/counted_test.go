@@ -16,7 +16,7 @@ import (
 func leaving(t *testing.T) (r *trio, m *moves, out *move) {
 	r = newCluster(t, 5, 0)
 	m = r.peers[4].core.moves
-	out = &move{cell: m.c.cells[0], probe: 7}
+	out = &move{cell: m.c.view.Cells[0], probe: 7}
 	m.out[0] = out
 	return r, m, out
 }
@@ -26,7 +26,7 @@ func leaving(t *testing.T) (r *trio, m *moves, out *move) {
 // that a candidate of an older cohort counts on (docs/model.md).
 func TestWhoSaysThatNoCohortIsProposed(t *testing.T) {
 	r, m, out := leaving(t)
-	cohort := m.c.cells[0].Cohort
+	cohort := m.c.view.Cells[0].Cohort
 	clear := func(from register.Member, a message.FactsTaken) int {
 		t.Helper()
 		a.Write = 7
@@ -53,7 +53,7 @@ func TestWhoSaysThatNoCohortIsProposed(t *testing.T) {
 		t.Error("an answer to the question of before counts")
 	}
 	out.probe, out.clear = 7, cohort[:1]
-	m.c.cells[0].Epoch++
+	m.c.view.Cells[0].Epoch++
 	if m.keep(out, 0); len(out.clear) != 0 || out.probe != 0 {
 		t.Error("what was said of the cell before counts for the next one")
 	}
@@ -63,7 +63,7 @@ func TestWhoSaysThatNoCohortIsProposed(t *testing.T) {
 // nowhere else, and neither is what came since the last ones.
 func TestWhatCameLateIsComparedToo(t *testing.T) {
 	r, m, out := leaving(t)
-	cohort := m.c.cells[0].Cohort
+	cohort := m.c.view.Cells[0].Cohort
 	compare := func(late bool) int {
 		m.busy[message.Pair{Partition: 0, Peer: cohort[0]}] = true
 		out.busy, out.since, out.lacks = cohort[0], r.now.Mono, false
@@ -90,7 +90,7 @@ func TestWhatCameLateIsComparedToo(t *testing.T) {
 func TestWhatWasSeenIsOnTheDiskBeforeAPartitionGoes(t *testing.T) {
 	r, m, _ := leaving(t)
 	const node = 4
-	seen := m.c.cells[0].Epoch
+	seen := m.c.view.Cells[0].Epoch
 	m.forget(0)
 	r.turn(node)
 	r.kill(node)

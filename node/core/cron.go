@@ -136,8 +136,8 @@ func (k *crons) away(m *nornv1.LaunchRequest, list *items) map[int]register.Memb
 // other is who enqueues in a partition instead of this node: whoever has refused longest
 // ago, if at all.
 func (k *crons) other(p ring.Partition) (to register.Member, found bool) {
-	for _, m := range k.c.cells[p].Cohort {
-		if m == k.c.cfg.Self || !k.c.routes.serves(m) {
+	for _, m := range k.c.view.Cells[p].Cohort {
+		if m == k.c.cfg.Self || !k.c.view.Serves(m) {
 			continue
 		}
 		if !found || k.refused[m] < k.refused[to] {

@@ -100,7 +100,7 @@ func (l *links) began(p ring.Partition) { l.looks = append(l.looks, look{partiti
 // holds tells whether a task is kept here, so that what is here says how it
 // ended.
 func (l *links) holds(task id.ID) bool {
-	return l.c.routes.holder || slices.Contains(l.c.cells[ring.Of(task, len(l.c.cells))].Cohort, l.c.cfg.Self)
+	return l.c.view.Holder || slices.Contains(l.c.view.Cells[ring.Of(task, len(l.c.view.Cells))].Cohort, l.c.cfg.Self)
 }
 
 // awaited tells whether a task that is kept here depends on one, or some may. Edges
@@ -111,7 +111,7 @@ func (l *links) awaited(v *vnode.Vnode, task id.ID) bool {
 	dependents := v.Edges.Of(l.c.round.Tx, task, id.ID{}, collectBatch)
 	for _, d := range dependents {
 		p := l.c.vnode(d).Partition
-		if l.holds(d) || !l.c.moves.closed(p) && vnode.Known(l.c.round.Tx, p, d) {
+		if l.holds(d) || !l.c.view.Deleting(p) && vnode.Known(l.c.round.Tx, p, d) {
 			return true
 		}
 		v.Edges.Drop(l.c.round.Tx, task, d)
@@ -160,7 +160,7 @@ func (l *links) pending() bool {
 	if len(l.news) == 0 && len(l.done) == 0 && len(l.looks) == 0 {
 		return false
 	}
-	return !l.c.routes.alone || l.c.Leading() == len(l.c.cells)
+	return !l.c.view.Alone || l.c.Leading() == len(l.c.view.Cells)
 }
 
 // work lets go of the edges of finished tasks and tells a bounded number of
@@ -186,7 +186,7 @@ func (l *links) work(now clock.Time) {
 
 // unlink drops the edges of a task that does not depend on some tasks any more.
 func (l *links) unlink(task id.ID, dependencies []id.ID) {
-	p := ring.Of(task, len(l.c.cells))
+	p := ring.Of(task, len(l.c.view.Cells))
 	for _, dependency := range dependencies {
 		l.c.vnode(dependency).Edges.Drop(l.c.round.Tx, dependency, task)
 		vnode.Free(l.c.round.Tx, p, task, dependency)
@@ -195,7 +195,7 @@ func (l *links) unlink(task id.ID, dependencies []id.ID) {
 
 // release drops the edges of a finished task and gives their number.
 func (l *links) release(task id.ID) int {
-	p := ring.Of(task, len(l.c.cells))
+	p := ring.Of(task, len(l.c.view.Cells))
 	vnode.Left(l.c.round.Tx, p, task)
 	t, err := vnode.LoadTask(l.c.round.Tx, p, task)
 	if !l.c.round.Check(err) || t.Enqueued == nil || !t.Finished() {
@@ -334,7 +334,7 @@ func (l *links) link(now clock.Time, task id.ID, spec *crdt.Enqueued) {
 			switch {
 			case leads:
 				l.watches.anew(dependency)
-			case l.c.routes.alone:
+			case l.c.view.Alone:
 				l.remind(dependency)
 			}
 			continue
@@ -378,7 +378,7 @@ func (l *links) remind(dependency id.ID) {
 // cluster remembers and not known here.
 func (l *links) admit(now clock.Time, dependencies []id.ID) *proto.Error {
 	for _, dependency := range dependencies {
-		p := ring.Of(dependency, len(l.c.cells))
+		p := ring.Of(dependency, len(l.c.view.Cells))
 		if !l.holds(dependency) {
 			continue // who keeps it is asked while the task waits: see [horizons]
 		}

@@ -24,12 +24,12 @@ func (c admin) destroy(d *decision, m *nornv1.DestroyCluster) *proto.Error {
 	if id := c.cfg.Cluster.ID.String(); m.GetClusterId() != id {
 		return proto.Invalid("this is cluster %s, not %q; nothing is destroyed", id, m.GetClusterId())
 	}
-	for i := range c.moves.state.Nodes {
-		n := &c.moves.state.Nodes[i]
+	for i := range c.view.State.Nodes {
+		n := &c.view.State.Nodes[i]
 		switch {
 		case n.Status == register.Removed:
 			continue
-		case c.routes.up(n.Member):
+		case c.view.Up(n.Member):
 			d.reply.Nodes = append(d.reply.Nodes, n.Node)
 		case m.GetForce():
 			d.note("node %s is not in reach and keeps its data: delete its directory before it starts again", n.Node)
@@ -40,7 +40,7 @@ func (c admin) destroy(d *decision, m *nornv1.DestroyCluster) *proto.Error {
 	if len(d.reply.Nodes) == 0 { // of a register that lists nobody
 		d.reply.Nodes = []string{c.cfg.Self.Node}
 	}
-	old := c.moves.state.Values[destroyValue]
+	old := c.view.State.Values[destroyValue]
 	d.request.Values = []register.ValueChange{{Name: destroyValue, Old: old.Version, Data: c.cfg.Cluster.ID[:]}}
 	d.note("all data of the cluster is deleted, and these nodes stop: %s", strings.Join(d.reply.Nodes, ", "))
 	return nil

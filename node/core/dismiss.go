@@ -13,30 +13,30 @@ import (
 // Left tells whether the node of a core is no member any more and has nothing
 // here that others might lack.
 func Left(c *Core) bool {
-	return c.moves.dismissed && len(c.moves.out)+len(c.moves.drops) == 0
+	return c.view.Dismissed && len(c.moves.out)+len(c.view.Dropping) == 0
 }
 
 // shows tells whether a request is answered all the same: the others show in
 // their status what a removed node has still to hand over, and what it keeps aside.
 func (c observer) shows(r *message.Request) bool {
 	_, status := r.Body.(*nornv1.StatusRequest)
-	return status && r.Routed && c.moves.dismissed
+	return status && r.Routed && c.view.Dismissed
 }
 
 // dismissed stops what only members do. What is here may be the only copy: it
 // is given to those who keep it now, as the others say ([outside]), and deleted as
 // a zombie's is, when a majority of them has it.
 func (c *Core) dismissed(now clock.Time) {
-	if c.moves.dismissed {
+	if c.view.Dismissed {
 		return
 	}
-	c.moves.dismissed = true
-	for p := range c.cells {
+	c.view.Dismissed = true
+	for p := range c.view.Cells {
 		c.elector.unlead(ring.Partition(p))
 	}
 	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "node %s was removed from the cluster, or another one has taken its place; ask another node", c.cfg.Self.Node)
 	e.RetryAfter = time.Second
 	c.drain(e)
-	c.routes.changed() // nothing is available here any more
+	c.view.Look() // nothing is available here any more
 	c.moves.learn(now)
 }

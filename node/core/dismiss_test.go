@@ -201,18 +201,18 @@ func TestOnlyARemovedNodeLearnsCells(t *testing.T) {
 		r.check(r.peers[i].core.Step(r.now, &message.FromPeer{From: r.peers[1].self, Message: m}))
 		r.turn(i)
 	}
-	if say(0, later); r.peers[0].core.cells[0].Epoch != now {
+	if say(0, later); r.peers[0].core.view.Cells[0].Epoch != now {
 		t.Error("a member believes another node")
 	}
 	o := r.removed(2)
-	if say(2, &message.Cells{Cells: []message.KnownCell{{Partition: 0, Cell: register.Cell{Epoch: now - 1}}}}); o.core.cells[0].Epoch != now {
+	if say(2, &message.Cells{Cells: []message.KnownCell{{Partition: 0, Cell: register.Cell{Epoch: now - 1}}}}); o.core.view.Cells[0].Epoch != now {
 		t.Error("a removed node goes back")
 	}
 	r.post = nil
 	if say(2, &message.Cells{Ask: true, Cells: []message.KnownCell{{Partition: 0}}}); len(r.post) != 0 {
 		t.Errorf("a removed node answers %v", r.post)
 	}
-	if say(2, later); o.core.cells[0].Epoch != now+1 {
+	if say(2, later); o.core.view.Cells[0].Epoch != now+1 {
 		t.Error("a removed node does not learn")
 	}
 	r.post = nil

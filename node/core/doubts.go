@@ -87,7 +87,7 @@ func (d *doubts) askAnew(task id.ID) {
 // ask has whoever leads a task asked, or those who know whether this node does.
 func (d *doubts) ask(task id.ID) {
 	if d.leads(task) {
-		d.l.c.grants.soles.want(ring.Of(task, len(d.l.c.cells)))
+		d.l.c.grants.soles.want(ring.Of(task, len(d.l.c.view.Cells)))
 		d.read(task)
 		return
 	}
@@ -96,7 +96,7 @@ func (d *doubts) ask(task id.ID) {
 
 // kept tells whether nobody else keeps a task.
 func (d *doubts) kept(task id.ID) bool {
-	return d.l.c.routes.alone || !d.l.c.grants.shared(ring.Of(task, len(d.l.c.cells)))
+	return d.l.c.view.Alone || !d.l.c.grants.shared(ring.Of(task, len(d.l.c.view.Cells)))
 }
 
 // read has a majority say what it knows of a task: it is merged with what is known here.
@@ -122,8 +122,8 @@ func (d *doubts) readOn() {
 		if _, known := d.all[task]; !known {
 			continue
 		}
-		p, began := ring.Of(task, len(d.l.c.cells)), max(d.l.c.now.Mono, 1)
-		cell := &d.l.c.cells[p]
+		p, began := ring.Of(task, len(d.l.c.view.Cells)), max(d.l.c.now.Mono, 1)
+		cell := &d.l.c.view.Cells[p]
 		d.reads++
 		f.begin(d.l.c.now, &message.Request{}, p, &fetch{
 			reach: newReach(cell, d.l.c.cfg.Self), task: task, need: quorum.Majority(len(cell.Cohort)), enough: func() bool { return true },
@@ -151,12 +151,12 @@ func (d *doubts) told(now clock.Time, task id.ID, began int64, enough bool) {
 // leads tells whether nobody knows better how a task ended, unless this node leads it no
 // more and has yet to hear of that.
 func (d *doubts) leads(task id.ID) bool {
-	return d.l.c.routes.alone || d.l.c.vnode(task).Leading() != 0
+	return d.l.c.view.Alone || d.l.c.vnode(task).Leading() != 0
 }
 
 // sure tells whether nobody did at some time, mono ns, or later.
 func (d *doubts) sure(task id.ID, o *doubt, since int64) bool {
-	return d.leads(task) && d.l.c.grants.soles.since(ring.Of(task, len(d.l.c.cells)), since) && (o.heard >= since || d.kept(task))
+	return d.leads(task) && d.l.c.grants.soles.since(ring.Of(task, len(d.l.c.view.Cells)), since) && (o.heard >= since || d.kept(task))
 }
 
 // certain tells whether nobody did since the newest task came, or question, or since the first

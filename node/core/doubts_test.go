@@ -306,10 +306,10 @@ func TestAnOlderStateTakesNothingBack(t *testing.T) {
 	old := *r.state()
 	r.leadOf(1, (r.leader(1)+1)%3)
 	c := r.peers[0].core
-	now := c.cells[1].Epoch
+	now := c.view.Cells[1].Epoch
 	r.check(c.Step(r.now, message.Changed{State: old}))
-	if c.cells[1].Epoch != now || now <= old.Cells[1].Epoch {
-		t.Errorf("epoch %d, then %d, after an old word of %d", now, c.cells[1].Epoch, old.Cells[1].Epoch)
+	if c.view.Cells[1].Epoch != now || now <= old.Cells[1].Epoch {
+		t.Errorf("epoch %d, then %d, after an old word of %d", now, c.view.Cells[1].Epoch, old.Cells[1].Epoch)
 	}
 	paused, err := gproto.Marshal(&nornv1.QueueSettings{Paused: true})
 	r.check(err)

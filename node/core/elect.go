@@ -90,9 +90,9 @@ func (e *elector) look() { e.dirty = true }
 
 // changed takes over the register's cells.
 func (e *elector) changed(now clock.Time) {
-	for p := range e.c.cells {
+	for p := range e.c.view.Cells {
 		p := ring.Partition(p)
-		cell := &e.c.cells[p]
+		cell := &e.c.view.Cells[p]
 		e.runs.Written(now, p, cellOf(cell), true)
 		if cell.Epoch >= e.c.acceptors.all[p].Promise {
 			delete(e.voted, p)
@@ -148,7 +148,7 @@ func (e *elector) deferTo(now clock.Time, from register.Member, b *message.Ballo
 
 // able tells whether this node is any good as the leader of a partition.
 func (e *elector) able(p ring.Partition) bool {
-	return (!e.stuck || e.c.routes.alone) && !e.c.moves.dismissed && !e.c.moves.closed(p) && !e.c.clocks.bad[p] && e.c.marks.trusts(p)
+	return (!e.stuck || e.c.view.Alone) && !e.c.view.Dismissed && !e.c.view.Deleting(p) && !e.c.clocks.bad[p] && e.c.marks.trusts(p)
 }
 
 // start begins a candidacy for the cohort to.
@@ -156,8 +156,8 @@ func (e *elector) start(now clock.Time, p ring.Partition, to []register.Member, 
 	if e.resign || !e.able(p) {
 		return
 	}
-	started := e.runs.Start(now, p, cellOf(&e.c.cells[p]), to, transfer, e.c.acceptors.all[p].Promise)
-	if leader, ok := placement.Leading(&e.c.cells[p]); started && ok && leader != e.c.cfg.Self {
+	started := e.runs.Start(now, p, cellOf(&e.c.view.Cells[p]), to, transfer, e.c.acceptors.all[p].Promise)
+	if leader, ok := placement.Leading(&e.c.view.Cells[p]); started && ok && leader != e.c.cfg.Self {
 		e.vacant[p] = cmp.Or(e.vacant[p], now.Mono)
 	}
 }
@@ -180,7 +180,7 @@ func (e *elector) want(now clock.Time, changes []register.Change) {
 			to[leader].Stand = append(to[leader].Stand, message.Stand{Partition: c.Partition, Epoch: c.Old.Epoch, Nonce: c.Old.Nonce, To: c.New.Cohort})
 			continue
 		}
-		if cell := &e.c.cells[c.Partition]; cell.Same(&c.Old) {
+		if cell := &e.c.view.Cells[c.Partition]; cell.Same(&c.Old) {
 			e.start(now, c.Partition, c.New.Cohort, true)
 		}
 	}
@@ -197,7 +197,7 @@ func (e *elector) want(now clock.Time, changes []register.Change) {
 // came to be. Until a higher epoch is registered the one may not forget, and
 // every write has to reach the other.
 func (e *elector) nudge(now clock.Time, p ring.Partition, floor uint64) {
-	cell := &e.c.cells[p]
+	cell := &e.c.view.Cells[p]
 	leader, ok := placement.Leading(cell)
 	if _, runs := e.runs.Running(p); !ok || runs || e.nudged[p] > now.Mono {
 		return // or this node stands itself: it would only have a rival
@@ -230,9 +230,9 @@ func (e *elector) electable(cell *register.Cell) bool {
 // down.
 func (e *elector) survey(now clock.Time) {
 	e.dirty, e.at = false, clock.Never
-	for p := range e.c.cells {
+	for p := range e.c.view.Cells {
 		p := ring.Partition(p)
-		cell := &e.c.cells[p]
+		cell := &e.c.view.Cells[p]
 		if e.c.vnodes.See(p).Leading() != 0 {
 			e.tend(now, p, cell)
 			continue
@@ -348,7 +348,7 @@ func lot(p ring.Partition, m register.Member) uint64 {
 
 // work goes on with the candidacies of this node.
 func (e *elector) work(now clock.Time) {
-	if !e.c.joined {
+	if !e.c.view.Joined {
 		return
 	}
 	// Votes of this node for itself may end a phase: then the next one begins. There
@@ -398,7 +398,7 @@ func (e *elector) advance(now clock.Time) bool {
 func (e *elector) lead(now clock.Time, w *election.Victory[register.Member]) {
 	p := w.Partition
 	e.won++
-	if cell := &e.c.cells[p]; cell.Epoch != w.Cell.Epoch || e.c.acceptors.all[p].Promise > w.Cell.Epoch {
+	if cell := &e.c.view.Cells[p]; cell.Epoch != w.Cell.Epoch || e.c.acceptors.all[p].Promise > w.Cell.Epoch {
 		e.look() // it is over already
 		return
 	}
@@ -417,7 +417,7 @@ func (e *elector) lead(now clock.Time, w *election.Victory[register.Member]) {
 	e.c.links.watches.needs.began(now, p)
 	v.Announce()
 	e.c.lost.free(now, p)
-	e.c.routes.seen++
+	e.c.view.Changes++
 	if succeeds { // what the one before has brought to a majority may not have come here
 		e.c.repairs.demand(now, p)
 	}
@@ -428,7 +428,7 @@ func (e *elector) lead(now clock.Time, w *election.Victory[register.Member]) {
 func (e *elector) defeat(now clock.Time, d *election.Defeat) {
 	e.lost++
 	delete(e.hands, d.Partition)
-	cell := &e.c.cells[d.Partition]
+	cell := &e.c.view.Cells[d.Partition]
 	if leader, ok := placement.Leading(cell); ok && leader != e.c.cfg.Self && d.Voted && d.Epoch > cell.Epoch {
 		e.nudge(now, d.Partition, d.Epoch) // those who have voted wait for this node
 	}
@@ -546,7 +546,7 @@ func (e *elector) retreat(now clock.Time) {
 		if v.Leading() == 0 {
 			continue
 		}
-		cell := &e.c.cells[p]
+		cell := &e.c.view.Cells[p]
 		heir, ok := e.heir(ring.Partition(p), cell, e.asked)
 		if !ok {
 			continue // nobody could
@@ -567,8 +567,8 @@ func (e *elector) retreat(now clock.Time) {
 // disk: the others see that this node's connections end. Alone it goes on.
 func (e *elector) stall(is bool) {
 	e.stuck = is
-	for p := range e.c.cells {
-		if is && !e.c.routes.alone {
+	for p := range e.c.view.Cells {
+		if is && !e.c.view.Alone {
 			e.unlead(ring.Partition(p))
 		}
 	}
@@ -578,7 +578,7 @@ func (e *elector) stall(is bool) {
 // next is when something is due, mono ns.
 func (e *elector) next() int64 {
 	switch {
-	case !e.c.joined:
+	case !e.c.view.Joined:
 		return clock.Never // the register's word comes first
 	case e.dirty:
 		return 0

@@ -123,7 +123,7 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 		return err
 	}
 	task := h.task
-	p := ring.Of(task, len(c.cells))
+	p := ring.Of(task, len(c.view.Cells))
 	v := c.vnodes.Use(p)
 	if err := c.queues.room(now, t.GetQueue()); err != nil {
 		return err
@@ -209,7 +209,7 @@ func (c enqueuing) name(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Erro
 	}
 	wall := c.clocks.wall(now)
 	task, err := convert.CheckID(wall, t.GetId(), c.cfg.Eta)
-	if err == nil && wall-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.round.Tx, ring.Of(task, len(c.cells)), task) {
+	if err == nil && wall-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.round.Tx, ring.Of(task, len(c.view.Cells)), task) {
 		err = proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
 			"ID %s is older than gc-grace (%v) and not known here: it may have been finished and forgotten; enqueue under a new ID", task, c.cfg.GCGrace)
 	}
@@ -230,7 +230,7 @@ func (c enqueuing) launched(now clock.Time, t *nornv1.TaskSpec, begun, until int
 	case until != 0 && wall > until:
 		bad = fmt.Sprintf("launch %s was not enqueued within its window or deadline, up to %s", task, time.Unix(0, until).UTC().Format(time.RFC3339))
 	}
-	if bad != "" && !vnode.Known(c.round.Tx, ring.Of(task, len(c.cells)), task) {
+	if bad != "" && !vnode.Known(c.round.Tx, ring.Of(task, len(c.view.Cells)), task) {
 		return holder{}, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW, "%s", bad)
 	}
 	return holder{task: task, begun: begun}, nil

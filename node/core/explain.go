@@ -52,8 +52,8 @@ func newExplain(c *Core, from message.Origin, m *nornv1.ExplainRequest) (message
 	if bad != nil {
 		return message.Read{From: from}, bad
 	}
-	e := &explainer{partitions: len(c.cells), paused: make(map[string]string), waiters: make(map[string]int), leading: make(map[ring.Partition]bool)}
-	p := ring.Of(task, len(c.cells))
+	e := &explainer{partitions: len(c.view.Cells), paused: make(map[string]string), waiters: make(map[string]int), leading: make(map[ring.Partition]bool)}
+	p := ring.Of(task, len(c.view.Cells))
 	e.leading[p] = c.vnodes.See(p).Leading() != 0
 	if l := c.grants.ails.all[p]; l != nil {
 		e.aside = l.aside

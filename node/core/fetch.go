@@ -84,8 +84,8 @@ func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) 
 	if bad != nil {
 		return false
 	}
-	p := ring.Of(task, len(f.c.cells))
-	cohort := f.c.cells[p].Cohort
+	p := ring.Of(task, len(f.c.view.Cells))
+	cohort := f.c.view.Cells[p].Cohort
 	l := m.GetConsistency()
 	if l.GetLevel() < 0 || l.GetLevel() > nornv1.ReadLevel_READ_LEVEL_COUNT {
 		f.c.round.Refuse(r.From, proto.Invalid("consistency has the unknown level %d", l.GetLevel()))
@@ -104,7 +104,7 @@ func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) 
 	case need < 1:
 		f.c.round.Refuse(r.From, proto.Invalid("a read needs at least one replica"))
 		return true
-	case f.c.joined && need > max(1, len(cohort), f.c.moves.replicas()): // no node that joins or comes back changes that
+	case f.c.view.Joined && need > max(1, len(cohort), f.c.moves.replicas()): // no node that joins or comes back changes that
 		f.c.round.Refuse(r.From, proto.Invalid("%d replicas were to be asked, and the cluster keeps %d of each task; ask for fewer", need, max(1, len(cohort), f.c.moves.replicas())))
 		return true
 	case need > max(1, len(cohort)):
@@ -118,12 +118,12 @@ func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) 
 		f.c.round.Refuse(r.From, refusal.Crowded(maxGathers))
 		return true
 	}
-	read, bad := newGet(r.From, m, len(f.c.cells))
+	read, bad := newGet(r.From, m, len(f.c.view.Cells))
 	if bad != nil {
 		f.c.round.Refuse(r.From, bad)
 		return true
 	}
-	f.begin(now, r, p, &fetch{reach: newReach(&f.c.cells[p], f.c.cfg.Self), from: r.From, task: task, need: need, read: read, enough: func() bool {
+	f.begin(now, r, p, &fetch{reach: newReach(&f.c.view.Cells[p], f.c.cfg.Self), from: r.From, task: task, need: need, read: read, enough: func() bool {
 		return !l.GetAtLeast() || f.sees(p, task, l)
 	}})
 	return true
@@ -167,8 +167,8 @@ func (f *fetches) ask(q *fetch, who []register.Member) {
 // though voted for, not yet, says nothing, and neither does who may have forgotten
 // something: the others are asked too.
 func (f *fetches) asked(from register.Member, m *message.Fetch) {
-	p, a := ring.Of(m.Task, len(f.c.cells)), f.c.acceptors
-	if f.c.moves.closed(p) || f.c.moves.elsewhere(p) && !a.proposed(p) || a.blind(p, m.Epoch) || !f.c.marks.counts(p, m.Epoch) {
+	p, a := ring.Of(m.Task, len(f.c.view.Cells)), f.c.acceptors
+	if f.c.view.Deleting(p) || f.c.view.Elsewhere(p) && !a.proposed(p) || a.blind(p, m.Epoch) || !f.c.marks.counts(p, m.Epoch) {
 		return
 	}
 	facts, err := vnode.Newest(f.c.round.Tx, p, m.Task, fetchBytes)
@@ -201,7 +201,7 @@ func (f *fetches) fetched(now clock.Time, from register.Member, m *message.Fetch
 		}
 	}
 	q.answered = append(q.answered, a)
-	peers{f.c}.keep(now, from, &message.PartFacts{Partition: ring.Of(q.task, len(f.c.cells)), Facts: m.Facts}, false)
+	peers{f.c}.keep(now, from, &message.PartFacts{Partition: ring.Of(q.task, len(f.c.view.Cells)), Facts: m.Facts}, false)
 	f.settle(q)
 }
 
@@ -221,7 +221,7 @@ func (f *fetches) answer(q *fetch) {
 		q.then(f.c.now, true)
 		return
 	}
-	if p := ring.Of(q.task, len(f.c.cells)); f.c.moves.elsewhere(p) {
+	if p := ring.Of(q.task, len(f.c.view.Cells)); f.c.view.Elsewhere(p) {
 		e := f.c.moves.gone(p)
 		e.Guarantee = "replicas read"
 		f.c.round.Refuse(q.from, e)
@@ -238,7 +238,7 @@ func (f *fetches) drop(q *fetch) {
 
 // repair sends those who have answered what they lack.
 func (f *fetches) repair(q *fetch) {
-	p := ring.Of(q.task, len(f.c.cells))
+	p := ring.Of(q.task, len(f.c.view.Cells))
 	facts, err := vnode.Newest(f.c.round.Tx, p, q.task, fetchBytes)
 	if !f.c.round.Check(err) {
 		return
@@ -251,7 +251,7 @@ func (f *fetches) repair(q *fetch) {
 			}
 		}
 		if len(lacks) > 0 {
-			f.c.round.Ready.Send = append(f.c.round.Ready.Send, message.Send{To: a.from, Message: &message.Facts{Parts: []message.PartFacts{{Partition: p, Epoch: f.c.cells[p].Epoch, Facts: lacks}}}})
+			f.c.round.Ready.Send = append(f.c.round.Ready.Send, message.Send{To: a.from, Message: &message.Facts{Parts: []message.PartFacts{{Partition: p, Epoch: f.c.view.Cells[p].Epoch, Facts: lacks}}}})
 		}
 	}
 }

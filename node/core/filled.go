@@ -22,10 +22,10 @@ type filling struct {
 // look looks anew at what the register says.
 func (f *filling) look() {
 	c := f.c
-	if f.done || !c.joined || !c.current {
+	if f.done || !c.view.Joined || !c.view.Current {
 		return
 	}
-	own, member := c.moves.state.Find(c.cfg.Self)
+	own, member := c.view.State.Find(c.cfg.Self)
 	if !member || own.Status == register.Joining || own.Status == register.Removed {
 		return
 	}
@@ -36,12 +36,12 @@ func (f *filling) look() {
 			return // the plan that counts with it is still to come
 		}
 		f.known = true
-		for p := range c.cells {
+		for p := range c.view.Cells {
 			f.left = append(f.left, ring.Partition(p))
 		}
 	}
 	f.left = slices.DeleteFunc(f.left, func(p ring.Partition) bool {
-		return slices.Contains(c.cells[p].Cohort, c.cfg.Self) || !slices.Contains(view.Planned(p), c.cfg.Self)
+		return slices.Contains(c.view.Cells[p].Cohort, c.cfg.Self) || !slices.Contains(view.Planned(p), c.cfg.Self)
 	})
 	f.done = len(f.left) == 0 && f.votes()
 }
@@ -54,36 +54,36 @@ const maxVoters = 5
 // or there are as many voters as those in reach can be; an odd number.
 func (f *filling) votes() bool {
 	c, able := f.c, 0
-	if len(c.sight.voters) == 0 || len(c.sight.outgoing) > 0 {
-		return !c.moves.company()
+	if len(c.view.Voters) == 0 || len(c.view.Outgoing) > 0 {
+		return !c.view.Company()
 	}
-	for i := range c.moves.state.Nodes {
-		n := &c.moves.state.Nodes[i]
-		if n.Status == register.Active && c.routes.up(n.Member) {
+	for i := range c.view.State.Nodes {
+		n := &c.view.State.Nodes[i]
+		if n.Status == register.Active && c.view.Up(n.Member) {
 			able++
 		}
 	}
-	for _, v := range c.sight.voters {
-		if n, member := c.moves.state.Find(v); !member || n.Status == register.Removed {
+	for _, v := range c.view.Voters {
+		if n, member := c.view.State.Find(v); !member || n.Status == register.Removed {
 			return false
 		}
 	}
 	wanted := min(maxVoters, able)
-	return slices.Contains(c.sight.voters, c.cfg.Self) || len(c.sight.voters) >= wanted-(1-wanted%2)
+	return slices.Contains(c.view.Voters, c.cfg.Self) || len(c.view.Voters) >= wanted-(1-wanted%2)
 }
 
 // needs is how many partitions have no majority in reach without a node of their cohort, and
 // whether the register has none without it.
 func (c observer) needs(who register.Member) (partitions int, voter bool) {
-	for p := range c.cells {
-		if cohort := c.cells[p].Cohort; slices.Contains(cohort, who) && c.without(who, cohort) < quorum.Majority(len(cohort)) {
+	for p := range c.view.Cells {
+		if cohort := c.view.Cells[p].Cohort; slices.Contains(cohort, who) && c.without(who, cohort) < quorum.Majority(len(cohort)) {
 			partitions++
 		}
 	}
 	if c.lone() {
 		return partitions, who == c.cfg.Self
 	}
-	for _, voters := range [][]register.Member{c.sight.voters, c.sight.outgoing} {
+	for _, voters := range [][]register.Member{c.view.Voters, c.view.Outgoing} {
 		voter = voter || slices.Contains(voters, who) && c.without(who, voters) < quorum.Majority(len(voters))
 	}
 	return partitions, voter

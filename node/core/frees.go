@@ -81,7 +81,7 @@ func (f *frees) heard(p ring.Partition, task id.ID, token uint64) {
 // again has a majority asked once more, with growing pauses, as far as nothing else finds
 // out whether there is one: an ail does while it is set aside.
 func (f *frees) again(now clock.Time, g *free) {
-	cell := &f.c.cells[g.Partition]
+	cell := &f.c.view.Cells[g.Partition]
 	l := f.c.grants.ails.all[g.Partition]
 	if g.at > now.Mono || l != nil && l.aside || f.c.elector.reach(cell) < quorum.Majority(len(cell.Cohort)) {
 		return
@@ -135,8 +135,8 @@ func (f *frees) work(now clock.Time) {
 		if g.done || f.over(now, g) {
 			continue
 		}
-		leader, ok := placement.Leading(&f.c.cells[g.Partition])
-		if !ok || leader == f.c.cfg.Self || !f.c.routes.up(leader) {
+		leader, ok := placement.Leading(&f.c.view.Cells[g.Partition])
+		if !ok || leader == f.c.cfg.Self || !f.c.view.Up(leader) {
 			left = append(left, g)
 			continue
 		}
@@ -151,10 +151,10 @@ func (f *frees) work(now clock.Time) {
 	f.all = left
 	for _, m := range membersOf(to) {
 		word := &message.ReclaimLease{}
-		for p := range f.c.cells { // in order
+		for p := range f.c.view.Cells { // in order
 			p := ring.Partition(p)
 			if all := to[m][p]; len(all) > 0 {
-				word.Parts = append(word.Parts, message.PartClaims{Partition: p, Epoch: f.c.cells[p].Epoch, Claims: vnode.AppendHeld(nil, heldAs(all))})
+				word.Parts = append(word.Parts, message.PartClaims{Partition: p, Epoch: f.c.view.Cells[p].Epoch, Claims: vnode.AppendHeld(nil, heldAs(all))})
 			}
 		}
 		f.c.round.Ready.Send = append(f.c.round.Ready.Send, message.Send{To: m, Message: word})
@@ -167,7 +167,7 @@ func (f *frees) work(now clock.Time) {
 func (f *frees) take(now clock.Time, m *message.ReclaimLease) {
 	for i := range m.Parts {
 		part := &m.Parts[i]
-		if int(part.Partition) >= len(f.c.cells) {
+		if int(part.Partition) >= len(f.c.view.Cells) {
 			continue
 		}
 		v := f.c.vnodes.Use(part.Partition)
@@ -177,7 +177,7 @@ func (f *frees) take(now clock.Time, m *message.ReclaimLease) {
 		}
 		for i := range all {
 			h := &all[i]
-			if !h.Released || h.Record.Token>>32 >= v.Leading() || ring.Of(h.Task, len(f.c.cells)) != part.Partition {
+			if !h.Released || h.Record.Token>>32 >= v.Leading() || ring.Of(h.Task, len(f.c.view.Cells)) != part.Partition {
 				continue
 			}
 			if !f.c.round.Check(vnode.AcceptRelease(v, f.c.round.Tx, h.Task, h.Record.Token, now)) {

@@ -141,7 +141,7 @@ func (r *routes) asked(now clock.Time, from register.Member, m *message.Forward)
 		Received: now.Mono, Routed: true, Choosy: m.Choosy, Partitions: m.Partitions,
 	}
 	for _, p := range m.Partitions {
-		if int(p) >= len(r.c.cells) {
+		if int(p) >= len(r.c.view.Cells) {
 			return
 		}
 	}
@@ -232,7 +232,7 @@ func (r *routes) drop(from register.Member, grants []message.GrantRef) {
 // undelivered tells the other nodes which of their grants nobody will hear of,
 // and gives the rest.
 func (r *routes) undelivered(grants []message.GrantRef) (ours []message.GrantRef) {
-	if r.alone {
+	if r.c.view.Alone {
 		return grants
 	}
 	theirs := make(map[register.Member][]message.GrantRef)
@@ -274,22 +274,10 @@ func (r *routes) withdraw(p *part) {
 
 // hear takes over who is thought to be up. What was asked of others is not
 // waited for.
-func (r *routes) hear(alive []register.Member) {
-	r.seen++
-	for _, m := range alive {
-		if !r.alive[m] {
-			r.c.repairs.returned(m)
-			r.c.lost.returned(r.c.now)
-		}
-	}
-	clear(r.alive)
-	for _, m := range alive {
-		r.alive[m] = true
-	}
-	r.c.repairs.room(r.c.now)
+func (r *routes) hear() {
 	var gone []*part
 	for _, p := range r.parts { // Any order: sorted below.
-		if !r.up(p.at) {
+		if !r.c.view.Up(p.at) {
 			gone = append(gone, p)
 		}
 	}

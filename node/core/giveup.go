@@ -29,7 +29,7 @@ func (c admin) remove(d *decision, name string, force bool) *proto.Error {
 		return nil
 	case n.Status != register.Joining && c.others(n.Member) == 0:
 		return refusal.Conflict("node %s is the last member that can hold data, so it cannot be removed", n.Node)
-	case n.Status != register.Joining && c.routes.up(n.Member) && !force:
+	case n.Status != register.Joining && c.view.Up(n.Member) && !force:
 		return refusal.Conflict("node %s is in reach; `norn cluster leave %s` lets it hand over first what it has, --force removes it all the same", n.Node, n.Node)
 	}
 	d.become(n, register.Removed)
@@ -51,8 +51,8 @@ func (c admin) remove(d *decision, name string, force bool) *proto.Error {
 // newlyStuck gives the partitions that a decision leaves with too few holders.
 func (c admin) newlyStuck(d *decision) (all []uint32) {
 	before := c.moves.driver.View()
-	next, _, _ := c.moves.state.Apply(&d.request)
-	after := placement.See(next, c.moves.alive)
+	next, _, _ := c.view.State.Apply(&d.request)
+	after := placement.See(next, c.view.Members)
 	for p := range next.Cells {
 		if p := ring.Partition(p); after.Stuck(p) && !before.Stuck(p) {
 			all = append(all, uint32(p))
@@ -93,7 +93,7 @@ func (c admin) replace(d *decision, m *nornv1.ReplaceNode) *proto.Error {
 		return proto.Invalid("node %s cannot replace itself; where both have one name, name them by their incarnations", old.Node)
 	case fresh.Status != register.Active:
 		return refusal.Conflict("node %s is %v, not a member; a new one joins with `norn server --join`", fresh.Node, fresh.Status)
-	case !c.routes.up(fresh.Member) && !m.GetForce():
+	case !c.view.Up(fresh.Member) && !m.GetForce():
 		return refusal.Conflict("node %s is not in reach, so it cannot take anything over", fresh.Node)
 	}
 	if bad := c.remove(d, old.Incarnation.String(), m.GetForce()); bad != nil {
@@ -105,7 +105,7 @@ func (c admin) replace(d *decision, m *nornv1.ReplaceNode) *proto.Error {
 		d.note("the partitions of %s are spread over all nodes by their shares, %s among them", old.Node, fresh.Node)
 		return nil
 	}
-	d.request.Plan = &register.PlanChange{Old: c.moves.state.Plan.Version, Data: plan.AppendTo(nil)}
+	d.request.Plan = &register.PlanChange{Old: c.view.State.Plan.Version, Data: plan.AppendTo(nil)}
 	d.reply.Copies = 0
 	c.foresee(d)
 	d.note("node %s takes the place of %s in every partition", fresh.Node, old.Node)
@@ -129,23 +129,23 @@ func (c admin) acceptLoss(d *decision, m *nornv1.AcceptLoss) *proto.Error {
 		}
 		give = append(give, n.Member)
 	}
-	for p := range c.cells {
+	for p := range c.view.Cells {
 		if !view.Stuck(ring.Partition(p)) {
 			continue
 		}
 		d.reply.Partitions = append(d.reply.Partitions, uint32(p))
-		for _, o := range c.cells[p].Cohort {
+		for _, o := range c.view.Cells[p].Cohort {
 			if s := view.Standing(o); len(m.GetNodes()) == 0 && s.Gone() && !slices.Contains(give, o) {
 				give = append(give, o)
 			}
 		}
 	}
 	slices.SortFunc(give, register.Member.Compare)
-	if request, ok := placement.Lost(c.moves.state, give...); ok {
+	if request, ok := placement.Lost(c.view.State, give...); ok {
 		d.request = request
 	}
-	next, _, _ := c.moves.state.Apply(&d.request)
-	after := placement.See(next, c.moves.alive)
+	next, _, _ := c.view.State.Apply(&d.request)
+	after := placement.See(next, c.view.Members)
 	if d.reborn = c.survives(after); d.reborn {
 		d.note("the disk of node %s has lost what it had acknowledged (%s), and no other node is left to ask: it starts again as another incarnation, with what it has; tasks and updates that were acknowledged may be lost", c.cfg.Self.Node, c.marks.shown())
 	}
@@ -163,7 +163,7 @@ func (c admin) acceptLoss(d *decision, m *nornv1.AcceptLoss) *proto.Error {
 	d.note("what only %s had is given up: tasks and updates that were acknowledged may be lost", strings.Join(d.reply.Nodes, ", "))
 	empty := 0
 	for _, p := range d.reply.Partitions {
-		if !slices.ContainsFunc(c.cells[p].Cohort, func(o register.Member) bool { return !after.Standing(o).Gone() }) {
+		if !slices.ContainsFunc(c.view.Cells[p].Cohort, func(o register.Member) bool { return !after.Standing(o).Gone() }) {
 			empty++
 		}
 	}
@@ -179,10 +179,10 @@ func (c admin) acceptLoss(d *decision, m *nornv1.AcceptLoss) *proto.Error {
 // incarnation had promised could matter, and another one goes on with what is on the disk.
 func (c admin) survives(after *placement.View) bool {
 	self := c.cfg.Self
-	if !c.marks.forgotten(self) || c.moves.state.Generation == 0 || c.moves.company() || !slices.Equal(c.sight.voters, []register.Member{self}) || len(c.sight.outgoing) > 0 {
+	if !c.marks.forgotten(self) || c.view.State.Generation == 0 || c.view.Company() || !slices.Equal(c.view.Voters, []register.Member{self}) || len(c.view.Outgoing) > 0 {
 		return false
 	}
-	return !slices.ContainsFunc(c.cells, func(cell register.Cell) bool {
+	return !slices.ContainsFunc(c.view.Cells, func(cell register.Cell) bool {
 		return slices.ContainsFunc(cell.Cohort, func(o register.Member) bool { return o != self && !after.Standing(o).Lost })
 	})
 }
@@ -190,9 +190,9 @@ func (c admin) survives(after *placement.View) bool {
 // downNote names the nodes that are dead and not given up.
 func (c admin) downNote() string {
 	var down []string
-	for i := range c.moves.state.Nodes {
-		n := &c.moves.state.Nodes[i]
-		if (n.Status == register.Active || n.Status == register.Leaving) && !c.routes.up(n.Member) {
+	for i := range c.view.State.Nodes {
+		n := &c.view.State.Nodes[i]
+		if (n.Status == register.Active || n.Status == register.Leaving) && !c.view.Up(n.Member) {
 			down = append(down, n.Node)
 		}
 	}

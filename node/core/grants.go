@@ -163,7 +163,7 @@ func (g *grants) work(now clock.Time) {
 		g.begin(now)
 	}
 	g.soles.work(now)
-	if !g.c.routes.alone {
+	if !g.c.view.Alone {
 		g.align(now)
 	}
 	for len(g.later) > 0 && g.later[0].at <= now.Mono {
@@ -241,7 +241,7 @@ func (g *grants) send(now clock.Time, parts []*pledgedPart) {
 func (g *grants) part(now clock.Time, all []*pledge) *pledgedPart {
 	p := all[0].p
 	epoch := g.c.vnodes.See(p).Leading()
-	part := &pledgedPart{p: p, epoch: epoch, cohort: g.c.cells[p].Cohort}
+	part := &pledgedPart{p: p, epoch: epoch, cohort: g.c.view.Cells[p].Cohort}
 	if mutant.PlannedCohort.On() {
 		part.cohort = g.planned(p)
 	}
@@ -274,7 +274,7 @@ func (g *grants) planned(p ring.Partition) []register.Member {
 	if planned := g.c.moves.driver.View().Planned(p); len(planned) > 0 {
 		return planned
 	}
-	return g.c.cells[p].Cohort
+	return g.c.view.Cells[p].Cohort
 }
 
 func heldOf(pledges []*pledge) []vnode.Held {
@@ -313,7 +313,7 @@ func (g *grants) stop(p ring.Partition) {
 // next is when something is given up, mono ns.
 func (g *grants) next() int64 {
 	at := clock.Never
-	if !g.c.routes.alone {
+	if !g.c.view.Alone {
 		at = g.alignAt
 	}
 	if len(g.open) > 0 {

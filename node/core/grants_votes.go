@@ -20,7 +20,7 @@ import (
 func (g *grants) asked(now clock.Time, from register.Member, m *message.Claims) {
 	answer, room := &message.ClaimsTaken{Round: m.Round}, int64(fetchBytes)
 	for i := range m.Parts {
-		if int(m.Parts[i].Partition) < len(g.c.cells) {
+		if int(m.Parts[i].Partition) < len(g.c.view.Cells) {
 			answer.Parts = append(answer.Parts, g.keep(now, &m.Parts[i], answer, &room))
 		}
 	}
@@ -32,10 +32,10 @@ func (g *grants) asked(now clock.Time, from register.Member, m *message.Claims) 
 func (g *grants) keep(now clock.Time, m *message.PartClaims, answer *message.ClaimsTaken, room *int64) message.PartTaken {
 	p := m.Partition
 	t := message.PartTaken{Partition: p}
-	cell := &g.c.cells[p]
+	cell := &g.c.view.Cells[p]
 	outside := cell.Epoch >= m.Epoch && !slices.Contains(cell.Cohort, g.c.cfg.Self) && !mutant.PlannedCohort.On()
 	all, err := vnode.DecodeHeld(m.Claims)
-	if err != nil || outside || g.c.moves.dismissed || g.c.clocks.bad[p] || !g.c.marks.trusts(p) || g.c.moves.closed(p) || !g.promised(p, m.Epoch, all) {
+	if err != nil || outside || g.c.view.Dismissed || g.c.clocks.bad[p] || !g.c.marks.trusts(p) || g.c.view.Deleting(p) || !g.promised(p, m.Epoch, all) {
 		t.No, t.Promise = true, g.c.acceptors.all[p].Promise
 		return t
 	}
@@ -94,7 +94,7 @@ func (g *grants) promised(p ring.Partition, epoch uint64, all []vnode.Held) bool
 // taken counts what a member has accepted.
 func (g *grants) taken(now clock.Time, from register.Member, m *message.ClaimsTaken) {
 	for i := range m.Facts {
-		if int(m.Facts[i].Partition) < len(g.c.cells) {
+		if int(m.Facts[i].Partition) < len(g.c.view.Cells) {
 			peers{g.c}.keep(now, from, &m.Facts[i], false)
 		}
 	}
@@ -291,7 +291,7 @@ func (g *grants) tally(part *pledgedPart, pledge int) *quorum.Tally[register.Mem
 		switch {
 		case m == g.c.cfg.Self, slices.Contains(part.acks, m) && (!slices.Contains(no, m) || mutant.ClaimRefusalIgnored.On()):
 			tally.Add(m)
-		case slices.Contains(no, m), slices.Contains(part.no, m), !g.c.routes.up(m):
+		case slices.Contains(no, m), slices.Contains(part.no, m), !g.c.view.Up(m):
 			tally.Refuse(m)
 		}
 	}

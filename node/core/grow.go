@@ -20,11 +20,11 @@ type trees struct {
 
 // changed begins to build what is missing.
 func (t *trees) changed() {
-	if len(t.todo) > 0 || t.c.routes.alone && !t.c.moves.company() {
+	if len(t.todo) > 0 || t.c.view.Alone && !t.c.view.Company() {
 		return
 	}
 	for p, v := range t.c.vnodes.Each() {
-		if vnode.Tree(v) == nil && t.c.moves.drops[ring.Partition(p)] == nil {
+		if vnode.Tree(v) == nil && !t.c.view.Dropping[ring.Partition(p)] {
 			t.todo = append(t.todo, ring.Partition(p))
 		}
 	}

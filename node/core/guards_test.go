@@ -47,7 +47,7 @@ func TestHowLongAMemberMaySayThatAClaimIsInTheWay(t *testing.T) {
 	c, from := r.peers[i].core, r.peers[(i+1)%3].self
 	epoch := c.vnodes.See(1).Leading()
 	part := func(task id.ID) *pledgedPart {
-		p := &pledgedPart{p: 1, epoch: epoch, cohort: c.cells[1].Cohort, pledges: []*pledge{{p: 1, epoch: epoch, held: heldFrom(task, epoch<<32|900, r.now.Wall)}}}
+		p := &pledgedPart{p: 1, epoch: epoch, cohort: c.view.Cells[1].Cohort, pledges: []*pledge{{p: 1, epoch: epoch, held: heldFrom(task, epoch<<32|900, r.now.Wall)}}}
 		p.await(c.cfg.Self)
 		return p
 	}
@@ -76,11 +76,11 @@ func TestWhatIsNoEnd(t *testing.T) {
 	if !c.elector.able(0) {
 		t.Fatal("it cannot lead what it keeps")
 	}
-	c.moves.drops[0] = &move{}
+	c.view.Dropping[0] = true
 	if c.elector.able(0) {
 		t.Error("it stands for what it is deleting")
 	}
-	delete(c.moves.drops, 0)
+	delete(c.view.Dropping, 0)
 	task := r.at(1) // kept elsewhere
 	w := c.links.watches
 	if w.hear(&message.Outcomes{Outcomes: []message.Outcome{{Task: task, State: crdt.StateReady}}}); len(c.links.news) != 0 {

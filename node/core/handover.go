@@ -35,7 +35,7 @@ type handover struct {
 // 0: to nobody.
 func (e *elector) defers(p ring.Partition) int64 {
 	v, ok := e.voted[p]
-	if !ok || e.c.cells[p].Epoch > v.old || !e.c.routes.up(v.to) {
+	if !ok || e.c.view.Cells[p].Epoch > v.old || !e.c.view.Up(v.to) {
 		return 0
 	}
 	return v.until
@@ -81,7 +81,7 @@ func (e *elector) handOver(now clock.Time) (progress bool) {
 			e.handed(now, p, o, false)
 			continue
 		}
-		m, ok := o.next(e.c.routes.up)
+		m, ok := o.next(e.c.view.Up)
 		switch {
 		case ok:
 			o.busy = m

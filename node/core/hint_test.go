@@ -15,7 +15,7 @@ func TestNothingComesIntoWhatIsBeingDeleted(t *testing.T) {
 	r := newTrio(t)
 	task := r.ids.Next(r.now.Wall)
 	p := ring.Of(task, testPartitions)
-	r.peers[1].core.moves.drops[p], r.peers[2].core.moves.drops[p] = &move{}, &move{}
+	r.peers[1].core.view.Dropping[p], r.peers[2].core.view.Dropping[p] = true, true
 	from := r.enqueue(0, task, nil)
 	for len(r.post) > 0 {
 		r.deliver(0)

@@ -69,7 +69,7 @@ func newHorizons(l *links) *horizons {
 // work takes one step when it is time.
 func (h *horizons) work(now clock.Time) {
 	switch {
-	case h.l.c.routes.alone: // everything is judged when it is let in
+	case h.l.c.view.Alone: // everything is judged when it is let in
 		h.at = clock.Never
 		clear(h.missed)
 		return
@@ -108,7 +108,7 @@ func (h *horizons) scan(now clock.Time) (through bool) {
 				return false
 			}
 		}
-		h.next = look{partition: (h.next.partition + 1) % ring.Partition(len(c.cells))}
+		h.next = look{partition: (h.next.partition + 1) % ring.Partition(len(c.view.Cells))}
 		if h.next.partition == 0 {
 			return true
 		}

@@ -359,8 +359,8 @@ func TestWhoKeepsEverythingSaysWhatItNeeds(t *testing.T) {
 	r.elect()
 	r.leadOf(0, 2)
 	r.leadOf(3, 0)
-	if c := r.peers[0].core; !c.routes.holder || c.routes.whole {
-		t.Fatalf("it keeps everything: %t, as everybody: %t", c.routes.holder, c.routes.whole)
+	if c := r.peers[0].core; !c.view.Holder || c.view.Whole {
+		t.Fatalf("it keeps everything: %t, as everybody: %t", c.view.Holder, c.view.Whole)
 	}
 	soon, late, idle, task := r.in(0), r.in(0), r.in(0), r.in(3)
 	for _, d := range []id.ID{soon, late, idle} {

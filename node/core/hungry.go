@@ -117,7 +117,7 @@ func (s *seeks) feed(now clock.Time) {
 		if !h.Ready || all == nil { // those who wait here were first
 			continue
 		}
-		all.leave(func(o register.Member) bool { return !s.c.routes.up(o) }) // who comes back asks
+		all.leave(func(o register.Member) bool { return !s.c.view.Up(o) }) // who comes back asks
 		n := max(firstFed, h.Few, m.fed)
 		if h.Few == 0 {
 			n = all.len()

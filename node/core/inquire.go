@@ -60,7 +60,7 @@ func (h *remote) old(now clock.Time) bool {
 // twice for the same request, and not for a leader that has just been asked in vain.
 func (q *inquiries) hold(now clock.Time, r *message.Request, m *nornv1.ClaimRequest, w *waiter) bool {
 	leaders := q.c.seeks.leaders()
-	if w.routed || r.Inquired || q.c.routes.alone || len(q.held) == maxHeld || len(leaders)*len(w.names) > maxInquiries || !q.choice(w, leaders) {
+	if w.routed || r.Inquired || q.c.view.Alone || len(q.held) == maxHeld || len(leaders)*len(w.names) > maxInquiries || !q.choice(w, leaders) {
 		return false
 	}
 	var open []*remote
@@ -126,7 +126,7 @@ func (s *summaries) inquiry(now clock.Time, name string) message.QueueHead {
 // spare leaves the news of a queue out that all others have just got with a question.
 func (s *summaries) spare(now clock.Time, name string, asked []register.Member) {
 	q := s.c.desk.queues[name]
-	if q == nil || len(asked) < len(s.c.routes.alive) || slices.ContainsFunc(asked, func(m register.Member) bool { return s.c.seeks.of(m, name).inquired != now.Mono }) {
+	if q == nil || len(asked) < len(s.c.view.Alive()) || slices.ContainsFunc(asked, func(m register.Member) bool { return s.c.seeks.of(m, name).inquired != now.Mono }) {
 		return
 	}
 	q.told = s.inquiry(now, name)

@@ -162,11 +162,11 @@ func (r *routes) draw(now clock.Time) id.ID {
 	c := r.c
 	wall := c.clocks.wall(now)
 	task := c.ids.Next(wall)
-	if r.alone {
+	if r.c.view.Alone {
 		return task
 	}
 	for range maxDraws {
-		if r.takes(ring.Of(task, len(c.cells))) {
+		if r.takes(ring.Of(task, len(c.view.Cells))) {
 			break
 		}
 		task = c.ids.Next(wall)

@@ -43,7 +43,7 @@ func (k keys) look(now clock.Time, queue, key string, window int64) holder {
 		return h
 	}
 	first := id.UniqueKey(cluster, queue, key, 0, 0)
-	generation := vnode.KeyGeneration(k.c.round.Tx, ring.Of(first, len(k.c.cells)), first)
+	generation := vnode.KeyGeneration(k.c.round.Tx, ring.Of(first, len(k.c.view.Cells)), first)
 	h := holder{first: first, task: k.nth(first, queue, key, generation)}
 	// Mostly one step; more where the record was forgotten and some of the tasks
 	// were kept. Each is a read, so there is an end to it.
@@ -67,8 +67,8 @@ func (k keys) nth(first id.ID, queue, key string, generation uint64) id.ID {
 		return first
 	}
 	task := id.UniqueKey([16]byte(k.c.cfg.Cluster.ID), queue, key, 0, generation)
-	home, last := ring.Of(first, len(k.c.cells)), binary.BigEndian.Uint32(task[id.Size-4:])
-	for n := uint32(1); ring.Of(task, len(k.c.cells)) != home; n++ {
+	home, last := ring.Of(first, len(k.c.view.Cells)), binary.BigEndian.Uint32(task[id.Size-4:])
+	for n := uint32(1); ring.Of(task, len(k.c.view.Cells)) != home; n++ {
 		binary.BigEndian.PutUint32(task[id.Size-4:], last+n)
 	}
 	return task
@@ -127,7 +127,7 @@ func (k keys) bar(now clock.Time, past []id.ID, but id.ID) {
 
 // state is unknown when nothing is known of the task.
 func (k keys) state(task id.ID) crdt.State {
-	d, err := vnode.ReadTask(k.c.round.Tx, ring.Of(task, len(k.c.cells)), task, vnode.ReadOptions{NoClaims: true, NoLog: true})
+	d, err := vnode.ReadTask(k.c.round.Tx, ring.Of(task, len(k.c.view.Cells)), task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 	if !k.c.round.Check(err) {
 		return crdt.StateUnknown
 	}
@@ -146,7 +146,7 @@ func (k keys) resolve(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Error)
 	switch {
 	case task.Kind() != id.KindKey:
 		return h, proto.Invalid("ID %s is not one of unique key %.100q; ask for it (KeyRequest), or send none", task, t.GetKey())
-	case vnode.Known(k.c.round.Tx, ring.Of(task, len(k.c.cells)), task):
+	case vnode.Known(k.c.round.Tx, ring.Of(task, len(k.c.view.Cells)), task):
 		return h, k.legitimate(now, t, task) // whatever it is: the specs are compared
 	case window > 0:
 		return h, k.checkWindow(now, t, task, window)
@@ -164,7 +164,7 @@ func (k keys) legitimate(now clock.Time, t *nornv1.TaskSpec, task id.ID) *proto.
 	if t.GetKeyWindowSeconds() > 0 {
 		return nil
 	}
-	d, err := vnode.LoadTask(k.c.round.Tx, ring.Of(task, len(k.c.cells)), task)
+	d, err := vnode.LoadTask(k.c.round.Tx, ring.Of(task, len(k.c.view.Cells)), task)
 	if !k.c.round.Check(err) || d.Finished() && !d.RuledOut() {
 		return nil
 	}
@@ -181,7 +181,7 @@ func (k keys) legitimate(now clock.Time, t *nornv1.TaskSpec, task id.ID) *proto.
 // would never run (design 3). It is known once this node has been compared with enough of
 // the others, see [purges.caughtUp].
 func (k keys) sure(now clock.Time, h *holder) *proto.Error {
-	p := ring.Of(h.task, len(k.c.cells))
+	p := ring.Of(h.task, len(k.c.view.Cells))
 	v := k.c.vnodes.See(p)
 	if bad := k.c.grants.soles.still(p, "unique keys"); bad != nil && !h.first.IsZero() {
 		return bad
@@ -330,7 +330,7 @@ func (k keys) answer(now clock.Time, from message.Origin, m *nornv1.KeyRequest) 
 		return
 	}
 	h := k.look(now, m.GetQueue(), m.GetKey(), int64(proto.Seconds(m.GetWindowSeconds())))
-	if bad := k.c.grants.soles.still(ring.Of(h.task, len(k.c.cells)), "unique keys"); bad != nil && !h.first.IsZero() {
+	if bad := k.c.grants.soles.still(ring.Of(h.task, len(k.c.view.Cells)), "unique keys"); bad != nil && !h.first.IsZero() {
 		k.c.round.Refuse(from, bad)
 		return
 	}

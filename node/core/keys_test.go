@@ -93,7 +93,7 @@ func TestNamesOfAKey(t *testing.T) {
 		first := id.UniqueKey([16]byte(c.cfg.Cluster.ID), "q", key, 0, 0)
 		for generation := range uint64(200) {
 			task := keys{c}.nth(first, "q", key, generation)
-			if seen[task] || task.Kind() != id.KindKey || ring.Of(task, len(c.cells)) != ring.Of(first, len(c.cells)) {
+			if seen[task] || task.Kind() != id.KindKey || ring.Of(task, len(c.view.Cells)) != ring.Of(first, len(c.view.Cells)) {
 				t.Fatalf("generation %d of key %q is %s", generation, key, task)
 			}
 			seen[task] = true

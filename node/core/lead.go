@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
@@ -31,7 +32,7 @@ func (c *Core) ask(changes []register.Change) {
 func (c *Core) send(e errand, r register.Request) {
 	c.tag++
 	r.Tag = c.tag
-	e.generation, e.revision = c.moves.state.Generation, c.moves.state.Revision
+	e.generation, e.revision = c.view.State.Generation, c.view.State.Revision
 	if b := &c.backward; earlier(e.generation, e.revision, b.generation, b.revision) {
 		e.generation, e.revision = b.generation, b.revision // of before this start
 	}
@@ -58,12 +59,12 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 	}
 	c.backward.judge(&e, &r.State)
 	if !c.learn(now, &r.State) {
-		if !c.current {
+		if !c.view.Current {
 			c.askAt = now.Mono + int64(askAgain)
 		}
 		return
 	}
-	c.current = true
+	c.view.Current = true
 	if e.set != nil && r.Err == nil {
 		c.queues.changed(now, e.set, r)
 	}
@@ -74,11 +75,11 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 
 // changed takes over what has changed in the register.
 func (c *Core) changed(now clock.Time, e message.Changed) {
-	c.moves.leads = e.Leads
-	if !slices.Equal(c.sight.voters, e.Voters) || !slices.Equal(c.sight.outgoing, e.Outgoing) {
-		c.sight.seen++
+	c.view.Leads = e.Leads
+	if !slices.Equal(c.view.Voters, e.Voters) || !slices.Equal(c.view.Outgoing, e.Outgoing) {
+		c.view.VoterChanges++
 	}
-	c.sight.voters, c.sight.outgoing, c.sight.majority = e.Voters, e.Outgoing, e.Majority
+	c.view.Voters, c.view.Outgoing, c.view.Majority = e.Voters, e.Outgoing, e.Majority
 	c.learn(now, &e.State)
 	c.crons.m.Lead(c.crons.time(now), e.Leads)
 }
@@ -101,36 +102,34 @@ func catchUp(c *Core, now clock.Time, s *register.State) bool {
 
 // learn takes over what the register says. States may come out of order.
 func (c *Core) learn(now clock.Time, s *register.State) bool {
-	if len(s.Cells) != len(c.cells) {
+	if len(s.Cells) != len(c.view.Cells) {
 		return false // of a member that nobody has filled yet
 	}
-	if !c.joined && c.acceptors.ahead(s) && !catchUp(c, now, s) {
+	if !c.view.Joined && c.acceptors.ahead(s) && !catchUp(c, now, s) {
 		return false // of a register that has just been opened, and goes through its log
 	}
-	c.joined, c.behind = true, nil
+	c.view.Joined, c.behind = true, nil
 	if c.closed == nil && Destroyed(s) {
 		c.drain(refusal.Stopping()) // nothing is to be acknowledged that is about to be deleted
 	}
 	left := false // some partition is kept by others from now on
 	for p := range s.Cells {
-		if s.Cells[p].Epoch >= c.cells[p].Epoch {
-			kept := !c.moves.elsewhere(ring.Partition(p))
-			c.cells[p] = s.Cells[p]
-			left = left || kept && c.moves.elsewhere(ring.Partition(p))
+		if s.Cells[p].Epoch >= c.view.Cells[p].Epoch {
+			kept := !c.view.Elsewhere(ring.Partition(p))
+			c.view.Cells[p] = s.Cells[p]
+			left = left || kept && c.view.Elsewhere(ring.Partition(p))
 			c.collect.purges.follow(ring.Partition(p))
 		}
 	}
 	c.marks.changed()
 	c.acceptors.registered()
 	c.elector.changed(now)
-	c.routes.changed()
+	c.view.Look()
 	c.writes.changed()
-	if s.Revision >= c.moves.state.Revision || s.Generation > c.moves.state.Generation {
-		c.moves.state = *s
-	}
+	c.view.Keep(s)
 	c.marks.words.keep(c.marks)
 	grow(c)
-	c.commons.learn(c.moves.leads)
+	c.commons.learn(c.view.Leads)
 	c.trees.changed()
 	c.scrubs.changed(now)
 	c.repairs.changed(now)
@@ -145,4 +144,17 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 		return false
 	}
 	return true
+}
+
+// newView is the view of a node that has heard of nothing yet.
+func newView(cfg *Config) *view.View { return view.New(cfg.Self, cfg.Cluster.Partitions) }
+
+// heard takes over who is in reach.
+func (c *Core) heard(members []register.Member) {
+	for _, m := range c.view.Hear(members) {
+		c.repairs.returned(m)
+		c.lost.returned(c.now)
+	}
+	c.repairs.room(c.now)
+	c.routes.hear()
 }

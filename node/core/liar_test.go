@@ -18,7 +18,7 @@ func TestNoEpochOfOneMemberIsTheLast(t *testing.T) {
 		i := r.leader(1)
 		liar := (i + 1) % 3
 		all := []register.Member{r.peers[0].self, r.peers[1].self, r.peers[2].self}
-		cell := r.peers[i].core.cells[1]
+		cell := r.peers[i].core.view.Cells[1]
 		none := vnode.AppendHeld(nil, nil)
 		for _, m := range []message.PeerMessage{
 			&message.Ballots{Ballots: []message.Ballot{{Partition: 1, Epoch: huge, Nonce: 7, Old: cell.Epoch, From: all, To: all, Transfer: true}}},

@@ -170,7 +170,7 @@ func (l *followers) read(w *logWait, waits bool) message.Read {
 // Whoever reads now hears of it when that is done.
 func (l *followers) moved(c *Core) {
 	for _, w := range l.all(maps.Keys(l.byConn)) {
-		if !w.reading && c.moves.elsewhere(ring.Of(w.task, l.partitions)) {
+		if !w.reading && c.view.Elsewhere(ring.Of(w.task, l.partitions)) {
 			l.leave(c, w)
 		}
 	}
@@ -194,7 +194,7 @@ func (c *Core) readDone(e message.ReadDone) {
 	case w == nil:
 	case !e.Empty:
 		c.logs.drop(w)
-	case c.moves.elsewhere(ring.Of(w.task, len(c.cells))):
+	case c.view.Elsewhere(ring.Of(w.task, len(c.view.Cells))):
 		c.logs.leave(c, w)
 	default:
 		w.reading = false

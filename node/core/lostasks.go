@@ -64,7 +64,7 @@ func (u *lostAsks) has(key message.AskKey) bool { return len(u.known) > 0 && u.k
 func (u *lostAsks) name(now clock.Time, w *waiter) {
 	for _, number := range w.body.GetUnanswered() {
 		key := message.AskKey{Session: w.ask.Session, Request: number}
-		if !u.add(now, key) || u.c.routes.alone {
+		if !u.add(now, key) || u.c.view.Alone {
 			continue
 		}
 		u.told = append(u.told[max(0, len(u.told)+1-maxUnanswered):], givenUp{key, now.Mono})
@@ -86,7 +86,7 @@ func (u *lostAsks) returned(now clock.Time) {
 
 // tell sends a word to all who are up.
 func (u *lostAsks) tell(word *message.AbandonClaims) {
-	for _, m := range membersOf(u.c.routes.alive) {
+	for _, m := range membersOf(u.c.view.Alive()) {
 		u.c.round.Ready.Early = append(u.c.round.Ready.Early, message.Send{To: m, Message: word})
 	}
 }
@@ -135,7 +135,7 @@ func (u *lostAsks) work(now clock.Time) {
 	u.told = u.told[older(u.told, now.Mono-int64(unansweredFor)):]
 	if u.fresh {
 		u.fresh = false
-		for p := range u.c.cells {
+		for p := range u.c.view.Cells {
 			u.free(now, ring.Partition(p))
 		}
 	}

@@ -152,7 +152,7 @@ func (m *marks) sum() (sum uint64) {
 // says that this disk has lost something: hearing of nothing newer it says what it had seen
 // before, and takes back what was not so, however far the disk is by then.
 func (m *marks) stamp(sends []message.Send) {
-	if m.c.round.Tx.Pending() > 0 && !m.c.routes.alone {
+	if m.c.round.Tx.Pending() > 0 && !m.c.view.Alone {
 		m.own++
 		b := binary.BigEndian.AppendUint64(make([]byte, 8, 16), m.own)
 		binary.BigEndian.PutUint64(b, xxhash.Sum64(b[8:]))
@@ -168,12 +168,12 @@ func (m *marks) stamp(sends []message.Send) {
 // tell has the others hear how far this disk is, where they do not by what this
 // node acknowledges: a leader's own copy counts too.
 func (m *marks) tell(now clock.Time) {
-	if m.own == m.last || m.c.routes.alone || now.Mono < m.tellAt {
+	if m.own == m.last || m.c.view.Alone || now.Mono < m.tellAt {
 		return
 	}
 	m.last, m.tellAt = m.own, now.Mono+int64(markEvery)
 	for _, o := range m.c.clocks.company() {
-		if m.c.routes.up(o) {
+		if m.c.view.Up(o) {
 			m.c.round.Ready.Send = append(m.c.round.Ready.Send, message.Send{To: o, Message: &message.DurabilityEpoch{}})
 		}
 	}
@@ -198,7 +198,7 @@ func (m *marks) room() bool {
 		return true
 	}
 	for _, member := range membersOf(m.seen) {
-		if _, known := m.c.moves.state.Find(member); !known {
+		if _, known := m.c.view.State.Find(member); !known {
 			delete(m.seen, member)
 			return true
 		}
@@ -235,7 +235,7 @@ func (m *marks) next() int64 {
 	if m.dirty != 0 {
 		at = min(at, m.dirty+int64(seenAfter))
 	}
-	if m.own != m.last && !m.c.routes.alone {
+	if m.own != m.last && !m.c.view.Alone {
 		at = min(at, m.tellAt)
 	}
 	return at
@@ -248,7 +248,7 @@ func (m *marks) heard(from register.Member, mark uint64) {
 		m.told[from], m.sound.look = true, true
 		m.c.elector.look()
 		m.c.unsaid.look = true
-		if !m.c.routes.alone { // what it was acknowledged so far had no mark
+		if !m.c.view.Alone { // what it was acknowledged so far had no mark
 			m.c.round.Ready.Send = append(m.c.round.Ready.Send, message.Send{To: from, Message: &message.DurabilityEpoch{}})
 		}
 	}
@@ -261,8 +261,8 @@ func (m *marks) lose(mark uint64, by register.Member) {
 	}
 	m.lost, m.by, m.since = mark, by, m.c.now.Mono
 	clear(m.sound.of)
-	m.c.routes.seen++
-	for p := range m.c.cells {
+	m.c.view.Changes++
+	for p := range m.c.view.Cells {
 		m.c.elector.unlead(ring.Partition(p))
 		m.c.elector.runs.Abort(ring.Partition(p), "this disk has lost what it had acknowledged")
 	}
@@ -286,7 +286,7 @@ func (m *marks) changed() {
 // that is, the register has to have said to this process: what its own disk says of
 // the register may be set back too, to when the cohort was another one or none.
 func (m *marks) trusts(p ring.Partition) bool {
-	return m.c.current && m.intact(p) || mutant.TrustsAlways.On()
+	return m.c.view.Current && m.intact(p) || mutant.TrustsAlways.On()
 }
 
 // counts tells whether this node's copies of facts, and what it answers to reads, count
@@ -294,10 +294,10 @@ func (m *marks) trusts(p ring.Partition) bool {
 // were voted for, and who has forgotten those names none. Facts go on without the
 // register (design 7.1), so that the cell here will do, unless a later one is asked for.
 func (m *marks) counts(p ring.Partition, epoch uint64) bool {
-	if !m.c.current && m.c.cells[p].Epoch < epoch {
+	if !m.c.view.Current && m.c.view.Cells[p].Epoch < epoch {
 		return false
 	}
-	if !slices.Contains(m.c.cells[p].Cohort, m.c.cfg.Self) && m.c.moves.in[p] == nil {
+	if !slices.Contains(m.c.view.Cells[p].Cohort, m.c.cfg.Self) && m.c.moves.in[p] == nil {
 		return !m.forgetful(p) // nobody tells a node of a partition that it does not keep
 	}
 	return m.intact(p)
@@ -309,7 +309,7 @@ func (m *marks) intact(p ring.Partition) bool {
 	if m.lost != 0 {
 		return !m.forgetful(p)
 	}
-	n := len(m.c.cells[p].Cohort)
+	n := len(m.c.view.Cells[p].Cohort)
 	m.sure[p] = m.sure[p] || n > 0 && m.telling(p) >= quorum.Majority(n)
 	return m.sure[p]
 }
@@ -320,13 +320,13 @@ func (m *marks) intact(p ring.Partition) bool {
 // that is alone goes on with what it has; one that another has told is not alone,
 // whatever its disk says.
 func (m *marks) forgetful(p ring.Partition) bool {
-	return m.lost != 0 && (len(m.c.cells[p].Cohort) > 1 || m.c.moves.company() || m.by.Incarnation != register.Incarnation{})
+	return m.lost != 0 && (len(m.c.view.Cells[p].Cohort) > 1 || m.c.view.Company() || m.by.Incarnation != register.Incarnation{})
 }
 
 // telling counts those of a cohort that have told, and this node.
 func (m *marks) telling(p ring.Partition) int {
 	n := 1
-	for _, o := range m.c.cells[p].Cohort {
+	for _, o := range m.c.view.Cells[p].Cohort {
 		if o != m.c.cfg.Self && m.told[o] {
 			n++
 		}
@@ -351,7 +351,7 @@ func (m *marks) ends() bool { return (m.firm || m.words.enough(m)) && m.spared()
 // Forgotten says what the disk of a node has lost while the others cannot do
 // without what it still has; nil: nothing, or they can, and it ends.
 func Forgotten(c *Core) error {
-	if m := c.marks; m.lost != 0 && (c.current || m.why != "") && !m.ends() {
+	if m := c.marks; m.lost != 0 && (c.view.Current || m.why != "") && !m.ends() {
 		return m.forgot()
 	}
 	return nil
@@ -380,15 +380,15 @@ func (m *marks) shown() string {
 // this node, as far as it tells ([soundness]), and one of the register's voters. Where that
 // is not known here, the others are asked ([Spared]).
 func (m *marks) spared() bool {
-	if !m.c.current || len(m.c.sight.voters) == 0 {
+	if !m.c.view.Current || len(m.c.view.Voters) == 0 {
 		return false // whose majority it would be is not known yet
 	}
 	if m.since != 0 && m.c.now.Mono < m.since+int64(spareAfter) {
 		return false // nor may those know who have forgotten something, too
 	}
 	self, counts := m.c.cfg.Self, m.sound.counts
-	if !without(self, m.c.sight.voters, counts) || !without(self, m.c.sight.outgoing, counts) {
+	if !without(self, m.c.view.Voters, counts) || !without(self, m.c.view.Outgoing, counts) {
 		return false // the register would stand still, for good
 	}
-	return !slices.ContainsFunc(m.c.cells, func(c register.Cell) bool { return !without(self, c.Cohort, counts) })
+	return !slices.ContainsFunc(m.c.view.Cells, func(c register.Cell) bool { return !without(self, c.Cohort, counts) })
 }

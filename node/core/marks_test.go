@@ -368,11 +368,11 @@ func TestANewcomerHearsWhatMembersKnowOfIt(t *testing.T) {
 		t.Fatal("it is to copy nothing")
 	}
 	for p := range c.moves.in {
-		if slices.Contains(c.cells[p].Cohort, c.cfg.Self) {
+		if slices.Contains(c.view.Cells[p].Cohort, c.cfg.Self) {
 			t.Fatalf("it is a member of partition %d without having copied it", p)
 		}
 		if !c.marks.trusts(p) {
-			t.Errorf("it may not stand for partition %d: %d of %d have told it what they know", p, c.marks.telling(p), len(c.cells[p].Cohort))
+			t.Errorf("it may not stand for partition %d: %d of %d have told it what they know", p, c.marks.telling(p), len(c.view.Cells[p].Cohort))
 		}
 	}
 }
@@ -449,7 +449,7 @@ func TestACandidateThatHasForgottenDoesNotLead(t *testing.T) {
 				epoch, _ := c.elector.runs.Running(1)
 				won := cell
 				won.Epoch, won.Leader = epoch, r.peers[heir].self
-				c.cells[1] = won
+				c.view.Cells[1] = won
 				c.elector.lead(r.now, &election.Victory[register.Member]{Partition: 1, Cell: cellOf(&won)})
 			}
 			return writes

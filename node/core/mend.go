@@ -26,7 +26,7 @@ func (c admin) repair(now clock.Time, r *message.Request, m *nornv1.ClusterReque
 	case bad != nil:
 		c.round.Refuse(r.From, bad)
 	case r.Routed:
-		n := c.repairs.hasten(now, about(ids, len(c.cells)), m.GetDryRun())
+		n := c.repairs.hasten(now, about(ids, len(c.view.Cells)), m.GetDryRun())
 		c.round.Reply(r.From, &nornv1.ClusterReply{Changed: n > 0, Comparisons: uint32(n)})
 	case crowds(c.routes, r.From):
 		c.round.Refuse(r.From, refusal.Crowded(maxGathers))
@@ -47,8 +47,8 @@ func about(ids []uint32, partitions int) (all []ring.Partition) {
 func (c admin) repairEverywhere(now clock.Time, r *message.Request, m *nornv1.ClusterRequest) {
 	join := &mending{reply: &nornv1.ClusterReply{Partitions: m.GetRepair().GetPartitions()}}
 	holders := []register.Member{}
-	for _, p := range about(m.GetRepair().GetPartitions(), len(c.cells)) {
-		for _, o := range c.cells[p].Cohort {
+	for _, p := range about(m.GetRepair().GetPartitions(), len(c.view.Cells)) {
+		for _, o := range c.view.Cells[p].Cohort {
 			if !slices.Contains(holders, o) {
 				holders = append(holders, o)
 			}
@@ -58,7 +58,7 @@ func (c admin) repairEverywhere(now clock.Time, r *message.Request, m *nornv1.Cl
 	g := c.routes.gather(now, r, join, 0)
 	for i, to := range holders {
 		join.names = append(join.names, to.Node)
-		if !c.routes.up(to) {
+		if !c.view.Up(to) {
 			join.reply.Notes = append(join.reply.Notes, "node "+to.Node+" is not in reach: nothing is compared with it")
 			continue
 		}

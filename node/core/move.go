@@ -53,21 +53,16 @@ const (
 type moves struct {
 	c      *Core
 	driver *placement.Driver
-	state  register.State
-	leads  bool
-	alive  []register.Member
 
-	in    map[ring.Partition]*move
-	out   map[ring.Partition]*move
-	drops map[ring.Partition]*move
-	todo  []ring.Partition      // of in and out, by urgency
-	busy  map[message.Pair]bool // comparisons under way
+	in   map[ring.Partition]*move
+	out  map[ring.Partition]*move
+	todo []ring.Partition      // of in and out, by urgency
+	busy map[message.Pair]bool // comparisons under way
 
-	dismissed bool   // this node is no member any more, and hears of no cohort
-	at        int64  // mono ns of the next look
-	wake      int64  // of the driver, mono ns
-	moved     uint64 // partitions copied and admitted
-	left      uint64 // partitions handed over and deleted
+	at    int64  // mono ns of the next look
+	wake  int64  // of the driver, mono ns
+	moved uint64 // partitions copied and admitted
+	left  uint64 // partitions handed over and deleted
 
 	retired uint64 // revision at which this node has asked for its removal
 }
@@ -91,27 +86,20 @@ func newMoves(c *Core) *moves {
 	return &moves{
 		c: c, at: clock.Never, wake: clock.Never,
 		driver: placement.New(placement.Config{Self: c.cfg.Self, DeadAfter: c.cfg.DeadAfter, Settle: max(10*time.Second, c.cfg.Repair), Rand: c.cfg.Rand}),
-		in:     make(map[ring.Partition]*move), out: make(map[ring.Partition]*move), busy: make(map[message.Pair]bool), drops: make(map[ring.Partition]*move),
+		in:     make(map[ring.Partition]*move), out: make(map[ring.Partition]*move), busy: make(map[message.Pair]bool),
 	}
-}
-
-// company tells whether there is another node, if only one that joins.
-func (m *moves) company() bool {
-	return slices.ContainsFunc(m.state.Nodes, func(n register.Node) bool {
-		return n.Member != m.c.cfg.Self && n.Status != register.Removed
-	})
 }
 
 // recover goes on with deletions that a crash has interrupted.
 func (m *moves) recover(p ring.Partition) {
-	m.drops[p] = &move{}
+	m.c.view.Dropping[p] = true
 	m.at = 0
 }
 
 // learn takes over the register and who is alive.
 func (m *moves) learn(now clock.Time) {
-	m.driver.Step(now, placement.Input{State: m.state, Leads: m.leads, Alive: m.alive})
-	m.c.routes.retired(m.state.Nodes)
+	m.driver.Step(now, placement.Input{State: m.c.view.State, Leads: m.c.view.Leads, Alive: m.c.view.Members})
+	m.c.view.Retire()
 	m.wake = 0
 	view := m.driver.View()
 	m.todo = m.todo[:0]
@@ -120,9 +108,9 @@ func (m *moves) learn(now clock.Time) {
 		in[c.Partition] = m.keep(m.in[c.Partition], c.Partition)
 		m.todo = append(m.todo, c.Partition)
 	}
-	for p := range m.c.cells {
+	for p := range m.c.view.Cells {
 		p := ring.Partition(p)
-		if m.drops[p] == nil && (m.dismissed || view.Zombie(p, m.c.cfg.Self)) && !m.c.vnodes.Empty(p, m.c.round.Tx) {
+		if !m.c.view.Dropping[p] && (m.c.view.Dismissed || view.Zombie(p, m.c.cfg.Self)) && !m.c.vnodes.Empty(p, m.c.round.Tx) {
 			out[p] = m.keep(m.out[p], p)
 			m.todo = append(m.todo, p)
 		}
@@ -134,13 +122,9 @@ func (m *moves) learn(now clock.Time) {
 	m.retire()
 }
 
-// closed tells whether a partition is being deleted: what came into it now would
-// be deleted as well.
-func (m *moves) closed(p ring.Partition) bool { return m.drops[p] != nil }
-
 // found notes that there is something here of a partition that others keep.
 func (m *moves) found(now clock.Time, p ring.Partition) {
-	if m.in[p] == nil && m.out[p] == nil && m.drops[p] == nil && m.driver.View().Zombie(p, m.c.cfg.Self) {
+	if m.in[p] == nil && m.out[p] == nil && !m.c.view.Dropping[p] && m.driver.View().Zombie(p, m.c.cfg.Self) {
 		m.out[p] = m.keep(nil, p)
 		m.todo = append(m.todo, p)
 		m.at = min(m.at, now.Mono+int64(moveRetry))
@@ -178,11 +162,11 @@ func (m *move) with(now clock.Time) (members []register.Member) {
 // keep goes on with a move as long as its cell is the same.
 func (m *moves) keep(old *move, p ring.Partition) *move {
 	if old == nil {
-		return &move{cell: m.c.cells[p]}
+		return &move{cell: m.c.view.Cells[p]}
 	}
-	if !old.cell.Same(&m.c.cells[p]) {
+	if !old.cell.Same(&m.c.view.Cells[p]) {
 		// Who was compared with still has everything it had then.
-		old.cell, old.probe, old.clear, old.aside = m.c.cells[p], 0, nil, asideMove{}
+		old.cell, old.probe, old.clear, old.aside = m.c.view.Cells[p], 0, nil, asideMove{}
 	}
 	return old
 }
@@ -211,7 +195,7 @@ func (m *moves) work(now clock.Time) {
 	var asks []register.Change
 	for _, p := range m.todo {
 		switch {
-		case m.drops[p] != nil:
+		case m.c.view.Dropping[p]:
 		case m.in[p] != nil:
 			asks = m.bring(now, p, m.in[p], asks)
 		case m.out[p] != nil:
@@ -251,7 +235,7 @@ func (m *moves) hand(now clock.Time, p ring.Partition, move *move) {
 	if m.wait(now, move) {
 		return
 	}
-	cohort, with := m.c.cells[p].Cohort, move.with(now)
+	cohort, with := m.c.view.Cells[p].Cohort, move.with(now)
 	have := 0
 	for _, o := range cohort {
 		if slices.Contains(with, o) {
@@ -263,7 +247,7 @@ func (m *moves) hand(now clock.Time, p ring.Partition, move *move) {
 		return
 	}
 	if have >= quorum.Majority(len(cohort)) || mutant.HandedEarly.On() && have > 0 {
-		if a := &m.c.acceptors.all[p]; !a.MayForget(m.c.cells[p].Epoch) {
+		if a := &m.c.acceptors.all[p]; !a.MayForget(m.c.view.Cells[p].Epoch) {
 			m.c.elector.nudge(now, p, a.Promise)
 			m.hold(now, move)
 		} else if m.c.asides.handed(now, p, move) && m.sure(now, p, move) {
@@ -283,7 +267,7 @@ func (m *moves) other(move *move, members, with []register.Member) (register.Mem
 	first := slices.Index(members, move.vain) + 1
 	for n := range members {
 		o := members[(first+n)%len(members)]
-		if o != m.c.cfg.Self && m.c.routes.up(o) && !slices.Contains(with, o) {
+		if o != m.c.cfg.Self && m.c.view.Up(o) && !slices.Contains(with, o) {
 			return o, true
 		}
 	}
@@ -295,12 +279,12 @@ func (m *moves) other(move *move, members, with []register.Member) (register.Mem
 // cohort that this node was of may have its votes from before an acknowledgement
 // that counted on what is here (docs/model.md, the first of its findings).
 func (m *moves) sure(now clock.Time, p ring.Partition, move *move) bool {
-	cohort := m.c.cells[p].Cohort
+	cohort := m.c.view.Cells[p].Cohort
 	if len(move.clear) >= quorum.Majority(len(cohort)) || mutant.Unprobed.On() {
 		return true
 	}
 	move.probe, move.clear = m.c.cfg.Rand.Uint64()|1, nil
-	ask := &message.Facts{Write: move.probe, Parts: []message.PartFacts{{Partition: p, Epoch: m.c.cells[p].Epoch}}}
+	ask := &message.Facts{Write: move.probe, Parts: []message.PartFacts{{Partition: p, Epoch: m.c.view.Cells[p].Epoch}}}
 	for _, o := range cohort {
 		if o != m.c.cfg.Self {
 			m.c.round.Ready.Send = append(m.c.round.Ready.Send, message.Send{To: o, Message: ask})
@@ -323,9 +307,9 @@ func (m *moves) answered(now clock.Time, from register.Member, answer *message.F
 		case slices.ContainsFunc(answer.Fences, about): // the cohort is about to change, or has
 			m.c.elector.nudge(now, p, 0)
 			move.probe, move.clear = 0, nil
-		case slices.Contains(m.c.cells[p].Cohort, from) && !slices.Contains(move.clear, from):
+		case slices.Contains(m.c.view.Cells[p].Cohort, from) && !slices.Contains(move.clear, from):
 			move.clear = append(move.clear, from)
-			if len(move.clear) >= quorum.Majority(len(m.c.cells[p].Cohort)) {
+			if len(move.clear) >= quorum.Majority(len(m.c.view.Cells[p].Cohort)) {
 				move.pause = 0
 				m.at = min(m.at, now.Mono)
 			}
@@ -421,7 +405,7 @@ func (m *moves) forget(p ring.Partition) {
 	m.c.scrubs.forget(p)
 	m.c.repairs.forget(p)
 	delete(m.out, p)
-	m.drops[p] = &move{}
+	m.c.view.Dropping[p] = true
 	m.at = min(m.at, m.c.now.Mono)
 }
 
@@ -434,13 +418,13 @@ func (m *moves) released(v *vnode.Vnode) {
 
 // delete goes on with deletions.
 func (m *moves) delete() {
-	for p := range m.c.cells {
+	for p := range m.c.view.Cells {
 		p := ring.Partition(p)
-		if m.drops[p] == nil {
+		if !m.c.view.Dropping[p] {
 			continue
 		}
 		if vnode.Drop(m.c.vnodes.Use(p), m.c.round.Tx, dropStep) {
-			delete(m.drops, p)
+			delete(m.c.view.Dropping, p)
 			m.left++
 			m.c.trees.changed()
 			m.learn(m.c.now)

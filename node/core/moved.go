@@ -1,7 +1,6 @@
 package core
 
 import (
-	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/clock"
@@ -21,7 +20,7 @@ import (
 // is read, whoever asks. nil: it may be answered.
 func (c observer) moved(r *message.Request) *proto.Error {
 	foreign := r.Routed && r.From.Conn >= message.PeerConns
-	if !foreign && len(c.moves.drops) == 0 {
+	if !foreign && len(c.view.Dropping) == 0 {
 		return nil
 	}
 	var about []ring.Partition
@@ -43,7 +42,7 @@ func (c observer) moved(r *message.Request) *proto.Error {
 		about = r.Partitions
 	}
 	for _, p := range about {
-		if foreign && c.moves.elsewhere(p) || c.moves.closed(p) {
+		if foreign && c.view.Elsewhere(p) || c.view.Deleting(p) {
 			e := c.moves.gone(p)
 			e.Guarantee = "replicas read"
 			return e
@@ -52,20 +51,14 @@ func (c observer) moved(r *message.Request) *proto.Error {
 	return nil
 }
 
-// elsewhere tells whether a partition is not kept here, or not any longer.
-func (m *moves) elsewhere(p ring.Partition) bool {
-	cohort := m.c.cells[p].Cohort
-	return m.closed(p) || len(cohort) > 0 && !slices.Contains(cohort, m.c.cfg.Self)
-}
-
 // refuses tells why nothing of a partition may be written now: it is being
 // deleted, and what came into it would be acknowledged and deleted as well. Its
 // vnode is a blank one, and knows nothing of what is stored. nil: it may be.
 //
 // Each way to write to a partition that nobody leads here asks for this, or for
-// [moves.closed]: requests do, and [peers.keep] for facts of all kinds.
+// [view.Deleting]: requests do, and [peers.keep] for facts of all kinds.
 func (m *moves) refuses(p ring.Partition) *proto.Error {
-	if !m.closed(p) {
+	if !m.c.view.Deleting(p) {
 		return nil
 	}
 	e := m.gone(p)
@@ -82,7 +75,7 @@ func (m *moves) gone(p ring.Partition) *proto.Error {
 // closing refuses a task whose partition is being deleted, before anything is
 // looked up there: an ID or a key could be taken for one that was never used.
 func (c enqueuing) closing(now clock.Time, t *nornv1.TaskSpec) *proto.Error {
-	if len(c.moves.drops) == 0 {
+	if len(c.view.Dropping) == 0 {
 		return nil // as nearly always
 	}
 	p, ok := c.routes.partition(c.routes.place(now, t))
@@ -95,8 +88,8 @@ func (c enqueuing) closing(now clock.Time, t *nornv1.TaskSpec) *proto.Error {
 // outcome is how a task has ended by what is here: unknown, too, while its
 // partition is being deleted, because what is left of its facts may say anything.
 func (l *links) outcome(task id.ID) (crdt.State, error) {
-	p := ring.Of(task, len(l.c.cells))
-	if l.c.moves.closed(p) {
+	p := ring.Of(task, len(l.c.view.Cells))
+	if l.c.view.Deleting(p) {
 		return crdt.StateUnknown, nil
 	}
 	return vnode.Outcome(l.c.round.Tx, p, task)

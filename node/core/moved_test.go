@@ -43,7 +43,7 @@ func dropping(t *testing.T) (r *trio, p ring.Partition, done, open id.ID) {
 // blank tells what is left on a node of a partition that it has deleted.
 func (r *trio) blank(i int, p ring.Partition) string {
 	o := r.peers[i]
-	if o.core.moves.closed(p) || !vnode.Empty(o.store, p) {
+	if o.core.view.Deleting(p) || !vnode.Empty(o.store, p) {
 		return "there are facts"
 	}
 	if err := vnode.Audit(o.store, p); err != nil {
@@ -368,8 +368,8 @@ func TestAWaitingTaskThatHasMovedKeepsNothingHere(t *testing.T) {
 		t.Fatal("nothing depends on it")
 	}
 	c.moves.forget(p)
-	c.cells[p].Cohort = []register.Member{r.peers[(here+1)%3].self, r.peers[(here+2)%3].self}
-	c.routes.changed()
+	c.view.Cells[p].Cohort = []register.Member{r.peers[(here+1)%3].self, r.peers[(here+2)%3].self}
+	c.view.Look()
 	r.turn(here)
 	if !awaited() {
 		t.Error("a task that is kept here depends on it")
@@ -405,11 +405,11 @@ func TestADependencyThatHasMovedHereIsSeen(t *testing.T) {
 	facts, err := vnode.Facts(r.peers[other].store, q, dependency)
 	r.check(err)
 	c := r.peers[here].core
-	r.check(c.Step(r.now, &message.FromPeer{From: r.peers[other].self, Message: &message.Facts{Write: 5, Parts: []message.PartFacts{{Partition: q, Epoch: c.cells[q].Epoch, Facts: facts}}}}))
+	r.check(c.Step(r.now, &message.FromPeer{From: r.peers[other].self, Message: &message.Facts{Write: 5, Parts: []message.PartFacts{{Partition: q, Epoch: c.view.Cells[q].Epoch, Facts: facts}}}}))
 	c.links.news = nil // it did not lead the task then
 	clear(c.links.told)
-	c.cells[q].Cohort = append(slices.Clone(c.cells[q].Cohort), r.peers[here].self)
-	c.routes.changed()
+	c.view.Cells[q].Cohort = append(slices.Clone(c.view.Cells[q].Cohort), r.peers[here].self)
+	c.view.Look()
 	r.turn(here)
 	for range 5 {
 		r.pass(time.Second)
@@ -444,8 +444,8 @@ func TestADependencyThatHasMovedAwayIsAskedAbout(t *testing.T) {
 		t.Fatal("the dependency is not here")
 	}
 	c.moves.forget(q)
-	c.cells[q].Cohort = slices.DeleteFunc(slices.Clone(c.cells[q].Cohort), func(m register.Member) bool { return m == self })
-	c.routes.changed()
+	c.view.Cells[q].Cohort = slices.DeleteFunc(slices.Clone(c.view.Cells[q].Cohort), func(m register.Member) bool { return m == self })
+	c.view.Look()
 	r.turn(here)
 	handed := func(l letter) bool { // to whoever keeps the partition
 		switch l.message.(type) {

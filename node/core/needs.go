@@ -50,7 +50,7 @@ func newNeeds(l *links) *needs {
 
 // began notes that this node leads a partition from now on.
 func (n *needs) began(now clock.Time, p ring.Partition) {
-	if !n.l.c.routes.alone {
+	if !n.l.c.view.Alone {
 		n.led[p] = now.Mono
 	}
 }
@@ -64,14 +64,14 @@ func (n *needs) full() bool { return len(n.now) >= maxNeeds || n.read >= maxNeed
 func (n *needs) orphaned(p ring.Partition) bool {
 	c := n.l.c
 	leader, ok := c.routes.leader(p)
-	return (!ok || leader == c.cfg.Self) && slices.Contains(c.cells[p].Cohort, c.cfg.Self)
+	return (!ok || leader == c.cfg.Self) && slices.Contains(c.view.Cells[p].Cohort, c.cfg.Self)
 }
 
 // of notes what a waiting task depends on that others lead, unless they keep the
 // task as well.
 func (n *needs) of(task id.ID) {
 	c := n.l.c
-	p := ring.Of(task, len(c.cells))
+	p := ring.Of(task, len(c.view.Cells))
 	if task == n.last {
 		return
 	}
@@ -82,7 +82,7 @@ func (n *needs) of(task id.ID) {
 	}
 	n.read += len(t.Enqueued.Payload) + len(t.Enqueued.Further)
 	for _, d := range t.Enqueued.Dependencies {
-		if to, ok := c.routes.leader(ring.Of(d, len(c.cells))); ok && to != c.cfg.Self && !slices.Contains(c.cells[p].Cohort, to) {
+		if to, ok := c.routes.leader(ring.Of(d, len(c.view.Cells))); ok && to != c.cfg.Self && !slices.Contains(c.view.Cells[p].Cohort, to) {
 			n.now[d] = true
 		}
 	}
@@ -91,7 +91,7 @@ func (n *needs) of(task id.ID) {
 // say has the leaders told.
 func (n *needs) say(asks map[register.Member]*message.Watch) {
 	for _, d := range slices.SortedFunc(maps.Keys(n.now), id.ID.Compare) {
-		to, ok := n.l.c.routes.leader(ring.Of(d, len(n.l.c.cells)))
+		to, ok := n.l.c.routes.leader(ring.Of(d, len(n.l.c.view.Cells)))
 		if !ok || to == n.l.c.cfg.Self {
 			continue // it is looked at again
 		}
@@ -127,7 +127,7 @@ func (n *needs) heard(now clock.Time, tasks []id.ID) {
 // keep tells whether what is left of a finished task of a partition that this node
 // leads has to stay for others.
 func (n *needs) keep(now clock.Time, p ring.Partition, task id.ID) bool {
-	if n.l.c.routes.holder {
+	if n.l.c.view.Holder {
 		return false
 	}
 	return now.Mono-n.led[p] < n.l.watches.remember() || n.kept[task].until > now.Mono

@@ -111,7 +111,7 @@ func TestSettingsThatNobodyHasNamed(t *testing.T) {
 		if reply := r.ask(m); reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
 			t.Errorf("%d bytes: %v, %.200v", bytes, reply.Err, reply.Message)
 		}
-		if n := len(r.core.moves.state.Queues["q"].Settings); n > 0 {
+		if n := len(r.core.view.State.Queues["q"].Settings); n > 0 {
 			t.Errorf("%d bytes are kept", n)
 		}
 		m.Fields = []string{"retry.max_attempts"}

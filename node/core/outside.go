@@ -35,7 +35,7 @@ type outside struct {
 // work asks when it is time.
 func (o *outside) work(now clock.Time) {
 	m := o.c.moves
-	if !m.dismissed || len(m.out) == 0 {
+	if !m.c.view.Dismissed || len(m.out) == 0 {
 		o.at = clock.Never
 		return
 	}
@@ -49,16 +49,16 @@ func (o *outside) work(now clock.Time) {
 		if m.out[p] == nil {
 			continue
 		}
-		ask.Cells = append(ask.Cells, message.KnownCell{Partition: p, Cell: register.Cell{Epoch: o.c.cells[p].Epoch}})
-		for _, who := range o.c.cells[p].Cohort {
+		ask.Cells = append(ask.Cells, message.KnownCell{Partition: p, Cell: register.Cell{Epoch: o.c.view.Cells[p].Epoch}})
+		for _, who := range o.c.view.Cells[p].Cohort {
 			// A message is what has this node look for somebody it has not known before.
-			if who != o.c.cfg.Self && !o.c.routes.up(who) && !slices.Contains(to, who) {
+			if who != o.c.cfg.Self && !o.c.view.Up(who) && !slices.Contains(to, who) {
 				to = append(to, who)
 			}
 		}
 	}
-	for range min(cellsFrom, len(m.alive)) {
-		to = append(to, m.alive[o.turn%len(m.alive)])
+	for range min(cellsFrom, len(m.c.view.Members)) {
+		to = append(to, m.c.view.Members[o.turn%len(m.c.view.Members)])
 		o.turn++
 	}
 	for _, who := range to {
@@ -70,17 +70,17 @@ func (o *outside) work(now clock.Time) {
 // been in the register: a later one is as good as heard from there.
 func (o *outside) take(now clock.Time, from register.Member, m *message.Cells) {
 	switch {
-	case m.Ask && !o.c.moves.dismissed:
+	case m.Ask && !o.c.view.Dismissed:
 		answer := &message.Cells{}
 		for i := range m.Cells {
-			if p := m.Cells[i].Partition; int(p) < len(o.c.cells) && o.c.cells[p].Epoch > m.Cells[i].Cell.Epoch {
-				answer.Cells = append(answer.Cells, message.KnownCell{Partition: p, Cell: o.c.cells[p]})
+			if p := m.Cells[i].Partition; int(p) < len(o.c.view.Cells) && o.c.view.Cells[p].Epoch > m.Cells[i].Cell.Epoch {
+				answer.Cells = append(answer.Cells, message.KnownCell{Partition: p, Cell: o.c.view.Cells[p]})
 			}
 		}
 		if len(answer.Cells) > 0 {
 			o.c.round.Ready.Send = append(o.c.round.Ready.Send, message.Send{To: from, Message: answer})
 		}
-	case !m.Ask && o.c.moves.dismissed:
+	case !m.Ask && o.c.view.Dismissed:
 		o.learn(now, from, m.Cells)
 	}
 }
@@ -101,8 +101,8 @@ func (o *outside) enough(p ring.Partition, cell *register.Cell, from register.Me
 			same++
 		}
 	}
-	for i := range o.c.moves.state.Nodes {
-		if n := &o.c.moves.state.Nodes[i]; n.Member != o.c.cfg.Self && n.Status != register.Removed {
+	for i := range o.c.view.State.Nodes {
+		if n := &o.c.view.State.Nodes[i]; n.Member != o.c.cfg.Self && n.Status != register.Removed {
 			others++
 		}
 	}
@@ -113,10 +113,10 @@ func (o *outside) learn(now clock.Time, from register.Member, cells []message.Kn
 	some := false
 	for i := range cells {
 		p := cells[i].Partition
-		if int(p) >= len(o.c.cells) || cells[i].Cell.Epoch <= o.c.cells[p].Epoch || !o.enough(p, &cells[i].Cell, from) {
+		if int(p) >= len(o.c.view.Cells) || cells[i].Cell.Epoch <= o.c.view.Cells[p].Epoch || !o.enough(p, &cells[i].Cell, from) {
 			continue
 		}
-		o.c.cells[p], some = cells[i].Cell, true
+		o.c.view.Cells[p], some = cells[i].Cell, true
 		if move := o.c.moves.out[p]; move != nil {
 			move.tries, move.pause = 0, 0
 		}
@@ -131,7 +131,7 @@ func (o *outside) learn(now clock.Time, from register.Member, cells []message.Kn
 // Handover tells what a node that was removed still has to hand over: of how many
 // partitions, and what the first of them waits for.
 func Handover(c *Core) (partitions int, why string) {
-	if !c.moves.dismissed {
+	if !c.view.Dismissed {
 		return 0, ""
 	}
 	for _, p := range c.moves.todo {
@@ -140,14 +140,14 @@ func Handover(c *Core) (partitions int, why string) {
 			why = cmp.Or(why, c.moves.waitsFor(p, move))
 		}
 	}
-	return partitions + len(c.moves.drops), why
+	return partitions + len(c.view.Dropping), why
 }
 
 // waitsFor tells why a partition has not been handed over yet.
 func (m *moves) waitsFor(p ring.Partition, move *move) string {
-	cohort, up := m.c.cells[p].Cohort, 0
+	cohort, up := m.c.view.Cells[p].Cohort, 0
 	for _, o := range cohort {
-		if o != m.c.cfg.Self && m.c.routes.up(o) {
+		if o != m.c.cfg.Self && m.c.view.Up(o) {
 			up++
 		}
 	}

@@ -105,7 +105,7 @@ func (c peers) facts(now clock.Time, from register.Member, m *message.Facts) {
 	var refused []ring.Partition
 	for i := range m.Parts {
 		part := &m.Parts[i]
-		all := int(part.Partition) < len(c.cells)
+		all := int(part.Partition) < len(c.view.Cells)
 		if all {
 			var void []id.ID
 			_, void, all = c.keep(now, from, part, m.Aside)
@@ -114,7 +114,7 @@ func (c peers) facts(now clock.Time, from register.Member, m *message.Facts) {
 				all = false
 			}
 			// Who is no member any more does not know which cohort is the newest.
-			all = all && !(len(part.Facts) == 0 && c.moves.dismissed)
+			all = all && !(len(part.Facts) == 0 && c.view.Dismissed)
 			c.moves.found(now, part.Partition)
 		}
 		if !all {
@@ -177,7 +177,7 @@ type kept struct{ changed, taken int }
 // are kept aside here, too, as long as their task is not known. Of a partition that
 // is being deleted nothing is kept, whoever sends it.
 func (c peers) keep(now clock.Time, from register.Member, part *message.PartFacts, aside bool) (n kept, void []id.ID, all bool) {
-	if c.moves.closed(part.Partition) {
+	if c.view.Deleting(part.Partition) {
 		return n, nil, false
 	}
 	v := c.vnodes.Use(part.Partition)
@@ -196,7 +196,7 @@ func (c peers) keep(now clock.Time, from register.Member, part *message.PartFact
 		some := facts[:same]
 		facts = facts[same:]
 		switch {
-		case ring.Of(task, len(c.cells)) != part.Partition:
+		case ring.Of(task, len(c.view.Cells)) != part.Partition:
 			all = false
 			continue
 		case aside && c.asides.belongs(now, v, some):

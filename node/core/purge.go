@@ -88,7 +88,7 @@ func (p *purges) stale(now clock.Time, began int64) bool {
 // begin draws the session of a comparison that this node begins.
 func (p *purges) begin(now clock.Time, k message.Pair) (session uint64) {
 	session = p.c.cfg.Rand.Uint64()
-	p.rounds[k] = comparison{session, now.Mono, p.c.cells[k.Partition].Epoch}
+	p.rounds[k] = comparison{session, now.Mono, p.c.view.Cells[k.Partition].Epoch}
 	return session
 }
 
@@ -96,7 +96,7 @@ func (p *purges) begin(now clock.Time, k message.Pair) (session uint64) {
 // the first time.
 func (p *purges) asked(now clock.Time, k message.Pair, m *antientropy.Message) {
 	if old, ok := p.heard[k]; m.Kind == antientropy.KindHello && p.members(k) && (!ok || old.session != m.Session) {
-		p.heard[k] = comparison{m.Session, now.Mono, p.c.cells[k.Partition].Epoch}
+		p.heard[k] = comparison{m.Session, now.Mono, p.c.view.Cells[k.Partition].Epoch}
 	}
 }
 
@@ -132,13 +132,13 @@ func (p *purges) compared(now clock.Time, from register.Member, m *message.Repai
 
 // members tells whether both sides are of the cohort.
 func (p *purges) members(k message.Pair) bool {
-	cohort := p.c.cells[k.Partition].Cohort
+	cohort := p.c.view.Cells[k.Partition].Cohort
 	return slices.Contains(cohort, k.Peer) && slices.Contains(cohort, p.c.cfg.Self)
 }
 
 // mark notes that the peer has what was here when a comparison began.
 func (p *purges) mark(now clock.Time, k message.Pair, o comparison) {
-	if o.epoch != p.c.cells[k.Partition].Epoch && !mutant.MarkOfBefore.On() || !p.members(k) {
+	if o.epoch != p.c.view.Cells[k.Partition].Epoch && !mutant.MarkOfBefore.On() || !p.members(k) {
 		return // it may have left and come back meanwhile
 	}
 	p.follow(k.Partition)
@@ -165,7 +165,7 @@ func (m *mark) ripen(now clock.Time, hold time.Duration) {
 // it and came back has deleted everything in between. One epoch more with the
 // same members is a new leader.
 func (p *purges) follow(at ring.Partition) {
-	cell, old := &p.c.cells[at], p.cells[at]
+	cell, old := &p.c.view.Cells[at], p.cells[at]
 	if cell.Epoch == old.Epoch {
 		return
 	}
@@ -210,7 +210,7 @@ func (p *purges) proven(now clock.Time, at ring.Partition) (upTo int64, ok bool)
 		return upTo, true
 	}
 	p.follow(at)
-	for _, o := range p.c.cells[at].Cohort {
+	for _, o := range p.c.view.Cells[at].Cohort {
 		if o == p.c.cfg.Self {
 			continue
 		}
@@ -248,7 +248,7 @@ func (p *purges) agreedAt(at ring.Partition) int64 {
 	}
 	p.follow(at)
 	oldest := int64(math.MaxInt64)
-	for _, o := range p.c.cells[at].Cohort {
+	for _, o := range p.c.view.Cells[at].Cohort {
 		if o == p.c.cfg.Self {
 			continue
 		}
@@ -266,7 +266,7 @@ func (p *purges) agreedAt(at ring.Partition) int64 {
 // before. What of this is young by its ID a comparison leaves alone.
 func (p *purges) caughtUp(at ring.Partition) bool {
 	p.follow(at)
-	cohort, since := p.c.cells[at].Cohort, p.c.links.watches.needs.led[at]
+	cohort, since := p.c.view.Cells[at].Cohort, p.c.links.watches.needs.led[at]
 	missing := len(cohort) - quorum.Majority(len(cohort))
 	for _, o := range cohort {
 		if m := p.marks[message.Pair{Partition: at, Peer: o}]; m != nil && m.latest+p.margin() >= since {
@@ -354,7 +354,7 @@ func (p *purges) tell(v *vnode.Vnode, gone []id.ID) {
 	if len(gone) == 0 {
 		return
 	}
-	for _, o := range p.c.cells[v.Partition].Cohort {
+	for _, o := range p.c.view.Cells[v.Partition].Cohort {
 		if o != p.c.cfg.Self {
 			p.c.round.Ready.Send = append(p.c.round.Ready.Send, message.Send{To: o, Message: &message.Purge{Partition: v.Partition, Epoch: v.Leading(), Tasks: gone}})
 		}
@@ -380,12 +380,12 @@ func (p *purges) drop(v *vnode.Vnode, tasks []id.ID, upTo int64) (gone []id.ID) 
 // with anything else, and what a task here waits for stays: the leader may not keep that
 // one, nor have been told. It gets the tombstone back.
 func (p *purges) take(now clock.Time, from register.Member, m *message.Purge) {
-	if int(m.Partition) >= len(p.c.cells) || !p.members(message.Pair{Partition: m.Partition, Peer: from}) || m.Epoch < p.c.cells[m.Partition].Epoch {
+	if int(m.Partition) >= len(p.c.view.Cells) || !p.members(message.Pair{Partition: m.Partition, Peer: from}) || m.Epoch < p.c.view.Cells[m.Partition].Epoch {
 		return
 	}
 	v := p.c.vnodes.Use(m.Partition)
 	tasks := slices.DeleteFunc(slices.Clone(m.Tasks), func(task id.ID) bool {
-		return ring.Of(task, len(p.c.cells)) != m.Partition || p.c.links.waitedFor(v, task)
+		return ring.Of(task, len(p.c.view.Cells)) != m.Partition || p.c.links.waitedFor(v, task)
 	})
 	p.drop(v, tasks, p.over(now, 2))
 }
@@ -395,7 +395,7 @@ func (p *purges) take(now clock.Time, from register.Member, m *message.Purge) {
 // not of the cohort has no part in the proof that it was not. They may be the only
 // copy, and are kept aside ([asides]). A tombstone brings nothing back.
 func (p *purges) tooOld(now clock.Time, from register.Member, at ring.Partition, facts []crdt.Fact) bool {
-	return !slices.Contains(p.c.cells[at].Cohort, from) && p.below(now, at, facts)
+	return !slices.Contains(p.c.view.Cells[at].Cohort, from) && p.below(now, at, facts)
 }
 
 // below tells whether facts of one task are below the horizon and the task is
@@ -407,7 +407,7 @@ func (p *purges) below(now clock.Time, at ring.Partition, facts []crdt.Fact) boo
 	admitted := admission(facts)
 	// A cluster that began anew from a backup has lost its tasks, not collected
 	// them. What it has collected since has its tombstone for as long as this holds.
-	_, rebuilt := p.c.moves.state.LastRebuilt()
+	_, rebuilt := p.c.view.State.LastRebuilt()
 	if admitted < rebuilt && now.Wall-rebuilt <= int64(p.c.cfg.GCGrace) {
 		return false
 	}

@@ -531,7 +531,7 @@ func TestWhoIsFurthestBehindCounts(t *testing.T) {
 	for behind := range 3 {
 		r := newTrio(t)
 		c := r.peers[r.leader(1)].core
-		p, cohort := c.collect.purges, c.cells[1].Cohort
+		p, cohort := c.collect.purges, c.view.Cells[1].Cohort
 		if cohort[behind] == c.cfg.Self {
 			continue
 		}

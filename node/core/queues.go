@@ -50,7 +50,7 @@ type setQueue struct {
 // load takes over what the register says, unless more is known: answers may come out of
 // order. A resumed queue has its waiting requests looked at.
 func (q *queues) load(s *register.State) *proto.Error {
-	if m := &q.c.moves.state; earlier(s.Generation, s.Revision, m.Generation, m.Revision) {
+	if m := &q.c.view.State; earlier(s.Generation, s.Revision, m.Generation, m.Revision) {
 		return nil
 	}
 	state := s.Queues

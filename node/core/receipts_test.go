@@ -529,7 +529,7 @@ func TestAReadDoesNotOutliveItsPartition(t *testing.T) {
 	r.check(c.Step(r.clock(1), message.Changed{State: s}))
 	c.moves.forget(1)
 	r.turn(1)
-	c.moves.drops[1] = &move{} // there is more of it
+	c.view.Dropping[1] = true // there is more of it
 	r.settle()
 	reply, answered := r.peers[1].replies[from]
 	if !answered || reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {

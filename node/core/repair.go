@@ -82,8 +82,8 @@ func (r *repairs) changed(now clock.Time) {
 
 // pairs are the comparisons that this node begins, in order.
 func (r *repairs) pairs() (all []message.Pair) {
-	for p := range r.c.cells {
-		cohort := r.c.cells[p].Cohort
+	for p := range r.c.view.Cells {
+		cohort := r.c.view.Cells[p].Cohort
 		if !slices.Contains(cohort, r.c.cfg.Self) || vnode.Tree(r.c.vnodes.See(ring.Partition(p))) == nil {
 			continue
 		}
@@ -140,8 +140,8 @@ func due(now clock.Time, wake map[message.Pair]int64) (all []message.Pair) {
 // gone tells whether a peer was removed and is out of reach: another incarnation may
 // have its name, and what is for this one need not be said again and again.
 func (r *repairs) gone(m register.Member) bool {
-	n, known := r.c.moves.state.Find(m)
-	return known && n.Status == register.Removed && !r.c.routes.up(m)
+	n, known := r.c.view.State.Find(m)
+	return known && n.Status == register.Removed && !r.c.view.Up(m)
 }
 
 // begin starts the next comparison.
@@ -165,7 +165,7 @@ func (r *repairs) begin(now clock.Time) {
 	}
 	for n := range all {
 		k := all[(from+n)%len(all)]
-		if vain >= maxVain && !r.c.routes.up(k.Peer) {
+		if vain >= maxVain && !r.c.view.Up(k.Peer) {
 			continue
 		}
 		i := r.initiator(k, r.cfg)
@@ -183,7 +183,7 @@ func (r *repairs) begin(now clock.Time) {
 // with others.
 func (r *repairs) under() (up, vain int) {
 	for _, k := range r.begun {
-		if r.c.routes.up(k.Peer) {
+		if r.c.view.Up(k.Peer) {
 			up++
 		} else {
 			vain++
@@ -250,7 +250,7 @@ func (r *repairs) forget(p ring.Partition) {
 // take goes on with a message of the other side.
 func (r *repairs) take(now clock.Time, from register.Member, m *message.Repair) {
 	r.now = now
-	if int(m.Partition) >= len(r.c.cells) || m.Message == nil {
+	if int(m.Partition) >= len(r.c.view.Cells) || m.Message == nil {
 		return
 	}
 	k := message.Pair{Partition: m.Partition, Peer: from}
@@ -259,11 +259,11 @@ func (r *repairs) take(now clock.Time, from register.Member, m *message.Repair) 
 		// Whoever asks may need what is here, or bring what is not: a newcomer, or
 		// a member that was thought dead.
 		tree := vnode.Tree(r.c.vnodes.See(m.Partition))
-		cohort := r.c.cells[m.Partition].Cohort
-		_, known := r.c.moves.state.Find(from)
+		cohort := r.c.view.Cells[m.Partition].Cohort
+		_, known := r.c.view.State.Find(from)
 		known = known || slices.Contains(cohort, from)
 		ours := slices.Contains(cohort, r.c.cfg.Self) || r.c.acceptors.proposed(m.Partition)
-		if tree == nil || !known || !ours || r.c.moves.closed(m.Partition) {
+		if tree == nil || !known || !ours || r.c.view.Deleting(m.Partition) {
 			r.send(k, antientropy.Refuse(m.Message, antientropy.ReasonAbsent))
 			return
 		}

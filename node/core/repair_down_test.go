@@ -57,7 +57,7 @@ func TestWhoIsThoughtDownIsComparedWithToo(t *testing.T) {
 	p, to := r.peers[2], r.peers[0].self
 	r.open(2)
 	r.linger(2 * time.Minute) // nobody is told that it is back
-	if r.peers[0].core.routes.up(p.self) {
+	if r.peers[0].core.view.Up(p.self) {
 		t.Fatal("the first node was told")
 	}
 	for at := range ring.Partition(testPartitions) {

@@ -11,7 +11,9 @@ import (
 
 // replicas is how many copies of each partition there are to be: what the register
 // says, or before that is heard what it said when this node's directory was made.
-func (m *moves) replicas() int { return cmp.Or(m.state.Cluster.Replicas, m.c.cfg.Cluster.Replicas) }
+func (m *moves) replicas() int {
+	return cmp.Or(m.c.view.State.Cluster.Replicas, m.c.cfg.Cluster.Replicas)
+}
 
 // setReplicas sets that. The plan follows it, and the cohorts the plan: one member at a
 // time, by elections with the votes of the cohort before and after.

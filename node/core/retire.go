@@ -6,11 +6,11 @@ import "github.com/norn-dev/norn/register"
 // left to hand over, so that nobody waits for the driver, who cannot know that.
 // A request that gets lost is the driver's after all.
 func (m *moves) retire() {
-	if len(m.in)+len(m.out)+len(m.drops) > 0 || m.retired == m.state.Revision {
+	if len(m.in)+len(m.out)+len(m.c.view.Dropping) > 0 || m.retired == m.c.view.State.Revision {
 		return
 	}
 	if change, ok := m.driver.View().Leave(m.c.cfg.Self); ok {
-		m.retired = m.state.Revision
+		m.retired = m.c.view.State.Revision
 		m.c.send(errand{}, register.Request{Nodes: []register.NodeChange{change}})
 	}
 }

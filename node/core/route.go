@@ -32,15 +32,9 @@ const (
 // a leader decides is decided by it.
 type routes struct {
 	c      *Core
-	alone  bool // this node keeps and leads everything there is, or nobody else is known
-	holder bool // this node keeps every partition
-	whole  bool // and so does everybody else who keeps one
-	alive  map[register.Member]bool
-	out    map[register.Member]bool   // of those, who is no member any more and serves nobody
 	peers  []register.Member          // by connection
 	conns  map[register.Member]uint64 // back
 	number uint64
-	seen   uint64 // goes up when cells or hints change
 	parts  map[uint64]*part
 	byTime byTime[*gather]
 	of     map[message.Origin]*gather
@@ -50,51 +44,13 @@ type routes struct {
 }
 
 func newRoutes(c *Core) *routes {
-	return &routes{c: c, alone: true, holder: true, whole: true, alive: make(map[register.Member]bool), conns: make(map[register.Member]uint64), parts: make(map[uint64]*part), of: make(map[message.Origin]*gather), held: make(map[uint64]int)}
+	return &routes{c: c, conns: make(map[register.Member]uint64), parts: make(map[uint64]*part), of: make(map[message.Origin]*gather), held: make(map[uint64]int)}
 }
-
-// changed looks what there is to route after the cells have changed.
-func (r *routes) changed() {
-	r.seen++
-	r.alone, r.holder, r.whole = true, true, true
-	for p := range r.c.cells {
-		cohort := r.c.cells[p].Cohort
-		for _, m := range cohort {
-			r.whole = r.whole && slices.Contains(r.c.cells[0].Cohort, m)
-		}
-		r.whole = r.whole && len(cohort) == len(r.c.cells[0].Cohort)
-		holds := slices.Contains(cohort, r.c.cfg.Self)
-		r.holder = r.holder && holds
-		r.alone = r.alone && (holds && len(cohort) == 1)
-	}
-	r.whole = r.whole && r.holder
-}
-
-// up tells whether a node is thought to be reachable. It is a hint.
-func (r *routes) up(m register.Member) bool { return m == r.c.cfg.Self || r.alive[m] }
-
-// retired notes who of those in reach was removed: they hand over what they have, and
-// refuse all else, whatever a cell says of them.
-func (r *routes) retired(nodes []register.Node) {
-	r.out = nil
-	for i := range nodes {
-		if n := &nodes[i]; n.Status != register.Removed || !r.alive[n.Member] {
-			continue
-		}
-		if r.out == nil {
-			r.out = make(map[register.Member]bool)
-		}
-		r.out[nodes[i].Member] = true
-	}
-}
-
-// serves tells whether a node in reach takes requests.
-func (r *routes) serves(m register.Member) bool { return r.up(m) && !r.out[m] }
 
 // leader is who grants the claims of a partition.
 func (r *routes) leader(p ring.Partition) (register.Member, bool) {
-	m, ok := placement.Leading(&r.c.cells[p])
-	return m, ok && r.serves(m) && r.c.marks.stands(m)
+	m, ok := placement.Leading(&r.c.view.Cells[p])
+	return m, ok && r.c.view.Serves(m) && r.c.marks.stands(m)
 }
 
 // leads tells whether a partition's claims are handed out, as far as this node can see: the
@@ -108,7 +64,7 @@ func (r *routes) leads(p ring.Partition) bool {
 
 // led tells whether some partition has a leader in reach.
 func led(r *routes) bool {
-	for p := range r.c.cells {
+	for p := range r.c.view.Cells {
 		if r.leads(ring.Partition(p)) {
 			return true
 		}
@@ -118,7 +74,7 @@ func led(r *routes) bool {
 
 // keeper is who writes a partition's facts: this node if it keeps them.
 func (r *routes) keeper(p ring.Partition) (register.Member, bool) {
-	if slices.Contains(r.c.cells[p].Cohort, r.c.cfg.Self) {
+	if slices.Contains(r.c.view.Cells[p].Cohort, r.c.cfg.Self) {
 		return r.c.cfg.Self, true
 	}
 	return r.reader(p)
@@ -130,12 +86,12 @@ func (r *routes) reader(p ring.Partition) (register.Member, bool) {
 	if m, ok := r.leader(p); ok {
 		return m, true
 	}
-	cohort := r.c.cells[p].Cohort
+	cohort := r.c.view.Cells[p].Cohort
 	if slices.Contains(cohort, r.c.cfg.Self) {
 		return r.c.cfg.Self, true
 	}
 	for _, m := range cohort {
-		if r.serves(m) {
+		if r.c.view.Serves(m) {
 			return m, true
 		}
 	}
@@ -156,13 +112,13 @@ func (r *routes) partition(task []byte) (ring.Partition, bool) {
 	if len(task) != id.Size {
 		return 0, false // refused where it is handled
 	}
-	return ring.Of(id.ID(task), len(r.c.cells)), true
+	return ring.Of(id.ID(task), len(r.c.view.Cells)), true
 }
 
 // take sends a request on its way, and tells whether it did: else this node
 // answers all of it.
 func (r *routes) take(now clock.Time, q *message.Request) bool {
-	if r.alone || q.Routed {
+	if r.c.view.Alone || q.Routed {
 		return false
 	}
 	if m, adds := q.Body.(*nornv1.EnqueueRequest); adds && ((enqueuing{r.c}).shut(q.From) || convert.CheckTasks(m.GetTasks()) != nil) {
@@ -214,7 +170,7 @@ func (r *routes) pass(now clock.Time, q *message.Request, task []byte, wait time
 
 // split sends the items of a request to those who can judge them.
 func (r *routes) split(now clock.Time, q *message.Request, list items) bool {
-	if list.n == 0 || list.n > proto.MaxBatchTasks || r.holder && !list.led && !list.anyBest() {
+	if list.n == 0 || list.n > proto.MaxBatchTasks || r.c.view.Holder && !list.led && !list.anyBest() {
 		return false // refused here, or answered here
 	}
 	find := r.keeper
@@ -229,7 +185,7 @@ func (r *routes) split(now clock.Time, q *message.Request, list items) bool {
 			if to, ok = find(p); list.best != nil && list.best(i) {
 				to, ok = r.reader(p) // of two replicas each would give a key away
 			}
-			if !ok && list.hint && !r.c.moves.closed(p) {
+			if !ok && list.hint && !r.c.view.Deleting(p) {
 				to = r.c.cfg.Self // better here than nowhere: see [writes]
 			} else if !ok {
 				lost[i] = p
@@ -274,12 +230,12 @@ func (l *items) anyBest() bool {
 // is up and intact, and so is its leader.
 func (r *routes) takes(p ring.Partition) bool {
 	_, ok := r.leader(p)
-	return ok && r.c.young == 0 && placement.Takes(&r.c.cells[p], r.c.marks.stands)
+	return ok && r.c.young == 0 && placement.Takes(&r.c.view.Cells[p], r.c.marks.stands)
 }
 
 // copies is how many members of a partition's cohort are in reach, with copies that count.
 func (r *routes) copies(p ring.Partition) (n int) {
-	for _, m := range r.c.cells[p].Cohort {
+	for _, m := range r.c.view.Cells[p].Cohort {
 		if r.c.marks.stands(m) {
 			n++
 		}
@@ -308,7 +264,7 @@ func (r *routes) scatter(now clock.Time, q *message.Request, join joiner) bool {
 // there is nobody for one of them.
 func (r *routes) readers() (*groups, *proto.Error) {
 	groups := newGroups()
-	for p := range r.c.cells {
+	for p := range r.c.view.Cells {
 		to, ok := r.reader(ring.Partition(p))
 		if !ok {
 			return nil, refusal.Unreachable(ring.Partition(p))

@@ -184,7 +184,7 @@ func TestARefusedClaimIsNotOnAMajority(t *testing.T) {
 func TestACohortIsAskedBeforeAPartitionGoes(t *testing.T) {
 	r := newTrio(t)
 	c := r.peers[0].core
-	m := &move{cell: c.cells[0]}
+	m := &move{cell: c.view.Cells[0]}
 	before := len(c.round.Ready.Send)
 	if c.moves.sure(r.now, 0, m) || len(c.round.Ready.Send) != before+2 || m.probe == 0 {
 		t.Fatalf("nobody is asked: %d messages", len(c.round.Ready.Send)-before)

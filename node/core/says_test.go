@@ -27,7 +27,7 @@ func TestWhatWaitsToBeSaid(t *testing.T) {
 	c := r.peers[0].core
 	m := &message.Facts{Write: 9}
 	for p := range ring.Partition(2) {
-		m.Parts = append(m.Parts, message.PartFacts{Partition: p, Epoch: c.cells[p].Epoch})
+		m.Parts = append(m.Parts, message.PartFacts{Partition: p, Epoch: c.view.Cells[p].Epoch})
 	}
 	say := func(after time.Duration) []message.Send {
 		c.round.Ready.Send = nil
@@ -40,9 +40,9 @@ func TestWhatWaitsToBeSaid(t *testing.T) {
 		t.Errorf("too late it says %v, and %d wait", all, len(c.unsaid.list))
 	}
 	c.unsaid.add(r.now, r.peers[1].self, m, nil)
-	c.moves.drops[1] = &move{}
+	c.view.Dropping[1] = true
 	all := say(0)
-	if delete(c.moves.drops, 1); len(all) != 1 || len(all[0].Message.(*message.FactsTaken).Refused) != 1 || all[0].Message.(*message.FactsTaken).Refused[0] != 1 {
+	if delete(c.view.Dropping, 1); len(all) != 1 || len(all[0].Message.(*message.FactsTaken).Refused) != 1 || all[0].Message.(*message.FactsTaken).Refused[0] != 1 {
 		t.Errorf("while partition 1 is being deleted it says %+v", all)
 	}
 	c.round.Ready.Send = nil
@@ -53,7 +53,7 @@ func TestWhatWaitsToBeSaid(t *testing.T) {
 func TestWhoseCopyCounts(t *testing.T) {
 	r := newTrio(t)
 	c := r.peers[0].core
-	epoch := c.cells[1].Epoch
+	epoch := c.view.Cells[1].Epoch
 	refused := func(facts ...crdt.Fact) bool {
 		c.round.Ready.Send = nil
 		peers{c}.facts(r.now, r.peers[1].self, &message.Facts{Write: 9, Parts: []message.PartFacts{{Partition: 1, Epoch: epoch, Facts: facts}}})
@@ -68,11 +68,11 @@ func TestWhoseCopyCounts(t *testing.T) {
 	if refused() || refused(fact) {
 		t.Error("refused without a reason")
 	}
-	c.moves.dismissed = true
+	c.view.Dismissed = true
 	if !refused() {
 		t.Error("a node that was removed knows of no other cohort")
 	}
-	c.moves.dismissed = false
+	c.view.Dismissed = false
 	c.marks.lost, c.marks.by = 99, r.peers[1].self
 	other := crdt.Completed{Token: 1<<32 + 2, At: r.now.Wall}.Fact(task)
 	if !refused(other) {
@@ -93,7 +93,7 @@ func TestWhoAnswersAReader(t *testing.T) {
 	answers := func() bool {
 		r.post = nil
 		c.round.Ready.Send = nil
-		c.fetches.asked(r.peers[0].self, &message.Fetch{Number: 1, Epoch: c.cells[1].Epoch, Task: task})
+		c.fetches.asked(r.peers[0].self, &message.Fetch{Number: 1, Epoch: c.view.Cells[1].Epoch, Task: task})
 		n := len(c.round.Ready.Send)
 		c.round.Ready.Send = nil
 		return n > 0
@@ -102,20 +102,20 @@ func TestWhoAnswersAReader(t *testing.T) {
 		t.Fatal("it does not answer")
 	}
 	seen := c.acceptors.all[1].Seen
-	c.acceptors.all[1].Seen = c.cells[1].Epoch + 1
+	c.acceptors.all[1].Seen = c.view.Cells[1].Epoch + 1
 	if answers() {
 		t.Error("there is a later cohort, which it cannot name")
 	}
 	c.acceptors.all[1].Seen = seen
-	c.acceptors.all[1].Open = []election.Proposal[register.Member]{{Epoch: 99, Old: c.cells[1].Epoch, To: []register.Member{c.cfg.Self}}}
+	c.acceptors.all[1].Open = []election.Proposal[register.Member]{{Epoch: 99, Old: c.view.Cells[1].Epoch, To: []register.Member{c.cfg.Self}}}
 	if !answers() {
 		t.Error("it is to be of the next cohort")
 	}
-	c.moves.drops[1] = &move{}
+	c.view.Dropping[1] = true
 	if answers() {
 		t.Error("it is deleting the partition")
 	}
-	delete(c.moves.drops, 1)
+	delete(c.view.Dropping, 1)
 	c.acceptors.all[1].Open = nil
 	from := r.send(0, &nornv1.GetRequest{Id: task.Bytes(), Consistency: &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_QUORUM}})
 	r.post = nil
@@ -147,7 +147,7 @@ func TestOldUpdatesAreNotSentAgain(t *testing.T) {
 func TestAWritersOwnCopy(t *testing.T) {
 	r := newTrio(t)
 	c := r.peers[0].core
-	c.acceptors.all[1].Seen = c.cells[1].Epoch + 1
+	c.acceptors.all[1].Seen = c.view.Cells[1].Epoch + 1
 	from := r.enqueue(0, r.at(1), nil)
 	r.settleBut(r.between(0, 1))
 	if res := r.result(0, from); res != nil {
@@ -159,7 +159,7 @@ func TestAWritersOwnCopy(t *testing.T) {
 // clock, too, is set aside.
 func TestWhatOneMemberSaysCountsOnce(t *testing.T) {
 	r, m, out := leaving(t)
-	a, cohort := m.c.asides, m.c.cells[0].Cohort
+	a, cohort := m.c.asides, m.c.view.Cells[0].Cohort
 	out.aside.write = 7
 	a.answered(r.now, cohort[0], &message.FactsTaken{Write: 7})
 	if a.answered(r.now, cohort[0], &message.FactsTaken{Write: 7}); out.aside.write == 0 {
@@ -170,8 +170,8 @@ func TestWhatOneMemberSaysCountsOnce(t *testing.T) {
 	}
 	young := r.at(0)
 	fact := crdt.Completed{Token: 1<<32 + 1, At: r.now.Wall}.Fact(young)
-	r.say(0, 4, &message.Facts{Write: 3, Parts: []message.PartFacts{{Partition: 0, Epoch: m.c.cells[0].Epoch, Facts: []crdt.Fact{fact}}}})
-	r.say(0, 4, &message.QuarantineFacts{Partition: 0, Epoch: m.c.cells[0].Epoch, Tasks: []id.ID{young}})
+	r.say(0, 4, &message.Facts{Write: 3, Parts: []message.PartFacts{{Partition: 0, Epoch: m.c.view.Cells[0].Epoch, Facts: []crdt.Fact{fact}}}})
+	r.say(0, 4, &message.QuarantineFacts{Partition: 0, Epoch: m.c.view.Cells[0].Epoch, Tasks: []id.ID{young}})
 	if n, _ := vnode.KeptAside(m.c.vnodes.See(0)); n != 0 || !vnode.Known(m.c.round.Tx, 0, young) {
 		t.Errorf("%d young tasks are set aside", n)
 	}
@@ -190,7 +190,7 @@ func TestWhoIsSpared(t *testing.T) {
 	r := newCluster(t, 5, 0)
 	r.live(3*time.Second, 500*time.Millisecond, nothing)
 	m := r.peers[0].core.marks
-	m.c.sight.voters = []register.Member{r.peers[3].self, r.peers[4].self}
+	m.c.view.Voters = []register.Member{r.peers[3].self, r.peers[4].self}
 	if !m.spared() {
 		t.Fatalf("nobody lacks it: %v have told", m.told)
 	}
@@ -199,7 +199,7 @@ func TestWhoIsSpared(t *testing.T) {
 		t.Error("one of a cohort of three has not told")
 	}
 	m.told[other] = true
-	if m.c.routes.hear([]register.Member{r.peers[2].self, r.peers[3].self, r.peers[4].self}); m.spared() {
+	if m.c.heard([]register.Member{r.peers[2].self, r.peers[3].self, r.peers[4].self}); m.spared() {
 		t.Error("one of a cohort of three is not in reach")
 	}
 }
@@ -238,15 +238,15 @@ func TestWhatTheRegisterDidNotTakeIsAskedForAgain(t *testing.T) {
 // TestANodeThatWasRemovedLearnsOfItsPartitions: and holds on to no proposal of before.
 func TestANodeThatWasRemovedLearnsOfItsPartitions(t *testing.T) {
 	r, m, _ := leaving(t)
-	cell := m.c.cells[0]
+	cell := m.c.view.Cells[0]
 	old := cell.Epoch
 	cell.Epoch += 3
 	m.c.outside.learn(r.now, register.Member{Node: "x"}, []message.KnownCell{{Partition: 0, Cell: cell}})
-	if m.c.cells[0].Epoch != old+3 || m.c.acceptors.all[0].Seen != old+3 {
-		t.Errorf("told of epoch %d it knows of %d, and has seen %d", old+3, m.c.cells[0].Epoch, m.c.acceptors.all[0].Seen)
+	if m.c.view.Cells[0].Epoch != old+3 || m.c.acceptors.all[0].Seen != old+3 {
+		t.Errorf("told of epoch %d it knows of %d, and has seen %d", old+3, m.c.view.Cells[0].Epoch, m.c.acceptors.all[0].Seen)
 	}
 	cell.Epoch--
-	if m.c.outside.learn(r.now, register.Member{Node: "x"}, []message.KnownCell{{Partition: 0, Cell: cell}}); m.c.cells[0].Epoch != old+3 {
+	if m.c.outside.learn(r.now, register.Member{Node: "x"}, []message.KnownCell{{Partition: 0, Cell: cell}}); m.c.view.Cells[0].Epoch != old+3 {
 		t.Error("an older word takes that back")
 	}
 }

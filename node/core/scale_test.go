@@ -92,8 +92,8 @@ func newLarge(b testing.TB, nodes, partitions int) *large {
 	for i, c := range l.cores {
 		l.step(i, message.Changed{State: state})
 		l.step(i, message.Alive{Members: slices.DeleteFunc(slices.Clone(members), func(m register.Member) bool { return m == c.cfg.Self })})
-		c.round.Ready.Register, c.current = nil, true // as if it had answered
-		for p := range state.Cells {                  // nobody has to be elected
+		c.round.Ready.Register, c.view.Current = nil, true // as if it had answered
+		for p := range state.Cells {                       // nobody has to be elected
 			if state.Cells[p].Leader == c.cfg.Self {
 				c.vnodes.Use(ring.Partition(p)).Lead(state.Cells[p].Epoch)
 			}
@@ -408,7 +408,7 @@ func TestAllHearThatTasksAreWanted(t *testing.T) {
 func (l *large) led(i int) id.ID {
 	for {
 		task := l.ids.Next(l.now.Wall)
-		if p := ring.Of(task, len(l.cores[i].cells)); l.cores[i].vnodes.See(p).Leading() != 0 {
+		if p := ring.Of(task, len(l.cores[i].view.Cells)); l.cores[i].vnodes.See(p).Leading() != 0 {
 			return task
 		}
 	}

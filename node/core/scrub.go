@@ -40,7 +40,7 @@ func (s *scrubs) pause() int64 { return int64(cmp.Or(s.c.cfg.Scrub, scrubEvery))
 
 // changed begins when there is somebody to compare with.
 func (s *scrubs) changed(now clock.Time) {
-	if s.at == clock.Never && !s.c.routes.alone {
+	if s.at == clock.Never && !s.c.view.Alone {
 		s.at = now.Mono + s.pause()
 	}
 }
@@ -68,11 +68,11 @@ func (s *scrubs) work(now clock.Time) {
 		return
 	}
 	s.at = now.Mono + s.pause()
-	if s.c.routes.alone {
+	if s.c.view.Alone {
 		s.at = clock.Never
 		return
 	}
-	for range s.c.cells {
+	for range s.c.view.Cells {
 		if s.scrub != nil || s.begin() {
 			break
 		}
@@ -95,10 +95,10 @@ func (s *scrubs) begin() bool {
 		s.p, path = s.suspects[0].partition, s.suspects[0].path
 		s.suspects = s.suspects[1:]
 	} else {
-		s.p = (s.p + 1) % ring.Partition(len(s.c.cells))
+		s.p = (s.p + 1) % ring.Partition(len(s.c.view.Cells))
 	}
 	tree := vnode.Tree(s.c.vnodes.See(s.p))
-	if tree == nil || s.c.moves.closed(s.p) {
+	if tree == nil || s.c.view.Deleting(s.p) {
 		return false
 	}
 	s.scrub = antientropy.NewScrubber(tree, &partition{c: s.c, p: s.p})

@@ -94,16 +94,16 @@ func newSeeks(c *Core) *seeks {
 
 // leaders are the other nodes that lead something and are up, in order.
 func (s *seeks) leaders() []register.Member {
-	if s.seen == s.c.routes.seen {
+	if s.seen == s.c.view.Changes {
 		return s.who
 	}
 	all := make(map[register.Member]bool)
-	for p := range s.c.cells {
+	for p := range s.c.view.Cells {
 		if m, ok := s.c.routes.leader(ring.Partition(p)); ok && m != s.c.cfg.Self {
 			all[m] = true
 		}
 	}
-	s.seen, s.who = s.c.routes.seen, slices.SortedFunc(maps.Keys(all), register.Member.Compare)
+	s.seen, s.who = s.c.view.Changes, slices.SortedFunc(maps.Keys(all), register.Member.Compare)
 	return s.who
 }
 
@@ -151,7 +151,7 @@ func (s *seeks) best(w *waiter, leaders []register.Member) (to register.Member, 
 // claim serves a request from here or from elsewhere, whoever has the better
 // task. It tells whether the request is on its way or answered.
 func (s *seeks) claim(now clock.Time, w *waiter) bool {
-	if s.c.routes.alone || w.routed {
+	if s.c.view.Alone || w.routed {
 		return s.c.grant(now, w)
 	}
 	leaders := s.leaders()
@@ -257,7 +257,7 @@ func (k *seeking) orphaned() bool {
 		k.w.doubts = make(map[register.Member]*proto.Error)
 	}
 	k.w.doubts[k.to], k.w.short = k.err, true
-	return k.err.Effect == nornv1.Effect_EFFECT_UNKNOWN && !k.s.c.routes.up(k.to)
+	return k.err.Effect == nornv1.Effect_EFFECT_UNKNOWN && !k.s.c.view.Up(k.to)
 }
 
 // doubt gives why it cannot be said that there is nothing for a request; nil: it can.
@@ -411,7 +411,7 @@ func (s *seeks) work(now clock.Time) {
 	s.feed(now)
 	s.meet(now)
 	s.strand(now)
-	if s.c.routes.alone || len(s.c.desk.byTime) == 0 {
+	if s.c.view.Alone || len(s.c.desk.byTime) == 0 {
 		s.at, s.shy = clock.Never, clock.Never
 		return
 	}
@@ -440,7 +440,7 @@ func (s *seeks) work(now clock.Time) {
 // for from then on is refused at once ([Core.unled]).
 func (s *seeks) strand(now clock.Time) {
 	switch c := s.c; {
-	case c.routes.alone || len(c.desk.byTime) == 0 || c.Leading() > 0 || len(s.leaders()) > 0:
+	case c.view.Alone || len(c.desk.byTime) == 0 || c.Leading() > 0 || len(s.leaders()) > 0:
 		s.stranded = clock.Never
 	case s.stranded == clock.Never:
 		s.stranded = now.Mono + int64(strandedAfter)

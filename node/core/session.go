@@ -351,12 +351,12 @@ func (s *sessions) answer(h *heldOpen, all []session.Message) {
 	s.c.round.Ready.Replies = append(s.c.round.Ready.Replies, r)
 }
 
-func (s *sessions) partition(task id.ID) ring.Partition { return ring.Of(task, len(s.c.cells)) }
+func (s *sessions) partition(task id.ID) ring.Partition { return ring.Of(task, len(s.c.view.Cells)) }
 
 // work does what the time has come for, and what has come in wants.
 func (s *sessions) work(now clock.Time) {
 	s.again = false
-	if !s.c.joined || s.c.closed != nil {
+	if !s.c.view.Joined || s.c.closed != nil {
 		return
 	}
 	s.d.Tick(now)

@@ -47,7 +47,7 @@ func (w workers) lines(now clock.Time, r *message.Request, m *nornv1.LinesReques
 	switch {
 	case ok && w.d.Knows(instance):
 		w.asked.ask(now, r, instance, m)
-	case !ok || r.Routed || node == w.c.cfg.Self || !w.c.routes.up(node):
+	case !ok || r.Routed || node == w.c.cfg.Self || !w.c.view.Up(node):
 		w.c.round.Refuse(r.From, refusal.NoWorker(m.GetWorker()))
 	case crowds(w.c.routes, r.From):
 		w.c.round.Refuse(r.From, refusal.Crowded(maxGathers))

@@ -89,7 +89,7 @@ func (w workers) set(now clock.Time, r *message.Request, m *nornv1.SetWorkerRequ
 		w.act(now, r, m, instance)
 		return
 	}
-	if !ok || r.Routed || node == w.c.cfg.Self || !w.c.routes.up(node) {
+	if !ok || r.Routed || node == w.c.cfg.Self || !w.c.view.Up(node) {
 		w.c.round.Refuse(r.From, refusal.NoWorker(m.GetName()))
 		return
 	}
@@ -217,5 +217,5 @@ func (l *workerLists) page() *nornv1.WorkersReply {
 
 // others are the other nodes that are up.
 func (r *routes) others() []register.Member {
-	return slices.SortedFunc(maps.Keys(r.alive), register.Member.Compare)
+	return slices.SortedFunc(maps.Keys(r.c.view.Alive()), register.Member.Compare)
 }

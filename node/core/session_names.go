@@ -271,7 +271,7 @@ func (n *shards) data(c session.Cell, lease time.Duration) []byte {
 // sweep has the register's leader give up names that nobody has had for long: names
 // must not pile up when workers come and go under ever new ones.
 func (n *shards) sweep(now clock.Time) {
-	if !n.s.c.moves.leads || n.busy {
+	if !n.s.c.view.Leads || n.busy {
 		return
 	}
 	var changes []register.NameChange

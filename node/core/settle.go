@@ -37,7 +37,7 @@ func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
 	switch {
 	case v.Leading() == 0:
 		return refusal.Leaderless(v) // whether it is lost is not known here
-	case token>>32 > v.Leading() && !c.routes.alone:
+	case token>>32 > v.Leading() && !c.view.Alone:
 		return refusal.LaterEpoch(v, token)
 	}
 	if damaged(err) {
@@ -50,7 +50,7 @@ func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
 		c.grants.soles.want(v.Partition)
 		return refusal.LeaseInDoubt(v, token)
 	}
-	d, err := vnode.ReadTask(c.round.Tx, ring.Of(task, len(c.cells)), task, vnode.ReadOptions{NoLog: true})
+	d, err := vnode.ReadTask(c.round.Tx, ring.Of(task, len(c.view.Cells)), task, vnode.ReadOptions{NoLog: true})
 	if !c.round.Check(err) {
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
 	}
@@ -96,7 +96,7 @@ func (c settling) others(task id.ID, token uint64, by []byte, worker string) *pr
 
 // stateOf is the state of a task whose claim is lost.
 func (c settling) stateOf(task id.ID) nornv1.State {
-	d, err := vnode.ReadTask(c.round.Tx, ring.Of(task, len(c.cells)), task, vnode.ReadOptions{NoClaims: true, NoLog: true})
+	d, err := vnode.ReadTask(c.round.Tx, ring.Of(task, len(c.view.Cells)), task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 	if !c.round.Check(err) {
 		return nornv1.State_STATE_UNSPECIFIED
 	}
@@ -207,7 +207,7 @@ func (c settling) update(now clock.Time, from message.Origin, m *nornv1.UpdateRe
 // What is there already may come again, and what others have taken is kept: they have
 // counted it.
 func (c settling) full(f crdt.Fact, last bool, before *nornv1.Error) *nornv1.Error {
-	p := ring.Of(f.Task, len(c.cells))
+	p := ring.Of(f.Task, len(c.view.Cells))
 	n := vnode.LogOf(c.round.Tx, p, f.Task)
 	updates, size := uint64(proto.MaxLogUpdates), uint64(proto.MaxLogBytes)
 	if last {
@@ -267,7 +267,7 @@ func (c settling) complete(now clock.Time, from message.Origin, m *nornv1.Comple
 		}
 		f := crdt.Completed{Token: done.GetToken(), Seq: done.GetSeq(), At: c.clocks.stamp(now, task), Result: done.GetResult(), Further: extra}
 		if done.GetAutoSeq() {
-			f.Seq = vnode.NextSeq(c.round.Tx, ring.Of(task, len(c.cells)), task, f.Token)
+			f.Seq = vnode.NextSeq(c.round.Tx, ring.Of(task, len(c.view.Cells)), task, f.Token)
 		}
 		c.sessions.known.tells(done.GetSession())
 		c.add(now, task, f.Fact(task), &c.stats.Completed, res)
@@ -279,21 +279,21 @@ func (c settling) complete(now clock.Time, from message.Origin, m *nornv1.Comple
 // unheardOf tells whether a task may have been finished and forgotten: it is old enough,
 // or its ID does not say how old it is, and neither a fact of it nor this claim is here.
 func (c settling) unheardOf(now clock.Time, task id.ID, token uint64) bool {
-	p := ring.Of(task, len(c.cells))
+	p := ring.Of(task, len(c.view.Cells))
 	return c.clocks.wall(now)-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.round.Tx, p, task) &&
 		len(vnode.Unheld(c.vnodes.See(p), heldAs([]message.GrantRef{{Partition: p, Task: task, Token: token}}))) > 0
 }
 
 // add stores a fact that any node may write and says what it has bought.
 func (c settling) add(now clock.Time, task id.ID, f crdt.Fact, counter *uint64, res *nornv1.WriteResult) {
-	p := ring.Of(task, len(c.cells))
+	p := ring.Of(task, len(c.view.Cells))
 	if e := c.moves.refuses(p); e != nil {
 		res.Error = e.Proto()
 		return
 	}
 	if c.unheardOf(now, task, f.Key.A) {
 		res.Error = refusal.NoTask(task).Proto() // it may have been finished and forgotten
-		if v := c.vnodes.See(p); v.Leading() == 0 && !c.routes.alone {
+		if v := c.vnodes.See(p); v.Leading() == 0 && !c.view.Alone {
 			res.Error = refusal.Leaderless(v).Proto() // or it has not come here yet
 		}
 		return

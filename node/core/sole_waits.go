@@ -35,12 +35,12 @@ const maxSoleWaits = 1 << 14
 // under an ID that has been used and is done, or retry a task whose key another one has by
 // now, or which has been retried and died again.
 func (s *soles) hear(now clock.Time, r *message.Request) (waits bool) {
-	if s.hearing = r.Confirm; r.Confirm.At != 0 || r.Unsure || s.g.c.routes.alone {
+	if s.hearing = r.Confirm; r.Confirm.At != 0 || r.Unsure || s.g.c.view.Alone {
 		return false // it was asked, or too few of the same members have just answered something else
 	}
 	var parts []ring.Partition
 	for _, task := range ledBy(s.g.c, r.Body) {
-		p := ring.Of(task, len(s.g.c.cells))
+		p := ring.Of(task, len(s.g.c.view.Cells))
 		if s.g.shared(p) && s.g.c.vnodes.See(p).Leading() != 0 && !slices.Contains(parts, p) {
 			parts = append(parts, p)
 		}
@@ -87,7 +87,7 @@ func ledBy(c *Core, m gproto.Message) (all []id.ID) {
 			if t.GetKey() == "" || t.GetKeyWindowSeconds() != 0 {
 				continue
 			}
-			if b := t.GetId(); len(b) != id.Size || !vnode.Known(c.round.Tx, ring.Of(id.ID(b), len(c.cells)), id.ID(b)) {
+			if b := t.GetId(); len(b) != id.Size || !vnode.Known(c.round.Tx, ring.Of(id.ID(b), len(c.view.Cells)), id.ID(b)) {
 				home(t.GetQueue(), t.GetKey())
 			}
 		}

@@ -74,7 +74,7 @@ func (s *soles) work(now clock.Time) {
 			continue
 		}
 		s.asked[p] = now.Mono + int64(soleAgain)
-		part := &pledgedPart{p: p, epoch: s.g.c.vnodes.See(p).Leading(), cohort: s.g.c.cells[p].Cohort, sole: max(now.Mono, 1)}
+		part := &pledgedPart{p: p, epoch: s.g.c.vnodes.See(p).Leading(), cohort: s.g.c.view.Cells[p].Cohort, sole: max(now.Mono, 1)}
 		part.await(s.g.c.cfg.Self)
 		parts = append(parts, part)
 	}

@@ -31,13 +31,13 @@ type soundness struct {
 // never counted, and whoever has forgotten something waits.
 func (s *soundness) hears(from register.Member, m *message.Beaten) {
 	old, known := s.of[from]
-	if !s.m.c.routes.up(from) || known && m.Sent.Mono < old.asked || m.Sent.Mono < s.m.since {
+	if !s.m.c.view.Up(from) || known && m.Sent.Mono < old.asked || m.Sent.Mono < s.m.since {
 		return
 	}
 	s.of[from] = said{asked: m.Sent.Mono, whole: m.Whole, sound: m.Whole && m.Sound}
 	s.look = s.look || m.Whole != old.whole
 	if was := known && !old.whole; was == m.Whole {
-		s.m.c.routes.seen++
+		s.m.c.view.Changes++
 		s.m.c.elector.look()
 	}
 }
@@ -46,7 +46,7 @@ func (s *soundness) hears(from register.Member, m *message.Beaten) {
 // it says itself. Nodes are asked with each beat by those that share a cohort with them.
 func (m *marks) forgotten(o register.Member) bool {
 	if o == m.c.cfg.Self {
-		return m.lost != 0 && (m.c.moves.company() || m.by.Incarnation != register.Incarnation{})
+		return m.lost != 0 && (m.c.view.Company() || m.by.Incarnation != register.Incarnation{})
 	}
 	said, known := m.sound.of[o]
 	return known && !said.whole
@@ -54,15 +54,15 @@ func (m *marks) forgotten(o register.Member) bool {
 
 // stands tells whether a node is in reach and its disk has all that it acknowledged, as far as
 // it has said: another one neither votes nor leads, and its copies do not count.
-func (m *marks) stands(o register.Member) bool { return m.c.routes.up(o) && !m.forgotten(o) }
+func (m *marks) stands(o register.Member) bool { return m.c.view.Up(o) && !m.forgotten(o) }
 
 // reach drops what those have said who are not in reach any more: they may come back on
 // another disk.
 func (s *soundness) reach() {
 	for o := range s.of { // Any order: all that are gone.
-		if !s.m.c.routes.up(o) {
+		if !s.m.c.view.Up(o) {
 			delete(s.of, o)
-			s.m.c.routes.seen++
+			s.m.c.view.Changes++
 		}
 	}
 	s.look = true
@@ -71,18 +71,18 @@ func (s *soundness) reach() {
 // counts tells whether another node is one that this one, which has forgotten something,
 // may leave what they share to.
 func (s *soundness) counts(o register.Member) bool {
-	return o != s.m.c.cfg.Self && s.m.c.routes.up(o) && s.m.told[o] && s.of[o].sound
+	return o != s.m.c.cfg.Self && s.m.c.view.Up(o) && s.m.told[o] && s.of[o].sound
 }
 
 // towards is what this node says of itself to another one: that it has lost nothing that
 // it knows of, and that enough others have said so too in each cohort they share. In those
 // where others are missing it does not matter here.
 func (s *soundness) towards(o register.Member) bool {
-	if !s.m.c.current || s.m.lost != 0 {
+	if !s.m.c.view.Current || s.m.lost != 0 {
 		return false
 	}
 	s.prove()
-	return !slices.ContainsFunc(s.unproven, func(p ring.Partition) bool { return slices.Contains(s.m.c.cells[p].Cohort, o) })
+	return !slices.ContainsFunc(s.unproven, func(p ring.Partition) bool { return slices.Contains(s.m.c.view.Cells[p].Cohort, o) })
 }
 
 // prove finds the partitions for which too few others go by this disk.
@@ -91,8 +91,8 @@ func (s *soundness) prove() {
 		return
 	}
 	s.look, s.unproven = false, s.unproven[:0]
-	for p := range s.m.c.cells {
-		if cohort := s.m.c.cells[p].Cohort; slices.Contains(cohort, s.m.c.cfg.Self) && !s.proven(cohort) {
+	for p := range s.m.c.view.Cells {
+		if cohort := s.m.c.view.Cells[p].Cohort; slices.Contains(cohort, s.m.c.cfg.Self) && !s.proven(cohort) {
 			s.unproven = append(s.unproven, ring.Partition(p))
 		}
 	}
@@ -106,7 +106,7 @@ func (s *soundness) proven(cohort []register.Member) bool {
 	n := 0
 	for _, o := range cohort {
 		told := o == s.m.c.cfg.Self || s.m.told[o]
-		if !told && s.m.c.routes.up(o) {
+		if !told && s.m.c.view.Up(o) {
 			return false
 		}
 		if o == s.m.c.cfg.Self || told && s.of[o].whole {
@@ -123,7 +123,7 @@ func (s *soundness) asks(company []register.Member) []register.Member {
 	if s.m.lost == 0 {
 		return company
 	}
-	all := slices.Concat(company, s.m.c.sight.voters, s.m.c.sight.outgoing)
+	all := slices.Concat(company, s.m.c.view.Voters, s.m.c.view.Outgoing)
 	slices.SortFunc(all, register.Member.Compare)
 	all = slices.Compact(all)
 	return slices.DeleteFunc(all, func(o register.Member) bool { return o == s.m.c.cfg.Self })

@@ -204,7 +204,7 @@ func TestWhoIsSoundForWhom(t *testing.T) {
 	want("all have told", true, true, true, true)
 	delete(m.told, all[1].self)
 	want("one in reach has not told", false, false, true, true)
-	delete(m.c.routes.alive, all[1].self)
+	delete(m.c.view.Alive(), all[1].self)
 	want("one out of reach has not told", true, true, true, true)
 	w := m.sound.of[all[2].self]
 	w.whole = false
@@ -212,6 +212,6 @@ func TestWhoIsSoundForWhom(t *testing.T) {
 	want("and the other one has forgotten something", false, false, true, true)
 	m.lost = 1
 	want("it has forgotten something", false, false, false, false)
-	m.lost, m.c.current = 0, false
+	m.lost, m.c.view.Current = 0, false
 	want("the register has not answered", false, false, false, false)
 }

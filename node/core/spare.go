@@ -62,11 +62,11 @@ type Witness struct {
 
 // Testify gives the witness as it is now; nil: as it was. It is asked for with each round.
 func Testify(c *Core, was *Witness) *Witness {
-	s, sight := &c.marks.sound, &c.sight
+	s, sight := &c.marks.sound, c.view
 	now := Witness{
-		sound: c.current && c.marks.lost == 0 && len(sight.voters) > 0 && len(c.moves.state.Cells) == len(c.cells),
-		self:  c.cfg.Self, revision: c.moves.state.Revision, cells: c.moves.state.Cells,
-		voters: [2][]register.Member{sight.voters, sight.outgoing},
+		sound: c.view.Current && c.marks.lost == 0 && len(sight.Voters) > 0 && len(c.view.State.Cells) == len(c.view.Cells),
+		self:  c.cfg.Self, revision: c.view.State.Revision, cells: c.view.State.Cells,
+		voters: [2][]register.Member{sight.Voters, sight.Outgoing},
 	}
 	if now.sound {
 		s.prove()

@@ -32,7 +32,7 @@ func (r *reckoning) reckon(k *clocks, now clock.Time) {
 		ids = append(ids, m.Incarnation.ID())
 	}
 	if len(ids) < 2 {
-		if slices.ContainsFunc(k.c.cells, func(c register.Cell) bool { return slices.Contains(c.Cohort, k.c.cfg.Self) }) {
+		if slices.ContainsFunc(k.c.view.Cells, func(c register.Cell) bool { return slices.Contains(c.Cohort, k.c.cfg.Self) }) {
 			*r = reckoning{} // it is a majority by itself
 		}
 		r.good = false // one that keeps nothing any more goes by what it was told last

@@ -22,14 +22,6 @@ import (
 // themselves is nice to have, and a status is asked for when things go wrong.
 const statusTimeout = time.Second
 
-// sight is what the edge has told about the cluster and nothing here depends on.
-type sight struct {
-	clients          map[register.Member]string
-	voters, outgoing []register.Member
-	majority         bool
-	seen             uint64 // goes up when the voters change
-}
-
 // observer looks at the cluster for operators.
 type observer struct{ *Core }
 
@@ -50,8 +42,8 @@ func (r *routes) statuses(now clock.Time, q *message.Request, m *nornv1.StatusRe
 		return true
 	}
 	g := r.gather(now, q, &statuses{observer{r.c}.picture(now, m.GetRemoved())}, statusTimeout-forwardTimeout)
-	for i := range r.c.moves.state.Nodes {
-		if to := r.c.moves.state.Nodes[i].Member; to != r.c.cfg.Self && r.up(to) {
+	for i := range r.c.view.State.Nodes {
+		if to := r.c.view.State.Nodes[i].Member; to != r.c.cfg.Self && r.c.view.Up(to) {
 			r.forward(now, g, to, nil, m, nil)
 		}
 	}
@@ -122,10 +114,10 @@ func (c observer) partOfStatus(now clock.Time) *nornv1.StatusReply {
 
 // lone tells whether this node keeps the register by itself: nobody has told of voters
 // yet, and there is nobody else.
-func (c observer) lone() bool { return len(c.sight.voters) == 0 && !c.moves.company() }
+func (c observer) lone() bool { return len(c.view.Voters) == 0 && !c.view.Company() }
 
 // majority tells whether a majority of those who keep the register is in reach.
-func (c observer) majority() bool { return c.sight.majority || c.lone() && c.joined }
+func (c observer) majority() bool { return c.view.Majority || c.lone() && c.view.Joined }
 
 func (c observer) movement() *nornv1.MovementStatus {
 	return &nornv1.MovementStatus{Copied: c.moves.moved, HandedOver: c.moves.left}
@@ -143,7 +135,7 @@ func (c observer) aboutSelf() *nornv1.NodeStatus {
 		QuarantinedTasks: uint32(tasks), QuarantinedBytes: uint64(bytes), QuarantineRefused: c.asides.full,
 		Name: c.cfg.Self.Node, Incarnation: c.cfg.Self.Incarnation.String(), State: "up", Alive: true,
 		Zone: c.cfg.Zone, Address: c.cfg.Address, Repair: c.repairs.status(), Led: uint32(c.Leading()),
-		CopiesLeft: uint32(len(c.moves.in)), HandoversLeft: uint32(len(c.moves.out) + len(c.moves.drops)), ClockFault: c.clocks.why,
+		CopiesLeft: uint32(len(c.moves.in)), HandoversLeft: uint32(len(c.moves.out) + len(c.view.Dropping)), ClockFault: c.clocks.why,
 	}
 }
 
@@ -153,10 +145,10 @@ func (c observer) picture(now clock.Time, removed bool) *nornv1.StatusReply {
 	progress := view.Progress()
 	reply := &nornv1.StatusReply{
 		ClusterId: c.cfg.Cluster.ID.String(), Node: c.cfg.Self.Node, Replicas: uint32(c.moves.replicas()),
-		Register: &nornv1.RegisterStatus{Majority: c.majority(), Revision: c.moves.state.Revision, Generation: c.moves.state.Generation},
+		Register: &nornv1.RegisterStatus{Majority: c.majority(), Revision: c.view.State.Revision, Generation: c.view.State.Generation},
 		Movement: c.movement(), Repair: c.repairs.status(),
 	}
-	for _, v := range c.sight.voters {
+	for _, v := range c.view.Voters {
 		reply.Voters = append(reply.Voters, v.Node)
 	}
 	slices.Sort(reply.Voters)
@@ -169,9 +161,9 @@ func (c observer) picture(now clock.Time, removed bool) *nornv1.StatusReply {
 		held[n.Member] = n.status
 		reply.Nodes = append(reply.Nodes, n.status)
 	}
-	for p := range c.cells {
+	for p := range c.view.Cells {
 		s := c.aboutPartition(now, view, ring.Partition(p))
-		for _, m := range c.cells[p].Cohort {
+		for _, m := range c.view.Cells[p].Cohort {
 			if n := held[m]; n != nil {
 				n.Vnodes++
 			}
@@ -190,10 +182,10 @@ func (c observer) picture(now clock.Time, removed bool) *nornv1.StatusReply {
 }
 
 func (c observer) aboutPartition(now clock.Time, view *placement.View, p ring.Partition) *nornv1.PartitionStatus {
-	cell, v := &c.cells[p], c.vnodes.See(p)
+	cell, v := &c.view.Cells[p], c.vnodes.See(p)
 	s := &nornv1.PartitionStatus{
 		Id: uint32(p), Epoch: cell.Epoch, Leader: cell.Leader.Node,
-		EnqueueAvailable:   c.joined && !diskLow(c.Core) && c.routes.takes(p),
+		EnqueueAvailable:   c.view.Joined && !diskLow(c.Core) && c.routes.takes(p),
 		ClaimAvailable:     c.routes.leads(p),
 		OldestReadySeconds: oldest(v, now), Copies: uint32(c.routes.copies(p)),
 	}
@@ -219,20 +211,20 @@ type aboutNode struct {
 // cohort or can be reached, for they may have what nobody else has.
 func (c observer) nodes(progress *placement.Progress, removed bool) (all []aboutNode) {
 	named := make(map[register.Member]bool)
-	for p := range c.cells {
-		for _, m := range c.cells[p].Cohort {
+	for p := range c.view.Cells {
+		for _, m := range c.view.Cells[p].Cohort {
 			named[m] = true
 		}
 	}
 	listed, offsets := false, c.clocks.peers.Offsets(c.now)
-	for i := range c.moves.state.Nodes {
-		n := &c.moves.state.Nodes[i]
-		if n.Status == register.Removed && !removed && !named[n.Member] && !c.routes.up(n.Member) {
+	for i := range c.view.State.Nodes {
+		n := &c.view.State.Nodes[i]
+		if n.Status == register.Removed && !removed && !named[n.Member] && !c.view.Up(n.Member) {
 			continue
 		}
 		s := &nornv1.NodeStatus{
 			Name: n.Node, Incarnation: n.Incarnation.String(), Zone: n.Zone,
-			Address: c.sight.clients[n.Member], Alive: c.routes.up(n.Member),
+			Address: c.view.Clients[n.Member], Alive: c.view.Up(n.Member),
 		}
 		s.ClockOffsetMs, s.ClockErrorMs = c.clocks.offsetOf(offsets, n.Member)
 		if c.marks.forgotten(n.Member) {

@@ -31,15 +31,15 @@ func (g *grants) align(now clock.Time) {
 		g.alignAll(now, to)
 	}
 	for p, v := range g.c.vnodes.Each() {
-		leader, ok := placement.Leading(&g.c.cells[p])
-		if v.Leading() != 0 || !ok || leader == g.c.cfg.Self || !g.c.routes.up(leader) {
+		leader, ok := placement.Leading(&g.c.view.Cells[p])
+		if v.Leading() != 0 || !ok || leader == g.c.cfg.Self || !g.c.view.Up(leader) {
 			continue
 		}
 		if all := vnode.Stuck(v, now, maxStuck); len(all) > 0 {
 			if to[leader] == nil {
 				to[leader] = &message.AskOrphans{}
 			}
-			to[leader].Parts = append(to[leader].Parts, message.PartClaims{Partition: ring.Partition(p), Epoch: g.c.cells[p].Epoch, Claims: vnode.AppendHeld(nil, all)})
+			to[leader].Parts = append(to[leader].Parts, message.PartClaims{Partition: ring.Partition(p), Epoch: g.c.view.Cells[p].Epoch, Claims: vnode.AppendHeld(nil, all)})
 		}
 	}
 	for _, m := range membersOf(to) {
@@ -50,7 +50,7 @@ func (g *grants) align(now clock.Time) {
 // alignAll asks everybody about every claim, for a mutant.
 func (g *grants) alignAll(now clock.Time, to map[register.Member]*message.AskOrphans) {
 	for p, v := range g.c.vnodes.Each() {
-		for _, m := range g.c.cells[p].Cohort {
+		for _, m := range g.c.view.Cells[p].Cohort {
 			all := vnode.Stuck(v, now.Add(2*clock.MaxLease), maxStuck)
 			if m == g.c.cfg.Self || len(all) == 0 || v.Leading() != 0 {
 				continue
@@ -58,7 +58,7 @@ func (g *grants) alignAll(now clock.Time, to map[register.Member]*message.AskOrp
 			if to[m] == nil {
 				to[m] = &message.AskOrphans{}
 			}
-			to[m].Parts = append(to[m].Parts, message.PartClaims{Partition: ring.Partition(p), Epoch: g.c.cells[p].Epoch, Claims: vnode.AppendHeld(nil, all)})
+			to[m].Parts = append(to[m].Parts, message.PartClaims{Partition: ring.Partition(p), Epoch: g.c.view.Cells[p].Epoch, Claims: vnode.AppendHeld(nil, all)})
 		}
 	}
 }
@@ -68,7 +68,7 @@ func (g *grants) stuck(from register.Member, m *message.AskOrphans) {
 	answer := &message.NotHeld{}
 	for i := range m.Parts {
 		part := &m.Parts[i]
-		if int(part.Partition) >= len(g.c.cells) {
+		if int(part.Partition) >= len(g.c.view.Cells) {
 			continue
 		}
 		v := g.c.vnodes.Use(part.Partition)
@@ -89,7 +89,7 @@ func (g *grants) stuck(from register.Member, m *message.AskOrphans) {
 func (g *grants) unheld(now clock.Time, m *message.NotHeld) {
 	for i := range m.Parts {
 		part := &m.Parts[i]
-		if int(part.Partition) >= len(g.c.cells) || g.c.vnodes.See(part.Partition).Leading() != 0 || g.c.moves.closed(part.Partition) {
+		if int(part.Partition) >= len(g.c.view.Cells) || g.c.vnodes.See(part.Partition).Leading() != 0 || g.c.view.Deleting(part.Partition) {
 			continue
 		}
 		all, err := vnode.DecodeHeld(part.Claims)

@@ -65,7 +65,7 @@ type summaries struct {
 // want notes that somebody asks for a queue: here, or where that was told from.
 func (s *summaries) want(now clock.Time, name string, here bool) {
 	q := s.c.desk.queues[name]
-	if q == nil || s.c.routes.alone {
+	if q == nil || s.c.view.Alone {
 		return // who asks in vain is told when there is something
 	}
 	q.wanted = now.Mono + int64(wantedFor)
@@ -129,7 +129,7 @@ func (s *summaries) work(now clock.Time) {
 }
 
 func (s *summaries) others() []register.Member {
-	return slices.SortedFunc(maps.Keys(s.c.routes.alive), register.Member.Compare)
+	return slices.SortedFunc(maps.Keys(s.c.view.Alive()), register.Member.Compare)
 }
 
 // next is when there is something to tell, mono ns.
@@ -178,7 +178,7 @@ func (s *summaries) head(now clock.Time, q *queue) message.QueueHead {
 // passed counts what is better elsewhere than a task that is granted here, as far
 // as it is known: the rank error.
 func (s *seeks) passed(name string, rank *claim.Rank) (n int) {
-	if s.c.routes.alone {
+	if s.c.view.Alone {
 		return 0
 	}
 	for _, m := range s.leaders() {

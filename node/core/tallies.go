@@ -55,7 +55,7 @@ func newTallies(c *Core) *tallies {
 // all that others have said of it, and what is here now.
 func (t *tallies) unfinished(now clock.Time, name string) (all, others uint64) {
 	var here []ring.Partition
-	if !t.c.routes.holder {
+	if !t.c.view.Holder {
 		t.judge[name] = true
 		if k := t.of[name]; k != nil && now.Mono-k.at < int64(oldTally) {
 			here, others = k.here, k.n
@@ -83,8 +83,8 @@ func (t *tallies) work(now clock.Time) {
 		}
 	}
 	r, who, sum := t.c.routes, newGroups(), &tallySum{of: make(map[string]uint64)}
-	here := make([]ring.Partition, 0, len(t.c.cells))
-	for p := range t.c.cells {
+	here := make([]ring.Partition, 0, len(t.c.view.Cells))
+	for p := range t.c.view.Cells {
 		to, ok := r.keeper(ring.Partition(p))
 		if ok && t.c.moves.in[ring.Partition(p)] != nil {
 			to, ok = r.reader(ring.Partition(p)) // it is still being copied to here

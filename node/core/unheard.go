@@ -72,8 +72,8 @@ func (f *fetches) misses(b []byte) bool {
 		return false // refused for that
 	}
 	task := id.ID(b)
-	p := ring.Of(task, len(f.c.cells))
-	if f.c.writes.alone(p) || f.c.moves.elsewhere(p) {
+	p := ring.Of(task, len(f.c.view.Cells))
+	if f.c.writes.alone(p) || f.c.view.Elsewhere(p) {
 		return false
 	}
 	heard, err := vnode.Heard(f.c.round.Tx, p, task)
@@ -92,8 +92,8 @@ func (f *fetches) lags(m gproto.Message) bool {
 		return false // no update has that number: who names it waits for the end
 	}
 	task := id.ID(log.GetId())
-	p := ring.Of(task, len(f.c.cells))
-	if f.c.writes.alone(p) || f.c.moves.elsewhere(p) {
+	p := ring.Of(task, len(f.c.view.Cells))
+	if f.c.writes.alone(p) || f.c.view.Elsewhere(p) {
 		return false
 	}
 	if after.Is && !vnode.Shows(f.c.round.Tx, p, task, after.Token, after.Seq) {
@@ -114,7 +114,7 @@ func (f *fetches) retries(m gproto.Message, b []byte) bool {
 	if _, is := m.(*nornv1.RetryRequest); !is || len(b) != id.Size {
 		return false
 	}
-	p := ring.Of(id.ID(b), len(f.c.cells))
+	p := ring.Of(id.ID(b), len(f.c.view.Cells))
 	return f.c.vnodes.See(p).Leading() != 0 && !f.c.writes.alone(p)
 }
 
@@ -129,8 +129,8 @@ func (u *unheard) ask(now clock.Time) {
 		task := u.left[0]
 		u.left = u.left[1:]
 		u.open++
-		p := ring.Of(task, len(u.f.c.cells))
-		cell := &u.f.c.cells[p]
+		p := ring.Of(task, len(u.f.c.view.Cells))
+		cell := &u.f.c.view.Cells[p]
 		u.f.begin(now, u.r, p, &fetch{
 			reach: newReach(cell, u.f.c.cfg.Self), from: u.r.From, task: task, need: quorum.Majority(len(cell.Cohort)),
 			enough: func() bool { return true }, about: u, then: u.told,

@@ -56,7 +56,7 @@ func (o *unsaid) work(now clock.Time) {
 			return true
 		}
 		for i := range x.facts.Parts {
-			if p := x.facts.Parts[i].Partition; o.c.moves.closed(p) && !slices.Contains(x.refused, p) {
+			if p := x.facts.Parts[i].Partition; o.c.view.Deleting(p) && !slices.Contains(x.refused, p) {
 				x.refused = append(x.refused, p)
 			}
 		}

@@ -38,7 +38,7 @@ func (r *repairs) hasten(now clock.Time, about []ring.Partition, dry bool) (aske
 		want[p] = true
 	}
 	for _, k := range r.pairs() {
-		if !want[k.Partition] || !r.c.routes.up(k.Peer) {
+		if !want[k.Partition] || !r.c.view.Up(k.Peer) {
 			continue
 		}
 		asked++
@@ -55,9 +55,9 @@ func (r *repairs) hasten(now clock.Time, about []ring.Partition, dry bool) (aske
 // demand has a partition compared at once with all of its cohort that are in reach, by
 // this node also where it is the other one's turn to begin.
 func (r *repairs) demand(now clock.Time, p ring.Partition) {
-	for _, m := range r.c.cells[p].Cohort {
+	for _, m := range r.c.view.Cells[p].Cohort {
 		k := message.Pair{Partition: p, Peer: m}
-		if m != r.c.cfg.Self && r.c.routes.up(m) && !r.urgent.going[k] {
+		if m != r.c.cfg.Self && r.c.view.Up(m) && !r.urgent.going[k] {
 			r.urgent.add(k)
 			r.at = now.Mono
 		}
@@ -74,7 +74,7 @@ func (r *repairs) hurry(now clock.Time) {
 		k := u.todo[0]
 		u.todo = u.todo[1:]
 		delete(u.waits, k)
-		if !r.c.routes.up(k.Peer) || vnode.Tree(r.c.vnodes.See(k.Partition)) == nil || !slices.Contains(r.c.cells[k.Partition].Cohort, k.Peer) {
+		if !r.c.view.Up(k.Peer) || vnode.Tree(r.c.vnodes.See(k.Partition)) == nil || !slices.Contains(r.c.view.Cells[k.Partition].Cohort, k.Peer) {
 			r.failed++
 			continue
 		}

@@ -66,8 +66,8 @@ func (c verifier) checkVerify(m *nornv1.VerifyRequest) *proto.Error {
 // checkPartitions refuses partitions that there are not.
 func (c verifier) checkPartitions(all []uint32) *proto.Error {
 	for _, p := range all {
-		if int(p) >= len(c.cells) {
-			return proto.Invalid("there is no partition %d: they are numbered 0 to %d", p, len(c.cells)-1)
+		if int(p) >= len(c.view.Cells) {
+			return proto.Invalid("there is no partition %d: they are numbered 0 to %d", p, len(c.view.Cells)-1)
 		}
 	}
 	return nil
@@ -78,10 +78,10 @@ func (c verifier) compare(now clock.Time, r *message.Request, m *nornv1.VerifyRe
 	join := &verified{asked: m.GetPartitions()}
 	groups := newGroups()
 	for i, p := range m.GetPartitions() {
-		for _, at := range c.cells[p].Cohort {
+		for _, at := range c.view.Cells[p].Cohort {
 			slot := len(join.slots)
 			join.slots = append(join.slots, replicaSlot{partition: i, member: at})
-			if c.routes.up(at) {
+			if c.view.Up(at) {
 				groups.add(at, slot)
 			} else {
 				join.missing(slot, "it is not in reach")
@@ -104,10 +104,10 @@ func (c verifier) replica(p ring.Partition, queues bool) *nornv1.ReplicaState {
 	s := &nornv1.ReplicaState{Node: c.cfg.Self.Node, Incarnation: c.cfg.Self.Incarnation.String()}
 	v, tree := c.vnodes.Use(p), vnode.Tree(c.vnodes.See(p))
 	switch {
-	case c.moves.drops[p] != nil:
+	case c.view.Dropping[p]:
 		s.Problem = "it has handed the partition over"
 		return s
-	case tree == nil && len(c.cells[p].Cohort) > 1:
+	case tree == nil && len(c.view.Cells[p].Cohort) > 1:
 		s.Problem = "it still counts what it has"
 		return s
 	case tree != nil:

@@ -309,8 +309,8 @@ func TestWhoTakesACandidatesClaims(t *testing.T) {
 		}, false},
 		"it has promised more":           {func(_ *trio, c *Core) { c.acceptors.all[1].Promise = epoch + 1 }, false},
 		"its clock is off":               {func(_ *trio, c *Core) { c.clocks.bad[1] = true }, false},
-		"it may have forgotten":          {func(_ *trio, c *Core) { c.current = false }, false},
-		"the partition is being deleted": {func(_ *trio, c *Core) { c.moves.drops[1] = &move{} }, false},
+		"it may have forgotten":          {func(_ *trio, c *Core) { c.view.Current = false }, false},
+		"the partition is being deleted": {func(_ *trio, c *Core) { c.view.Dropping[1] = true }, false},
 	} {
 		r := newTrio(t)
 		i := r.leader(1)
@@ -331,7 +331,7 @@ func TestWhoStandsWhenAsked(t *testing.T) {
 	}{
 		"nothing is wrong":      {func(*trio, int, *message.Stand) {}, true},
 		"its clock is off":      {func(r *trio, j int, _ *message.Stand) { r.peers[j].core.clocks.bad[1] = true }, false},
-		"it may have forgotten": {func(r *trio, j int, _ *message.Stand) { r.peers[j].core.current = false }, false},
+		"it may have forgotten": {func(r *trio, j int, _ *message.Stand) { r.peers[j].core.view.Current = false }, false},
 		"it is about to stop": {func(r *trio, j int, _ *message.Stand) {
 			r.check(r.peers[j].core.Step(r.now, message.Drain{}))
 			r.turn(j)

@@ -135,9 +135,9 @@ func TestWhoTakesNoClaims(t *testing.T) {
 		m := r.peers[j].core.moves
 		switch why {
 		case "removed":
-			m.dismissed = true
+			m.c.view.Dismissed = true
 		case "deleting":
-			m.drops[1] = &move{}
+			m.c.view.Dropping[1] = true
 		}
 		epoch := r.state().Cells[1].Epoch
 		if got := r.claims(i, j, 1, epoch, heldFrom(r.at(1), epoch<<32|900, r.now.Wall)); got.No != (why != "") {
@@ -227,11 +227,11 @@ func TestRoundsOfAnotherLifeMatchNothing(t *testing.T) {
 func TestWhoWinsTooLateDoesNotLead(t *testing.T) {
 	r := newTrio(t)
 	e := r.peers[(r.leader(1)+1)%3].core.elector
-	v := victory(1, e.c.cells[1].Epoch+1)
+	v := victory(1, e.c.view.Cells[1].Epoch+1)
 	if e.lead(r.now, v); e.c.vnodes.See(1).Leading() != 0 {
 		t.Error("it leads in an epoch that is not registered")
 	}
-	v = victory(1, e.c.cells[1].Epoch)
+	v = victory(1, e.c.view.Cells[1].Epoch)
 	e.c.acceptors.all[1].Promise = v.Cell.Epoch + 1
 	if e.lead(r.now, v); e.c.vnodes.See(1).Leading() != 0 {
 		t.Error("it leads, and has promised more")

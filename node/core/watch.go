@@ -204,7 +204,7 @@ func (w *watches) work(now clock.Time) {
 	c := w.l.c
 	w.l.doubts.work(now)
 	switch {
-	case c.routes.whole:
+	case c.view.Whole:
 		if w.at != clock.Never { // everybody keeps everything now: no answer is waited for any more
 			for _, v := range c.vnodes.Each() {
 				if v.Leading() != 0 {
@@ -226,7 +226,7 @@ func (w *watches) work(now clock.Time) {
 	w.number++
 	asks := make(map[register.Member]*message.Watch)
 	for _, task := range slices.SortedFunc(maps.Keys(w.wanted), id.ID.Compare) {
-		to, ok := c.routes.reader(ring.Of(task, len(c.cells)))
+		to, ok := c.routes.reader(ring.Of(task, len(c.view.Cells)))
 		if !ok || to == c.cfg.Self {
 			continue // it is looked at again
 		}
@@ -253,7 +253,7 @@ func (w *watches) work(now clock.Time) {
 func (w *watches) scan() {
 	c := w.l.c
 	w.needs.begin()
-	for range c.cells {
+	for range c.view.Cells {
 		leads := c.vnodes.See(w.next.partition).Leading() != 0
 		if leads || w.needs.orphaned(w.next.partition) {
 			pairs := vnode.Waiting(c.round.Tx, w.next.partition, w.next.task, w.next.dependency, watchStep)
@@ -274,7 +274,7 @@ func (w *watches) scan() {
 				return
 			}
 		}
-		w.next = look{partition: (w.next.partition + 1) % ring.Partition(len(c.cells))}
+		w.next = look{partition: (w.next.partition + 1) % ring.Partition(len(c.view.Cells))}
 		if len(w.wanted)+len(w.needs.now) >= watchStep {
 			return
 		}

@@ -114,7 +114,7 @@ func (w *words) most() (mark uint64, by register.Member) {
 func (w *words) enough(m *marks) bool {
 	deny := 0
 	for who, mark := range w.saw { // Any order: they are counted.
-		if _, says := w.of[who]; !says && mark > 0 && m.c.routes.up(who) {
+		if _, says := w.of[who]; !says && mark > 0 && m.c.view.Up(who) {
 			deny++
 		}
 	}
@@ -134,7 +134,7 @@ func (w *words) work(m *marks) {
 	}
 	most, deny := m.base, false
 	for who, mark := range w.saw { // Any order: the most counts.
-		if _, says := w.of[who]; !says && mark > 0 && m.c.routes.up(who) {
+		if _, says := w.of[who]; !says && mark > 0 && m.c.view.Up(who) {
 			most, deny = max(most, mark), true
 		}
 	}
@@ -154,13 +154,13 @@ func (w *words) work(m *marks) {
 // keep drops the words of those who are no members any more, while others are left who could
 // say the same: where the register was forced to begin anew with this node alone nobody is.
 func (w *words) keep(m *marks) {
-	if len(w.saw)+len(w.of) == 0 || !m.c.moves.company() {
+	if len(w.saw)+len(w.of) == 0 || !m.c.view.Company() {
 		return
 	}
 	gone := func(who register.Member) bool {
-		have, known := m.c.moves.state.Find(who)
+		have, known := m.c.view.State.Find(who)
 		kept := func(c register.Cell) bool { return slices.Contains(c.Cohort, who) }
-		return known && have.Status == register.Removed || !known && !slices.ContainsFunc(m.c.cells, kept)
+		return known && have.Status == register.Removed || !known && !slices.ContainsFunc(m.c.view.Cells, kept)
 	}
 	maps.DeleteFunc(w.saw, func(who register.Member, _ uint64) bool { return gone(who) })
 	before := len(w.of)
@@ -176,7 +176,7 @@ func (m *marks) regain() {
 	m.lost, m.by, m.since = 0, register.Member{}, 0
 	clear(m.sound.of)
 	m.changed()
-	m.c.routes.seen++
+	m.c.view.Changes++
 	m.c.elector.look()
 }
 

@@ -202,20 +202,20 @@ func TestOneMemberNamesNoCell(t *testing.T) {
 	r.before = r.state()
 	now := r.before.Cells[0].Epoch
 	o := r.removed(2).core
-	o.moves.state.Nodes = append(slices.Clone(o.moves.state.Nodes), register.Node{Member: r.peers[1].self, Status: register.Active})
+	o.view.State.Nodes = append(slices.Clone(o.view.State.Nodes), register.Node{Member: r.peers[1].self, Status: register.Active})
 	say := func(from int, epoch uint64) {
 		cell := register.Cell{Epoch: epoch, Nonce: epoch, Cohort: []register.Member{r.peers[0].self}}
 		r.check(o.Step(r.now, &message.FromPeer{From: r.peers[from].self, Message: &message.Cells{Cells: []message.KnownCell{{Partition: 0, Cell: cell}}}}))
 	}
 	for range 3 {
-		if say(0, now+9); o.cells[0].Epoch != now {
+		if say(0, now+9); o.view.Cells[0].Epoch != now {
 			t.Fatal("one says which cell it is, and is believed")
 		}
 	}
-	if say(1, now+1); o.cells[0].Epoch != now {
+	if say(1, now+1); o.view.Cells[0].Epoch != now {
 		t.Error("two say different ones, and one is believed")
 	}
-	if say(0, now+1); o.cells[0].Epoch != now+1 {
+	if say(0, now+1); o.view.Cells[0].Epoch != now+1 {
 		t.Error("two say the same, and are not believed")
 	}
 }

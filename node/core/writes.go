@@ -119,7 +119,7 @@ type copies struct {
 }
 
 // cohort is who keeps a partition.
-func (w *writes) cohort(p ring.Partition) []register.Member { return w.c.cells[p].Cohort }
+func (w *writes) cohort(p ring.Partition) []register.Member { return w.c.view.Cells[p].Cohort }
 
 // alone tells whether nobody else keeps the partition, or is about to.
 func (w *writes) alone(p ring.Partition) bool {
@@ -149,7 +149,7 @@ func (w *writes) add(p ring.Partition, f crdt.Fact) {
 // a failure, of a decision, all that says where the task is. No more than that, and once a round, however often it
 // is asked for: the payloads of a batch that is repeated may be larger than any message.
 func (w *writes) bought(result gproto.Message, r *nornv1.Receipt, task id.ID, existed bool, about crdt.Key) {
-	p := ring.Of(task, len(w.c.cells))
+	p := ring.Of(task, len(w.c.view.Cells))
 	convert.FillReceipt(r, task, p, existed)
 	if w.alone(p) {
 		return
@@ -263,7 +263,7 @@ func (w *writes) begin(now clock.Time) {
 	w.number++
 	o := &write{number: w.number, round: w.c.round.This(), parts: make(map[ring.Partition]*copies), held: w.held, began: now.Mono, again: now.Mono, until: now.Mono + int64(writeTimeout)}
 	for _, p := range slices.Sorted(maps.Keys(w.round)) {
-		part := &copies{reach: newReach(&w.c.cells[p], w.c.cfg.Self), facts: w.round[p], hint: true}
+		part := &copies{reach: newReach(&w.c.view.Cells[p], w.c.cfg.Self), facts: w.round[p], hint: true}
 		for _, f := range part.facts {
 			o.bytes += len(f.Body) + factBytes
 		}
@@ -412,7 +412,7 @@ func (w *writes) fenced(now clock.Time, o *write) {
 	waits := len(o.held) > 0 && now.Mono-o.began >= int64(resendAfter)
 	for _, p := range slices.Sorted(maps.Keys(o.parts)) {
 		part := o.parts[p]
-		if len(part.others) > 0 && part.epoch == w.c.cells[p].Epoch && (waits || !w.c.elector.expects(now, p)) {
+		if len(part.others) > 0 && part.epoch == w.c.view.Cells[p].Epoch && (waits || !w.c.elector.expects(now, p)) {
 			w.c.elector.nudge(now, p, 0)
 		}
 	}
@@ -476,7 +476,7 @@ func (w *writes) next() int64 {
 // changed notes that the cells have changed.
 func (w *writes) changed() {
 	w.largest, w.sole = 0, false
-	for p := range w.c.cells {
+	for p := range w.c.view.Cells {
 		cohort := w.cohort(ring.Partition(p))
 		w.largest = max(w.largest, len(cohort))
 		w.sole = w.sole || len(cohort) == 1 && cohort[0] == w.c.cfg.Self
@@ -489,7 +489,7 @@ func (w *writes) changed() {
 // and know better.
 func (w *writes) unsure(l nornv1.WriteLevel) bool {
 	few := l == nornv1.WriteLevel_WRITE_LEVEL_ONE || l == nornv1.WriteLevel_WRITE_LEVEL_COUNT
-	return w.sole && !w.c.current && !few
+	return w.sole && !w.c.view.Current && !few
 }
 
 // check refuses a write level that no cohort can give, and writes altogether
@@ -512,7 +512,7 @@ func (w *writes) within(d *nornv1.Durability, limit int) *proto.Error {
 		return proto.Invalid("a write needs at least one copy")
 	case w.unsure(d.GetLevel()):
 		return refusal.RegisterUnheard("durable copies")
-	case w.c.joined && need > max(cohort, w.c.moves.replicas()): // no node that joins or comes back changes that
+	case w.c.view.Joined && need > max(cohort, w.c.moves.replicas()): // no node that joins or comes back changes that
 		return proto.Invalid("%d durable copies were asked for, and the cluster keeps %d of each task; ask for fewer", need, max(cohort, w.c.moves.replicas()))
 	case need > cohort:
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d durable copies were asked for, the cohort has %d; ask for fewer or add nodes", need, cohort)

@@ -103,7 +103,7 @@ func (w *writes) spare(o *write) bool {
 		return false
 	}
 	for _, part := range o.parts { // Any order: all are looked at.
-		if slices.ContainsFunc(part.left, w.c.routes.up) || !part.reached(quorum.Majority(len(part.cohort))) {
+		if slices.ContainsFunc(part.left, w.c.view.Up) || !part.reached(quorum.Majority(len(part.cohort))) {
 			return false
 		}
 	}
@@ -113,7 +113,7 @@ func (w *writes) spare(o *write) bool {
 // lonely tells whether somebody who has not answered is out of reach.
 func (w *writes) lonely(o *write) bool {
 	for _, part := range o.parts { // Any order: all are looked at.
-		if slices.ContainsFunc(part.left, func(m register.Member) bool { return !w.c.routes.up(m) }) {
+		if slices.ContainsFunc(part.left, func(m register.Member) bool { return !w.c.view.Up(m) }) {
 			return true
 		}
 	}
@@ -124,7 +124,7 @@ func (w *writes) lonely(o *write) bool {
 func (w *writes) hopeless(o *write, h *held) bool {
 	return slices.ContainsFunc(h.items, func(it item) bool {
 		part := o.parts[it.partition]
-		return !o.enough(it.partition, h.need) && !part.within(level(h.need, len(part.cohort)), w.c.routes.up)
+		return !o.enough(it.partition, h.need) && !part.within(level(h.need, len(part.cohort)), w.c.view.Up)
 	})
 }
 
@@ -143,7 +143,7 @@ func (w *writes) giveUp(o *write, h *held) {
 		switch {
 		case need > len(part.cohort):
 			why = "its cohort has no more members until nodes join"
-		case !part.within(need, w.c.routes.up):
+		case !part.within(need, w.c.view.Up):
 			why = "too few of its other members are in reach of this node"
 		}
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,

@@ -29,20 +29,20 @@ func Growing(s register.State, nodes int) register.State {
 // grow looks whether a cluster that is being made is there, and has the register say so: the
 // node that leads it does.
 func grow(c *Core) {
-	value := c.moves.state.Values[growingValue]
+	value := c.view.State.Values[growingValue]
 	was, nodes := c.young, 0
 	if len(value.Data) > 0 {
 		n, _ := binary.Uvarint(value.Data)
 		nodes = int(min(n, register.MaxNodes))
 	}
 	if c.young = min(nodes, c.moves.replicas()); c.young != was {
-		c.routes.seen++
+		c.view.Changes++
 	}
-	if c.young == 0 || !c.moves.leads {
+	if c.young == 0 || !c.view.Leads {
 		return
 	}
-	for p := range c.cells {
-		if len(c.cells[p].Cohort) < c.young {
+	for p := range c.view.Cells {
+		if len(c.view.Cells[p].Cohort) < c.young {
 			return
 		}
 	}
