@@ -255,7 +255,7 @@ func (n *Node) publish() {
 	n.metrics.clock(n.log, &s)
 	n.members.empty.Store(core.Left(n.core))
 	n.members.keeps.say(n)
-	if w := core.Testify(n.core, n.members.witness.Load()); w != nil {
+	if w := core.Attest(n.core, n.members.witness.Load()); w != nil {
 		n.members.witness.Store(w)
 	}
 	n.members.sayForgotten(core.Forgotten(n.core))

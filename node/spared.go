@@ -161,7 +161,7 @@ func (m *membership) inquire(ctx context.Context) (spared bool, known []*peer.Kn
 			delete(said, who) // of before the register began anew
 		}
 	}
-	return core.Spared(m.n.self, said, least(m)), known
+	return core.MayRetire(m.n.self, said, least(m)), known
 }
 
 // secondOf is the largest number but one, or the only one; 0 of none.

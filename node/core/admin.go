@@ -54,7 +54,7 @@ func (c admin) handle(now clock.Time, r *message.Request, m *nornv1.ClusterReque
 	case m.GetAction() == nil:
 		c.round.Refuse(r.From, proto.Invalid("the request asks for nothing that this server knows"))
 	default:
-		c.send(errand{then: func(_ clock.Time, res register.Result) {
+		c.send(registerRequest{then: func(_ clock.Time, res register.Result) {
 			if res.Err != nil {
 				c.round.Refuse(r.From, refusal.MembershipUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
 				return
@@ -79,7 +79,7 @@ func (c admin) attempt(from message.Origin, m *nornv1.ClusterRequest, n int, som
 		c.round.Reply(from, d.reply)
 		return
 	}
-	c.send(errand{then: func(_ clock.Time, res register.Result) {
+	c.send(registerRequest{then: func(_ clock.Time, res register.Result) {
 		switch {
 		case res.Err != nil:
 			c.round.Refuse(from, refusal.MembershipUnavailable(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
@@ -218,7 +218,7 @@ func (c admin) named(n register.Node) bool {
 
 // fewer notes when there are not enough nodes left for all copies.
 func (c admin) fewer(d *decision, without register.Member) {
-	if left, want := c.others(without), c.moves.replicas(); left < want {
+	if left, want := c.others(without), c.transfer.replicas(); left < want {
 		d.note("%d can hold data then: each partition will have %s, not %d", left, copiesOf(left), want)
 	}
 }
@@ -232,7 +232,7 @@ func copiesOf(n int) string {
 
 // foresee counts the copies that will move.
 func (c admin) foresee(d *decision) {
-	before := c.moves.driver.View()
+	before := c.transfer.driver.View()
 	next, _, _ := c.view.State.Apply(&d.request)
 	plan, err := placement.See(next, c.view.Members).Foresee(false)
 	if err != nil || before.Plan().Partitions() == 0 {
@@ -245,7 +245,7 @@ func (c admin) foresee(d *decision) {
 
 // rebalance writes a new plan.
 func (c admin) rebalance(d *decision, fresh bool) *proto.Error {
-	view := c.moves.driver.View()
+	view := c.transfer.driver.View()
 	if view.Err() != nil && !fresh {
 		return refusal.Conflict("the plan in the register cannot be read: %v; `norn cluster rebalance --fresh` makes one from nothing", view.Err())
 	}

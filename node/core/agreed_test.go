@@ -71,7 +71,7 @@ func TestWhatAComparisonProves(t *testing.T) {
 	r := newTrio(t)
 	r.now = r.now.Add(time.Minute)
 	c := r.peers[0].core
-	p, k := c.collect.purges, message.Pair{Partition: 1, Peer: r.peers[1].self}
+	p, k := c.collect.tombstones, message.Pair{Partition: 1, Peer: r.peers[1].self}
 	proves := r.now.Mono - int64(settleTime) - 2*int64(eta)
 	p.begin(r.now, k)
 	p.ended(r.now.Add(time.Second), k, &antientropy.Result{})
@@ -94,8 +94,8 @@ func TestWhatIsKnownOfAllMembers(t *testing.T) {
 	r := newTrio(t)
 	r.now = r.now.Add(time.Minute)
 	c := r.peers[0].core
-	p := c.collect.purges
-	c.links.watches.needs.led[1] = r.now.Mono
+	p := c.collect.tombstones
+	c.edges.watches.needs.led[1] = r.now.Mono
 	compared := func(i int, began time.Duration) {
 		k := message.Pair{Partition: 1, Peer: r.peers[i].self}
 		p.begin(r.now.Add(began), k)
@@ -137,7 +137,7 @@ func TestTombstonesStayForSomeEtasMore(t *testing.T) {
 	r := newRig(t)
 	c := r.core
 	for etas := range 4 {
-		if at := c.collect.purges.over(r.now, etas); at != r.now.Wall-int64(c.cfg.GCGrace)-int64(etas)*int64(eta) {
+		if at := c.collect.tombstones.over(r.now, etas); at != r.now.Wall-int64(c.cfg.GCGrace)-int64(etas)*int64(eta) {
 			t.Errorf("with %d etas to spare those of %v ago go", etas, time.Duration(r.now.Wall-at))
 		}
 	}

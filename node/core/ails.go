@@ -12,44 +12,44 @@ import (
 	"github.com/norn-dev/norn/vnode"
 )
 
-// ailAfter is the first pause after a grant of a partition reached no majority; it
+// breakerPause is the first pause after a grant of a partition reached no majority; it
 // doubles up to maxAil: of the second that a ready task may wait (issue 5) the half.
-const ailAfter, maxAil = 50 * time.Millisecond, 500 * time.Millisecond
+const breakerPause, maxBreakerPause = 50 * time.Millisecond, 500 * time.Millisecond
 
-// ails are partitions that are led here and whose grants reach no majority, though
+// breakers are partitions that are led here and whose grants reach no majority, though
 // nobody else leads them. Nothing of them is handed out for a while: each request would
 // be tried with their best task, might wait for two seconds, and be tried with it again,
 // while tasks of other partitions are to be had. Which of them can grant again is found
 // out without a request: after each pause, and when a node has come in reach or gone, the
 // release of what failed is sent once more. A majority that takes it ends the pause.
-type ails struct {
+type breakers struct {
 	c   *Core
-	all map[ring.Partition]*ail
+	all map[ring.Partition]*breaker
 }
 
-// ail is one such partition.
-type ail struct {
-	fails   uint
-	until   int64            // mono ns of the end of the pause; never: it is being tried
-	last    message.GrantRef // that failed, and was taken back
-	asked   bool             // the release was sent once more
-	reached bool             // a majority has taken a release since
-	ready   map[string]bool  // queues that have something
-	aside   bool             // nothing of it is handed out
+// breaker is one such partition.
+type breaker struct {
+	failures uint
+	until    int64            // mono ns of the end of the pause; never: it is being tried
+	last     message.GrantRef // that failed, and was taken back
+	asked    bool             // the release was sent once more
+	reached  bool             // a majority has taken a release since
+	ready    map[string]bool  // queues that have something
+	open     bool             // nothing of it is handed out
 }
 
-// heard notes what became of a grant.
-func (a *ails) heard(now clock.Time, ref message.GrantRef, pl *pledge) {
+// judge notes what became of a grant.
+func (a *breakers) judge(now clock.Time, ref message.GrantRef, pl *proposal) {
 	p := ref.Partition
 	switch l := a.all[p]; {
-	case pl != nil && pl.state == failed && pl.ails && a.c.vnodes.See(p).Leading() != 0:
+	case pl != nil && pl.state == failed && pl.tripsBreaker && a.c.vnodes.See(p).Leading() != 0:
 		if l == nil {
-			l = &ail{ready: make(map[string]bool)}
+			l = &breaker{ready: make(map[string]bool)}
 			a.all[p] = l
 		}
 		l.last = ref
-		if !l.aside {
-			a.put(p, l)
+		if !l.open {
+			a.trip(p, l)
 			l.pause(now)
 		}
 	case l != nil && (pl == nil || pl.state == committed):
@@ -59,44 +59,44 @@ func (a *ails) heard(now clock.Time, ref message.GrantRef, pl *pledge) {
 }
 
 // pause begins the next one.
-func (l *ail) pause(now clock.Time) {
-	l.until = now.Add(min(ailAfter<<min(l.fails, 10), maxAil)).Mono
-	l.fails++
+func (l *breaker) pause(now clock.Time) {
+	l.until = now.Add(min(breakerPause<<min(l.failures, 10), maxBreakerPause)).Mono
+	l.failures++
 }
 
-// put takes a partition's tasks out of what is handed out.
-func (a *ails) put(p ring.Partition, l *ail) {
-	for name, q := range a.c.desk.queues { // Any order: it becomes a set.
+// trip takes a partition's tasks out of what is handed out.
+func (a *breakers) trip(p ring.Partition, l *breaker) {
+	for name, q := range a.c.readyIndex.queues { // Any order: it becomes a set.
 		if q.heads.Has(int(p)) {
 			l.ready[name] = true
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.ready)) {
-		a.c.desk.onHead(p, name, nil)
+		a.c.readyIndex.onHead(p, name, nil)
 	}
-	l.aside, l.asked, l.reached = true, false, false
+	l.open, l.asked, l.reached = true, false, false
 }
 
-// released notes that a majority has taken the release of a claim.
-func (a *ails) released(p ring.Partition) {
-	if l := a.all[p]; l != nil && l.aside {
+// confirm notes that a majority has taken the release of a claim.
+func (a *breakers) confirm(p ring.Partition) {
+	if l := a.all[p]; l != nil && l.open {
 		if l.reached = true; l.asked {
 			l.until = a.c.now.Mono
 		}
 	}
 }
 
-// met ends all pauses: somebody has come in reach or gone.
-func (a *ails) met(now clock.Time) {
+// retryNow ends all pauses: somebody has come in reach or gone.
+func (a *breakers) retryNow(now clock.Time) {
 	for _, l := range a.all { // Any order: each by itself.
-		if l.aside {
+		if l.open {
 			l.until = now.Mono
 		}
 	}
 }
 
 // work hands out again what a majority can be had for, and looks for others.
-func (a *ails) work(now clock.Time) {
+func (a *breakers) work(now clock.Time) {
 	if len(a.all) == 0 {
 		return // as in most rounds
 	}
@@ -104,11 +104,11 @@ func (a *ails) work(now clock.Time) {
 		switch l := a.all[p]; {
 		case l.until > now.Mono:
 		case l.reached:
-			l.until, l.aside = clock.Never, false
+			l.until, l.open = clock.Never, false
 			clear(l.ready)
 			a.c.vnodes.Use(p).Announce()
 		default:
-			a.c.grants.add(p, l.last.Task, &claim.Record{Token: l.last.Token, Outcome: claim.Released}, true)
+			a.c.leases.add(p, l.last.Task, &claim.Record{Token: l.last.Token, Outcome: claim.Released}, true)
 			l.asked = true
 			l.pause(now)
 		}
@@ -117,9 +117,9 @@ func (a *ails) work(now clock.Time) {
 
 // hides tells whether nothing of a partition is handed out, and notes whether it has
 // something.
-func (a *ails) hides(p ring.Partition, name string, ready bool) bool {
+func (a *breakers) hides(p ring.Partition, name string, ready bool) bool {
 	l := a.all[p]
-	if l == nil || !l.aside {
+	if l == nil || !l.open {
 		return false
 	}
 	if l.ready[name] = ready; !ready {
@@ -129,9 +129,9 @@ func (a *ails) hides(p ring.Partition, name string, ready bool) bool {
 }
 
 // has tells whether there is something for a request that is not handed out.
-func (a *ails) has(w *waiter) bool {
+func (a *breakers) has(w *claimRequest) bool {
 	for _, l := range a.all { // Any order: one will do.
-		if l.aside && slices.ContainsFunc(w.names, func(name string) bool { return l.ready[name] && !a.c.desk.paused[name] }) {
+		if l.open && slices.ContainsFunc(w.names, func(name string) bool { return l.ready[name] && !a.c.readyIndex.paused[name] }) {
 			return true
 		}
 	}
@@ -139,7 +139,7 @@ func (a *ails) has(w *waiter) bool {
 }
 
 // next is when a pause ends, mono ns.
-func (a *ails) next() int64 {
+func (a *breakers) next() int64 {
 	at := clock.Never
 	for _, l := range a.all {
 		at = min(at, l.until)
@@ -147,8 +147,10 @@ func (a *ails) next() int64 {
 	return at
 }
 
-// ails tells whether a pledge that fails was not refused for what it claims.
-func (part *pledgedPart) ails(pledge int) bool { return len(part.refused[pledge]) == 0 || !part.own }
+// tripsBreaker tells whether a pledge that fails was not refused for what it claims.
+func (part *batchPart) tripsBreaker(pledge int) bool {
+	return len(part.refused[pledge]) == 0 || !part.own
+}
 
 // alike tells whether a refusal would be that of any other claim of the partition too.
 func alike(v message.Verdict) bool { return v == vnode.SkewedClock }

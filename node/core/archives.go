@@ -50,13 +50,13 @@ func (a *archives) look(now clock.Time, v *vnode.Vnode) (more bool) {
 		return false
 	}
 	from := a.from[v.Partition]
-	all, done := vnode.Dues(v, a.k.c.round.Tx, &from, a.k.cutoff(now, v.Partition, nornv1.Retention_RETENTION_ARCHIVE), a.k.purges.agreedAt(v.Partition), archiveTasks)
+	all, done := vnode.Dues(v, a.k.c.round.Tx, &from, a.k.cutoff(now, v.Partition, nornv1.Retention_RETENTION_ARCHIVE), a.k.tombstones.comparedSince(v.Partition), archiveTasks)
 	if a.from[v.Partition] = from; done {
 		delete(a.from, v.Partition)
 	}
 	var dues []vnode.Due
 	for _, d := range all {
-		if !a.k.c.links.needed(now, v, d.Task) {
+		if !a.k.c.edges.needed(now, v, d.Task) {
 			dues = append(dues, d)
 		}
 	}

@@ -29,25 +29,25 @@ const (
 	asideNames = 1000
 )
 
-// asides keep facts apart that nobody can place any more (design 6, K8). A node
+// quarantine keep facts apart that nobody can place any more (design 6, K8). A node
 // outside a cohort that has such facts sets them aside, on its own disk, when a
 // member does not know their task; then nothing is in the way of its admission.
 // Before it deletes a partition a majority of the cohort keeps them aside in its
 // stead. They come back only where their task turns out to be known after all. A
 // log line and metrics tell of them, and through any node the status and Verify.
-type asides struct {
+type quarantine struct {
 	c    *Core
 	at   int64                    // mono ns of the next look
 	last map[ring.Partition]id.ID // that was looked at
 	full uint64                   // times that there was no room
 }
 
-func newAsides(c *Core) *asides {
-	return &asides{c: c, last: make(map[ring.Partition]id.ID)}
+func newQuarantine(c *Core) *quarantine {
+	return &quarantine{c: c, last: make(map[ring.Partition]id.ID)}
 }
 
 // kept is of how many tasks facts are kept aside, and the bytes of those.
-func (a *asides) kept() (tasks int, bytes int64) {
+func (a *quarantine) kept() (tasks int, bytes int64) {
 	for _, v := range a.c.vnodes.Each() {
 		n, size := vnode.KeptAside(v)
 		tasks, bytes = tasks+n, bytes+size
@@ -56,7 +56,7 @@ func (a *asides) kept() (tasks int, bytes int64) {
 }
 
 // room tells whether so many bytes more may be kept aside.
-func (a *asides) room(more int64) bool {
+func (a *quarantine) room(more int64) bool {
 	limit := a.c.cfg.Quarantine
 	if limit <= 0 {
 		limit = maxAside
@@ -69,7 +69,7 @@ func (a *asides) room(more int64) bool {
 }
 
 // tell has whoever offered facts of these tasks keep them aside.
-func (a *asides) tell(to register.Member, p ring.Partition, tasks []id.ID) {
+func (a *quarantine) tell(to register.Member, p ring.Partition, tasks []id.ID) {
 	if !slices.Contains(a.c.view.Cells[p].Cohort, a.c.cfg.Self) {
 		return
 	}
@@ -81,7 +81,7 @@ func (a *asides) tell(to register.Member, p ring.Partition, tasks []id.ID) {
 // told sets tasks aside that a member does not know. It does so only as long as
 // nobody counts on what is here: not as a member, not after a vote for a cohort
 // that has this node in it, and not while an older promise may have to be kept.
-func (a *asides) told(now clock.Time, from register.Member, m *message.QuarantineFacts) {
+func (a *quarantine) told(now clock.Time, from register.Member, m *message.QuarantineFacts) {
 	if int(m.Partition) >= len(a.c.view.Cells) || a.c.view.Deleting(m.Partition) {
 		return
 	}
@@ -90,10 +90,10 @@ func (a *asides) told(now clock.Time, from register.Member, m *message.Quarantin
 	case m.Epoch != cell.Epoch || !slices.Contains(cell.Cohort, from) || slices.Contains(cell.Cohort, a.c.cfg.Self):
 		return
 	case a.c.acceptors.proposed(m.Partition):
-		a.c.elector.nudge(now, m.Partition, 0)
+		a.c.elector.requestElection(now, m.Partition, 0)
 		return
 	case !acceptor.MayForget(cell.Epoch):
-		a.c.elector.nudge(now, m.Partition, acceptor.Promise)
+		a.c.elector.requestElection(now, m.Partition, acceptor.Promise)
 		return
 	}
 	some := false
@@ -103,12 +103,12 @@ func (a *asides) told(now clock.Time, from register.Member, m *message.Quarantin
 		}
 	}
 	if some {
-		a.c.moves.again(now, m.Partition)
+		a.c.transfer.again(now, m.Partition)
 	}
 }
 
 // set sets one task aside, and tells whether it has.
-func (a *asides) set(now clock.Time, p ring.Partition, task id.ID) bool {
+func (a *quarantine) set(now clock.Time, p ring.Partition, task id.ID) bool {
 	v := a.c.vnodes.Use(p)
 	if !a.room(int64(vnode.LogOf(a.c.round.Tx, p, task).Bytes)) {
 		return false // before all of it is read
@@ -142,7 +142,7 @@ func (a *asides) set(now clock.Time, p ring.Partition, task id.ID) bool {
 
 // take keeps facts aside that a node outside the cohort hands over before it
 // deletes them, and tells whether there was room.
-func (a *asides) take(now clock.Time, p ring.Partition, facts []crdt.Fact) bool {
+func (a *quarantine) take(now clock.Time, p ring.Partition, facts []crdt.Fact) bool {
 	for i := range facts {
 		if facts[i].Check() != nil {
 			return false
@@ -162,16 +162,16 @@ func (a *asides) take(now clock.Time, p ring.Partition, facts []crdt.Fact) bool 
 
 // belongs tells whether facts of one task that were kept aside stay so here: the
 // task is not known, and nothing shows that it cannot have been collected.
-func (a *asides) belongs(now clock.Time, v *vnode.Vnode, facts []crdt.Fact) bool {
+func (a *quarantine) belongs(now clock.Time, v *vnode.Vnode, facts []crdt.Fact) bool {
 	task := facts[0].Task
 	first := facts[0].Key.Kind == crdt.KindEnqueued || task.Kind() == id.KindTask
-	return a.c.collect.purges.below(now, v.Partition, facts) || !vnode.Known(a.c.round.Tx, v.Partition, task) && (!first || vnode.IsAside(v, a.c.round.Tx, task))
+	return a.c.collect.tombstones.below(now, v.Partition, facts) || !vnode.Known(a.c.round.Tx, v.Partition, task) && (!first || vnode.IsAside(v, a.c.round.Tx, task))
 }
 
 // handed tells whether a majority of the cohort keeps aside what this node keeps
 // aside of a partition that it is about to delete, and sees to it: page by page,
 // the next one when a majority has the one before on disk.
-func (a *asides) handed(now clock.Time, p ring.Partition, move *move) bool {
+func (a *quarantine) handed(now clock.Time, p ring.Partition, move *move) bool {
 	if tasks, _ := vnode.KeptAside(a.c.vnodes.See(p)); tasks == 0 || move.aside.done {
 		return true
 	}
@@ -191,7 +191,7 @@ func (a *asides) handed(now clock.Time, p ring.Partition, move *move) bool {
 			a.c.round.Ready.Send = append(a.c.round.Ready.Send, message.Send{To: m, Message: msg})
 		}
 	}
-	a.c.moves.hold(now, move)
+	a.c.transfer.hold(now, move)
 	return false
 }
 
@@ -204,8 +204,8 @@ type asideMove struct {
 }
 
 // answered hears what a member says to a page, and tells whether it was one.
-func (a *asides) answered(now clock.Time, from register.Member, answer *message.FactsTaken) bool {
-	for p, move := range a.c.moves.out { // Any order: at most one has sent this.
+func (a *quarantine) answered(now clock.Time, from register.Member, answer *message.FactsTaken) bool {
+	for p, move := range a.c.transfer.outgoing { // Any order: at most one has sent this.
 		o := &move.aside
 		if o.write == 0 || o.write != answer.Write {
 			continue
@@ -215,12 +215,12 @@ func (a *asides) answered(now clock.Time, from register.Member, answer *message.
 		case slices.Contains(answer.Refused, p): // it is full
 			if moveRetry<<move.tries < maxMoveRetry {
 				move.tries++
-				a.c.moves.hold(now, move)
+				a.c.transfer.hold(now, move)
 			}
 		case slices.Contains(cohort, from) && !slices.Contains(o.acks, from):
 			if o.acks = append(o.acks, from); len(o.acks) >= quorum.Majority(len(cohort)) {
 				o.from, o.write, move.tries, move.pause = o.upTo, 0, 0, 0
-				a.c.moves.at = min(a.c.moves.at, now.Mono)
+				a.c.transfer.at = min(a.c.transfer.at, now.Mono)
 			}
 		}
 		return true
@@ -231,7 +231,7 @@ func (a *asides) answered(now clock.Time, from register.Member, answer *message.
 // work brings back what is kept aside of tasks that turn out to be known: facts
 // of theirs came from who had to know. What is kept aside of a task with a
 // tombstone goes with it.
-func (a *asides) work(now clock.Time) {
+func (a *quarantine) work(now clock.Time) {
 	if a.at > now.Mono {
 		return
 	}
@@ -258,7 +258,7 @@ func (a *asides) work(now clock.Time) {
 }
 
 // bringBack merges what is kept aside of one task.
-func (a *asides) bringBack(now clock.Time, v *vnode.Vnode, task id.ID) {
+func (a *quarantine) bringBack(now clock.Time, v *vnode.Vnode, task id.ID) {
 	facts, err := vnode.AsideOf(a.c.round.Tx, v.Partition, task)
 	if !a.c.round.Check(err) {
 		return

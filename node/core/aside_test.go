@@ -245,7 +245,7 @@ func TestWhatIsKnownAfterAllComesBack(t *testing.T) {
 	facts, err := vnode.Facts(missing.store, p, task)
 	r.check(err)
 	r.check(vnode.SetAside(missing.core.vnodes.Use(p), missing.core.round.Tx, task, append(facts, done), r.now.Wall))
-	missing.core.asides.at = r.now.Mono
+	missing.core.quarantine.at = r.now.Mono
 	r.turn(0)
 	if vnode.Known(missing.store, p, task) || len(r.apart(0)) != 1 {
 		t.Fatal("it is not aside")

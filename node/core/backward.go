@@ -15,18 +15,18 @@ import (
 // seenRegisterKey has what the register was when this node last acted on it.
 var seenRegisterKey = []byte("!mark/register")
 
-// backward notices a register that has gone back: what it answers is older than what this
+// registerRollback notices a register that has gone back: what it answers is older than what this
 // node was shown, and has acted on. It cannot by itself; so the disks of most that keep it were
 // set back or brought back from a copy, or those of all. What was decided in between is gone,
 // and may be decided otherwise.
-type backward struct {
+type registerRollback struct {
 	epochs               []uint64 // of each partition, what this disk knew when the process began
 	generation, revision uint64   // what it knows to have been read
 	why                  string   // it has: how that shows; for good, for the next change hides it
 }
 
 // began reads what the register is at least, by this disk.
-func (b *backward) began(a *acceptors, view store.View) error {
+func (b *registerRollback) began(a *acceptors, view store.View) error {
 	b.epochs = make([]uint64, len(a.all))
 	for p := range a.all {
 		b.epochs[p] = a.all[p].Seen
@@ -44,7 +44,7 @@ func (b *backward) began(a *acceptors, view store.View) error {
 
 // keep notes how far the register is, with a batch that is written anyway: who acts on it
 // writes something.
-func (b *backward) keep(c *Core) {
+func (b *registerRollback) keep(c *Core) {
 	s := &c.view.State
 	if c.round.Tx.Pending() == 0 || !c.view.Current || b.why != "" || !earlier(b.generation, b.revision, s.Generation, s.Revision) {
 		return
@@ -61,7 +61,7 @@ func earlier(generation, revision, thanGeneration, thanRevision uint64) bool {
 }
 
 // judge looks at an answer, which is no older than the question.
-func (b *backward) judge(e *errand, s *register.State) {
+func (b *registerRollback) judge(e *registerRequest, s *register.State) {
 	if b.why != "" || len(s.Cells) != len(b.epochs) {
 		return
 	}

@@ -68,7 +68,7 @@ func (c voter) vote(now clock.Time, from register.Member, b *message.Ballot) mes
 		return message.CastVote{Vote: v, Claims: vnode.AppendHeld(nil, nil)}
 	}
 	if self := c.cfg.Self; mutant.EagerZombie.On() && slices.Contains(b.From, self) && !slices.Contains(b.To, self) && !c.view.Deleting(b.Partition) {
-		defer c.moves.forget(b.Partition)
+		defer c.transfer.forget(b.Partition)
 	}
 	return message.CastVote{Vote: v, Claims: vnode.AppendHeld(nil, vnode.SnapshotAt(c.vnodes.See(b.Partition), now))}
 }
@@ -77,7 +77,7 @@ func (c voter) vote(now clock.Time, from register.Member, b *message.Ballot) mes
 // clock is off, so that it would judge leases wrongly, or it may have forgotten
 // what it has promised.
 func (c voter) abstains(p ring.Partition) bool {
-	return c.view.Dismissed || c.clocks.bad[p] || !c.marks.trusts(p)
+	return c.view.Dismissed || c.clocks.bad[p] || !c.durability.trusts(p)
 }
 
 // spare tells whether a partition has a leader that is well, as far as is known
@@ -115,7 +115,7 @@ func (c voter) push(now clock.Time, from register.Member, m *message.Pushed) mes
 	}
 	other := a.Promise == m.Epoch && a.Nonce != 0 && a.Nonce != m.Nonce // somebody else has this epoch's vote
 	if err == nil && !other && !c.abstains(m.Partition) && !c.view.Deleting(m.Partition) && c.acceptors.accept(m.Partition, m.Epoch) {
-		c.elector.yield(m.Partition, m.Epoch)
+		c.elector.stepDownBelow(m.Partition, m.Epoch)
 		v.Granted = c.round.Check(vnode.Absorb(c.vnodes.Use(m.Partition), c.round.Tx, held, now))
 	}
 	v.Promise = a.Promise
@@ -146,7 +146,7 @@ func (c voter) counted(now clock.Time, from register.Member, v *message.CastVote
 		c.round.Check(vnode.Absorb(c.vnodes.Use(v.Partition), c.round.Tx, held, now))
 	}
 	if !v.Granted {
-		c.elector.runs.Hopeless(v.Partition, c.marks.stands)
+		c.elector.runs.Hopeless(v.Partition, c.durability.stands)
 	}
 }
 

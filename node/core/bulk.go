@@ -22,7 +22,7 @@ type bulk struct{ *Core }
 func (c bulk) cancel(now clock.Time, from message.Origin, m *nornv1.CancelRequest) {
 	err := convert.CheckBatch(len(m.GetIds()))
 	if err == nil {
-		err = c.writes.check(m.GetDurability())
+		err = c.quorumWrites.check(m.GetDurability())
 	}
 	if err == nil && len(m.GetReason()) > proto.MaxNoteBytes { // it is stored once per task
 		err = proto.Invalid("the reason has %d bytes, over the limit of %d", len(m.GetReason()), proto.MaxNoteBytes)
@@ -96,7 +96,7 @@ func (c bulk) one(b []byte, when conditions, res *nornv1.WriteResult, act func(*
 	if bad != nil {
 		return bad
 	}
-	if e := c.moves.refuses(c.vnode(task).Partition); e != nil {
+	if e := c.transfer.refuses(c.vnode(task).Partition); e != nil {
 		return e
 	}
 	d, err := vnode.ReadTask(c.round.Tx, c.vnode(task).Partition, task, vnode.ReadOptions{NoClaims: true, NoLog: true})
@@ -104,7 +104,7 @@ func (c bulk) one(b []byte, when conditions, res *nornv1.WriteResult, act func(*
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
 	}
 	if d.Task.Enqueued == nil && !d.Task.Collected() {
-		return refusal.NoTaskUnless(task, c.fetches.unsure)
+		return refusal.NoTaskUnless(task, c.fetches.tooFewAnswered)
 	}
 	res.State = nornv1.State(d.State)
 	if len(when.only) > 0 && !slices.Contains(when.only, res.State) && !when.done(d) {
@@ -118,10 +118,10 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, extra []byte, res *nornv
 	if v.Leading() == 0 {
 		return refusal.Leaderless(v)
 	}
-	if bad := c.grants.soles.still(v.Partition, "exclusive claims"); bad != nil {
+	if bad := c.leases.leadership.stillLeads(v.Partition, "exclusive claims"); bad != nil {
 		return bad
 	}
-	if c.fetches.unsure && !c.writes.alone(v.Partition) {
+	if c.fetches.tooFewAnswered && !c.quorumWrites.alone(v.Partition) {
 		return refusal.TooFewAnswered("how task %s has ended may not be known here, and too few of the others who keep its partition have answered; try again", t.ID)
 	}
 	switch {
@@ -142,12 +142,12 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, extra []byte, res *nornv
 		return bad
 	}
 	if d.State == crdt.StateCancelled {
-		if dependency, ok := c.links.obstacle(t); ok {
+		if dependency, ok := c.edges.obstacle(t); ok {
 			return refusal.Conflict("task %s depends on %s, which is dead or cancelled; retry that one first", t.ID, dependency)
 		}
 	}
 	if t.Waiting() || d.State == crdt.StateCancelled {
-		if bad := c.links.admit(now, t.Enqueued.Dependencies); bad != nil {
+		if bad := c.edges.admit(now, t.Enqueued.Dependencies); bad != nil {
 			return refusal.Conflict("%s; enqueue the task anew", bad.Message)
 		}
 	}
@@ -161,7 +161,7 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, extra []byte, res *nornv
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
 	}
 	if len(t.Enqueued.Dependencies) > 0 {
-		c.links.link(now, t.ID, t.Enqueued)
+		c.edges.link(now, t.ID, t.Enqueued)
 		after, err := vnode.ReadTask(c.round.Tx, v.Partition, t.ID, vnode.ReadOptions{NoClaims: true, NoLog: true})
 		if c.round.Check(err) {
 			state = after.State
@@ -178,12 +178,12 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, extra []byte, res *nornv
 // have given the key away before it has heard of the retry, which is void then ([keys.bar]).
 func (c bulk) keyed(v *vnode.Vnode, t *crdt.Task, res *nornv1.WriteResult) {
 	if t.ID.Kind() == id.KindKey && t.Enqueued.KeyWindow == 0 {
-		c.writes.led(v.Leading(), res.Receipt)
+		c.quorumWrites.led(v.Leading(), res.Receipt)
 	}
 }
 
 // obstacle is a dependency that would have the task cancelled again at once.
-func (l *links) obstacle(t *crdt.Task) (id.ID, bool) {
+func (l *edges) obstacle(t *crdt.Task) (id.ID, bool) {
 	if t.Enqueued.OnDepFailure != crdt.DepFailureCancel {
 		return id.ID{}, false
 	}

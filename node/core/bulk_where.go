@@ -62,7 +62,7 @@ func (w *where) check(now clock.Time) *proto.Error {
 		return proto.Invalid("without queue, states and filter it is about all tasks of all queues; set all if that is meant")
 	}
 	if cancel {
-		if err := w.c.writes.check(m.GetDurability()); err != nil {
+		if err := w.c.quorumWrites.check(m.GetDurability()); err != nil {
 			return err
 		}
 	}
@@ -112,11 +112,11 @@ func (w *where) look(now clock.Time) {
 	w.part(now, page, nornv1.Method_METHOD_LIST, &nornv1.ListRequest{
 		Queue: w.m.GetQueue(), States: w.m.GetStates(), Filter: w.m.GetFilter(), IdsOnly: true,
 		Limit: uint32(min(w.limit-len(w.ids), proto.MaxListPage)), Cursor: w.at,
-	}, func(*gather) { w.looked(page) })
+	}, func(*scatterRequest) { w.looked(page) })
 }
 
 // part has this node carry out a request of its own, and calls then with its answer in join.
-func (w *where) part(now clock.Time, join joiner, method nornv1.Method, body gproto.Message, then func(*gather)) {
+func (w *where) part(now clock.Time, join joiner, method nornv1.Method, body gproto.Message, then func(*scatterRequest)) {
 	if len(w.c.routes.byTime) >= maxGathers {
 		w.c.round.Refuse(w.q.From, refusal.Crowded(maxGathers))
 		return

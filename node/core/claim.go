@@ -20,33 +20,33 @@ import (
 // claim answers a claim request: with what was granted to the same request
 // before, with the best tasks ready now, or by making it wait.
 func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest) {
-	w, err := newWaiter(r, m, c.queues.lease(m.GetQueues()))
+	w, err := newClaimRequest(r, m, c.queues.lease(m.GetQueues()))
 	if err != nil {
 		c.round.Refuse(r.From, err)
 		return
 	}
-	c.desk.came++
-	w.number = c.desk.came
+	c.readyIndex.came++
+	w.number = c.readyIndex.came
 	if !w.routed {
-		c.lost.name(now, w)
+		c.abandonedClaims.name(now, w)
 		m.Unanswered = nil // whoever this is forwarded to is told
 	}
 	switch {
-	case c.lost.has(w.key()):
+	case c.abandonedClaims.has(w.key()):
 		c.round.Refuse(r.From, refusal.Abandoned())
 		return
 	case len(w.names) == 0: // it has said all it had to say
 		c.round.Reply(r.From, &nornv1.ClaimReply{})
 		return
 	}
-	old, twice := c.seeks.withdraw(w.key())
-	if parked := c.desk.withdraw(w.key()); parked != nil {
+	old, twice := c.remoteClaims.withdraw(w.key())
+	if parked := c.readyIndex.withdraw(w.key()); parked != nil {
 		old, twice = parked.from, true
 	}
 	if twice {
 		c.twice(old)
 	}
-	for _, w := range c.grants.recall(func(o *waiter) bool { return o.key() == w.key() && o.key().Named() }) {
+	for _, w := range c.leases.recall(func(o *claimRequest) bool { return o.key() == w.key() && o.key().Named() }) {
 		c.twice(w.from)
 	}
 	if c.repeat(now, w) {
@@ -61,14 +61,14 @@ func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest)
 		return
 	}
 	for _, name := range w.names {
-		c.summaries.want(now, name, true)
+		c.headGossip.want(now, name, true)
 	}
-	if !w.prompt && c.inquiries.hold(now, r, m, w) {
+	if !w.prompt && c.freshnessProbes.hold(now, r, m, w) {
 		return
 	}
 	c.pursue(now, w)
 	if w.routed {
-		c.seeks.served(c.routes.peers[w.from.Conn&^message.PeerConns], w)
+		c.remoteClaims.served(c.routes.peers[w.from.Conn&^message.PeerConns], w)
 	}
 }
 
@@ -82,8 +82,8 @@ func (c *Core) twice(old message.Origin) {
 }
 
 // pursue grants what is there, here or elsewhere, or makes a request wait.
-func (c *Core) pursue(now clock.Time, w *waiter) {
-	if c.lost.has(w.key()) {
+func (c *Core) pursue(now clock.Time, w *claimRequest) {
+	if c.abandonedClaims.has(w.key()) {
 		c.round.Refuse(w.from, refusal.Abandoned())
 		return
 	}
@@ -95,23 +95,23 @@ func (c *Core) pursue(now clock.Time, w *waiter) {
 		c.giveUp(now, w)
 		return
 	}
-	if w.short && max(w.until, w.received+int64(grantPatience)) <= now.Mono {
+	if w.failedQuorum && max(w.until, w.received+int64(grantPatience)) <= now.Mono {
 		c.giveUp(now, w)
 		return
 	}
-	if c.seeks.declines(w) {
+	if c.remoteClaims.declines(w) {
 		a := answer(w, time.Duration(now.Mono-w.received), nil, nil)
 		a.Declined, a.After = true, c.round.After(0) // nothing is written for it
 		c.round.Ready.Replies = append(c.round.Ready.Replies, a)
 		return
 	}
-	if c.seeks.claim(now, w) {
+	if c.remoteClaims.claim(now, w) {
 		return
 	}
 	switch patient := !w.prompt && w.received+int64(grantPatience) > now.Mono; {
-	case w.until <= now.Mono && patient && c.grants.ails.has(w):
-		w.short, w.fails = true, 0 // nothing is sent meanwhile
-		c.grants.postpone(now, w)
+	case w.until <= now.Mono && patient && c.leases.breakers.has(w):
+		w.failedQuorum, w.fails = true, 0 // nothing is sent meanwhile
+		c.leases.postpone(now, w)
 		return
 	case w.until <= now.Mono:
 		c.giveUp(now, w)
@@ -123,12 +123,12 @@ func (c *Core) pursue(now clock.Time, w *waiter) {
 	}
 	again := *w // the queues may still list it as one that was sent elsewhere
 	again.tried, again.done = nil, false
-	c.desk.park(&again)
+	c.readyIndex.park(&again)
 }
 
 // unled refuses a claim request when nobody in reach hands out any: that there is
 // nothing to do would be the wrong answer. It gives nil when somebody does.
-func (c *Core) unled(w *waiter) *proto.Error {
+func (c *Core) unled(w *claimRequest) *proto.Error {
 	switch {
 	case c.Leading() != 0 || !c.view.Alone && !w.routed && led(c.routes):
 		return nil
@@ -157,19 +157,19 @@ func crammed(c *Core) *proto.Error {
 
 // giveUp answers a claim request whose wait is over without anything. That there is
 // nothing is said only when that is so.
-func (c *Core) giveUp(now clock.Time, w *waiter) {
+func (c *Core) giveUp(now clock.Time, w *claimRequest) {
 	e := c.unled(w)
 	if w.routed {
 		e = nil
 	}
-	if doubt := c.seeks.doubt(w); doubt != nil {
+	if doubt := c.remoteClaims.doubt(w); doubt != nil {
 		e = doubt
 	}
-	q, _ := c.desk.best(w)
+	q, _ := c.readyIndex.best(w)
 	if q != nil && e == nil {
 		e = crammed(c) // or it would have been granted that
 	}
-	if e == nil && (w.short && q != nil || c.grants.ails.has(w)) {
+	if e == nil && (w.failedQuorum && q != nil || c.leases.breakers.has(w)) {
 		e = proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
 			"there is work, but no majority of its partition's replicas has taken the claim in time: nothing is handed out, what was tried is taken back; try again, or look at `norn cluster status`")
 		e.Guarantee, e.RetryAfter = "exclusive claims", 100*time.Millisecond
@@ -192,8 +192,8 @@ const (
 	maxWaitBytes = 128 << 20
 )
 
-// newWaiter checks a claim request.
-func newWaiter(r *message.Request, m *nornv1.ClaimRequest, lease time.Duration) (*waiter, *proto.Error) {
+// newClaimRequest checks a claim request.
+func newClaimRequest(r *message.Request, m *nornv1.ClaimRequest, lease time.Duration) (*claimRequest, *proto.Error) {
 	if n := len(m.GetQueues()); n == 0 && len(m.GetUnanswered()) == 0 || n > proto.MaxClaimQueues {
 		return nil, proto.Invalid("a claim names %d queues, not 1 to %d", n, proto.MaxClaimQueues)
 	}
@@ -222,8 +222,8 @@ func newWaiter(r *message.Request, m *nornv1.ClaimRequest, lease time.Duration) 
 		return nil, err
 	}
 	wait := proto.Seconds(m.GetWaitSeconds())
-	w := &waiter{from: r.From, received: r.Received, timed: timed{until: r.Received + int64(wait)}, max: max(1, int(m.GetMaxTasks()))}
-	w.body, w.routed, w.choosy, w.parks, w.prompt = m, r.Routed, r.Choosy, wait > 0, r.Prompt
+	w := &claimRequest{from: r.From, received: r.Received, timed: timed{until: r.Received + int64(wait)}, max: max(1, int(m.GetMaxTasks()))}
+	w.body, w.routed, w.mayDecline, w.parks, w.prompt = m, r.Routed, r.Choosy, wait > 0, r.Prompt
 	w.ask = vnode.Ask{Worker: m.GetWorker(), Request: m.GetRequestNo(), Lease: lease, Log: proto.MaxUpdatesInList, Claims: grantClaims}
 	copy(w.ask.Session[:], m.GetSession())
 	w.names = slices.Compact(slices.Sorted(slices.Values(m.GetQueues())))
@@ -240,11 +240,11 @@ func newWaiter(r *message.Request, m *nornv1.ClaimRequest, lease time.Duration) 
 // repeat answers a request that was granted something before. The claims are
 // renewed first, so that the worker's deadline may count from this request
 // (design 7.3): the answer leaves after the renewals are durable.
-func (c *Core) repeat(now clock.Time, w *waiter) bool {
+func (c *Core) repeat(now clock.Time, w *claimRequest) bool {
 	var grants []*nornv1.Grant
 	var refs []message.GrantRef
-	var pledges []*pledge
-	all := c.desk.granted(w)
+	var pledges []*proposal
+	all := c.readyIndex.granted(w)
 	for _, g := range all {
 		if v := c.vnodes.Use(g.Partition); c.clocks.doubt[g.Partition] && v.Leading() != 0 {
 			c.round.Refuse(w.from, refusal.ClockInDoubt(v)) // it gets all of them when it asks again
@@ -256,14 +256,14 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 			break
 		}
 		v := c.vnodes.Use(g.Partition)
-		if (c.grants.shared(g.Partition) || c.view.Company()) && g.Token>>32 != v.Leading() {
+		if (c.leases.shared(g.Partition) || c.view.Company()) && g.Token>>32 != v.Leading() {
 			continue // the leader that granted it may have taken it back, or be about to (docs/model.md)
 		}
 		r, err := v.Renew(c.round.Tx, g.Task, g.Token, w.ask.Lease, now)
 		if err != nil {
 			continue
 		}
-		pledges = append(pledges, c.grants.add(g.Partition, g.Task, &r, false))
+		pledges = append(pledges, c.leases.add(g.Partition, g.Task, &r, false))
 		d, err := vnode.ReadTask(c.round.Tx, g.Partition, g.Task, vnode.ReadOptions{Claims: grantClaims, Until: g.Token})
 		if !c.round.Check(err) {
 			return true
@@ -273,30 +273,30 @@ func (c *Core) repeat(now clock.Time, w *waiter) bool {
 	if len(grants) == 0 {
 		return false
 	}
-	number := c.desk.answered(w.key(), refs)
-	deal{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number, c.round.This()}.owe(now)
+	number := c.readyIndex.answered(w.key(), refs)
+	offer{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number, c.round.This()}.await(now)
 	return true
 }
 
 // grant claims up to w.max of the best tasks over the waiter's queues and
 // answers. It tells whether there was one.
-func (c *Core) grant(now clock.Time, w *waiter) bool {
+func (c *Core) grant(now clock.Time, w *claimRequest) bool {
 	var grants []*nornv1.Grant
 	var refs []message.GrantRef
-	var pledges []*pledge
+	var pledges []*proposal
 	size := 0
 	free := c.cfg.MaxClaims - c.vnodes.Claimed()
 	if free <= 0 {
 		c.limited = true
 	}
 	for len(grants) < min(w.max, free) && size < proto.MaxGrantBytes {
-		q, p := c.desk.best(w)
+		q, p := c.readyIndex.best(w)
 		if q == nil {
 			break
 		}
 		v := c.vnodes.Use(ring.Partition(p))
 		_, rank, _ := q.heads.Best()
-		passed := c.seeks.passed(q.name, rank)
+		passed := c.remoteClaims.passed(q.name, rank)
 		d, err := v.Grant(c.round.Tx, q.name, w.ask, now)
 		switch {
 		case errors.Is(err, vnode.ErrExhausted):
@@ -312,24 +312,24 @@ func (c *Core) grant(now clock.Time, w *waiter) bool {
 		c.stats.Waits.add(now, d)
 		r := &d.Claims[len(d.Claims)-1]
 		ref := message.GrantRef{Partition: ring.Partition(p), Task: d.Task.ID, Token: r.Token, Ask: w.key()}
-		c.desk.remember(ref)
+		c.readyIndex.remember(ref)
 		g := convert.Grant(d, c.cfg.Eta, proto.MaxUpdatesInList)
 		grants, refs = append(grants, g), append(refs, ref)
-		pledges = append(pledges, c.grants.add(ring.Partition(p), d.Task.ID, r, false))
+		pledges = append(pledges, c.leases.add(ring.Partition(p), d.Task.ID, r, false))
 		size += gproto.Size(g)
 	}
 	if len(grants) == 0 {
 		return false
 	}
 	c.stats.Claimed += uint64(len(grants))
-	number := c.desk.answered(w.key(), refs)
-	deal{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number, c.round.This()}.owe(now)
+	number := c.readyIndex.answered(w.key(), refs)
+	offer{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number, c.round.This()}.await(now)
 	return true
 }
 
 // answer is the reply to a claim request that was held for so long before it was
 // granted anything.
-func answer(w *waiter, waited time.Duration, grants []*nornv1.Grant, refs []message.GrantRef) message.Reply {
+func answer(w *claimRequest, waited time.Duration, grants []*nornv1.Grant, refs []message.GrantRef) message.Reply {
 	return message.Reply{
 		To: w.from, Grants: refs,
 		Message: &nornv1.ClaimReply{Grants: grants, WaitedSeconds: waited.Seconds()},
@@ -341,10 +341,10 @@ func answer(w *waiter, waited time.Duration, grants []*nornv1.Grant, refs []mess
 // connection while the first one was dying.
 func (c *Core) undelivered(now clock.Time, grants []message.GrantRef) {
 	grants = c.routes.undelivered(grants)
-	if len(grants) == 0 || !c.desk.unheard(grants[0]) {
+	if len(grants) == 0 || !c.readyIndex.unheard(grants[0]) {
 		return
 	}
 	for _, g := range grants {
-		c.grants.takeBack(now, g)
+		c.leases.takeBack(now, g)
 	}
 }

@@ -66,7 +66,7 @@ func (k *clocks) company() []register.Member {
 	var all []register.Member
 	for p := range k.c.view.Cells {
 		cohort := k.c.view.Cells[p].Cohort
-		if !slices.Contains(cohort, k.c.cfg.Self) && k.c.moves.in[ring.Partition(p)] == nil {
+		if !slices.Contains(cohort, k.c.cfg.Self) && k.c.transfer.incoming[ring.Partition(p)] == nil {
 			continue
 		}
 		for _, m := range cohort {
@@ -93,7 +93,7 @@ func (k *clocks) work(now clock.Time) {
 	if k.asks = append(k.asks, now); len(k.asks) > maxAsks {
 		k.asks = k.asks[1:]
 	}
-	for _, m := range k.c.marks.sound.asks(company) {
+	for _, m := range k.c.durability.peers.asks(company) {
 		if k.c.view.Up(m) {
 			k.c.round.Ready.Early = append(k.c.round.Ready.Early, message.Send{To: m, Message: &message.Beat{Sent: now}})
 		}
@@ -105,7 +105,7 @@ func (k *clocks) work(now clock.Time) {
 // they know of this node.
 func (k *clocks) met() {
 	for _, m := range k.company() {
-		if k.c.view.Up(m) && !k.c.marks.told[m] {
+		if k.c.view.Up(m) && !k.c.durability.confirmedBy[m] {
 			k.at = 0
 			return
 		}
@@ -115,8 +115,8 @@ func (k *clocks) met() {
 // asked answers a beat.
 func (k *clocks) asked(now clock.Time, from register.Member, m *message.Beat) {
 	k.c.round.Ready.Early = append(k.c.round.Ready.Early, message.Send{To: from, Message: &message.Beaten{
-		Sent: m.Sent, Boot: k.boot, Received: now.Wall, Answered: now.Wall, Seen: k.c.marks.seen[from],
-		Whole: k.c.marks.lost == 0, Sound: k.c.marks.sound.towards(from),
+		Sent: m.Sent, Boot: k.boot, Received: now.Wall, Answered: now.Wall, Seen: k.c.durability.heardOf[from],
+		Whole: k.c.durability.lost == 0, Sound: k.c.durability.peers.towards(from),
 	}})
 }
 
@@ -126,9 +126,9 @@ func (k *clocks) beaten(now clock.Time, from register.Member, m *message.Beaten)
 	if !slices.Contains(k.asks, m.Sent) {
 		return
 	}
-	first := !k.c.marks.told[from]
-	k.c.marks.heard(from, m.Seen)
-	k.c.marks.sound.hears(from, m)
+	first := !k.c.durability.confirmedBy[from]
+	k.c.durability.heard(from, m.Seen)
+	k.c.durability.peers.hears(from, m)
 	_ = k.peers.Answered(offset.Exchange{ // what cannot be is no measurement
 		Peer: from.Incarnation.ID(), Boot: m.Boot, Sent: m.Sent, Back: now, Received: m.Received, Answered: m.Answered,
 	})
@@ -190,7 +190,7 @@ func (k *clocks) judge(now clock.Time) {
 		} else {
 			k.bad[p] = true
 		}
-		if of != clockOff && !k.c.marks.forgetful(p) {
+		if of != clockOff && !k.c.durability.forgetful(p) {
 			continue
 		}
 		if leader, ok := placement.Leading(&k.c.view.Cells[p]); ok && leader == k.c.cfg.Self {

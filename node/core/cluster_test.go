@@ -185,7 +185,7 @@ func TestWithoutAMajorityTheOutcomeIsUnknown(t *testing.T) {
 	if res := r.result(0, again); res == nil || !res.Receipt.GetExisted() || res.Receipt.GetDurableCopies() != 2 || r.copies(task) != 2 {
 		t.Fatalf("%v, %d copies", res, r.copies(task))
 	}
-	if n := len(r.peers[0].core.writes.open); n > 1 {
+	if n := len(r.peers[0].core.quorumWrites.open); n > 1 {
 		t.Fatalf("%d writes are still open", n)
 	}
 }
@@ -207,7 +207,7 @@ func TestLostFactsAreSentAgain(t *testing.T) {
 	}
 	r.settle()
 	r.pass(time.Second)
-	if w := r.peers[0].core.writes; len(w.open) != 0 || w.bytes != 0 || w.next() != clock.Never {
+	if w := r.peers[0].core.quorumWrites; len(w.open) != 0 || w.bytes != 0 || w.next() != clock.Never {
 		t.Fatalf("%d writes with %d bytes are still open", len(w.open), w.bytes)
 	}
 }

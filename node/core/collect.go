@@ -36,7 +36,7 @@ type collector struct {
 	busy uint64           // requests taken in before the last step
 	keys id.ID            // unique key looked at last
 
-	purges *purges
+	tombstones *tombstones
 
 	archives archives
 }
@@ -70,7 +70,7 @@ func (k *collector) rule(queue string) rule { return k.ruleOf(queue, true) }
 
 // ruleOf is what holds for a queue by the longer default, or by the shorter one.
 func (k *collector) ruleOf(queue string, longer bool) rule {
-	d := k.c.commons.retention(longer)
+	d := k.c.sharedConfig.retention(longer)
 	r := rule{what: d.What, after: d.After, dead: d.Dead}
 	s := k.c.queues.of(queue)
 	if s.GetRetention() != nornv1.Retention_RETENTION_UNSPECIFIED {
@@ -99,7 +99,7 @@ func (k *collector) ruleOf(queue string, longer bool) rule {
 // before its retention is over or not at all ([collector.buried]), so a comparison
 // that began after that has shown it.
 func (k *collector) cutoff(now clock.Time, p ring.Partition, what nornv1.Retention) func(crdt.State, string) int64 {
-	agreed := min(now.Wall, k.purges.agreedSince(now, p))
+	agreed := min(now.Wall, k.tombstones.agreedSince(now, p))
 	return func(s crdt.State, queue string) int64 {
 		r, deleted := k.rule(queue), k.c.queues.deletedAt(queue)
 		keep := r.after
@@ -175,7 +175,7 @@ func (k *collector) pause() time.Duration {
 // end waits for the others: begun again, two of them that take several steps may never be at
 // their ends at once.
 func (k *collector) look(now clock.Time, v *vnode.Vnode) (more bool) {
-	for i, scan := range []func(clock.Time, *vnode.Vnode) bool{k.purges.look, k.keysOf, k.purges.orphans, k.dues, k.archives.look} {
+	for i, scan := range []func(clock.Time, *vnode.Vnode) bool{k.tombstones.look, k.keysOf, k.tombstones.orphans, k.dues, k.archives.look} {
 		if !k.over[i] {
 			k.over[i] = !scan(now, v)
 			more = more || !k.over[i]
@@ -190,9 +190,9 @@ func (k *collector) keysOf(now clock.Time, v *vnode.Vnode) (more bool) {
 
 // dues collects some tasks whose retention is over, and tells whether there are more.
 func (k *collector) dues(now clock.Time, v *vnode.Vnode) (more bool) {
-	dues, done := vnode.Dues(v, k.c.round.Tx, &k.from, k.cutoff(now, v.Partition, nornv1.Retention_RETENTION_DELETE), k.purges.agreedAt(v.Partition), collectBatch)
+	dues, done := vnode.Dues(v, k.c.round.Tx, &k.from, k.cutoff(now, v.Partition, nornv1.Retention_RETENTION_DELETE), k.tombstones.comparedSince(v.Partition), collectBatch)
 	if n := k.some(dues, func(d vnode.Due) {
-		if !k.c.links.needed(now, v, d.Task) {
+		if !k.c.edges.needed(now, v, d.Task) {
 			k.collect(now, d)
 		}
 	}); n < len(dues) {
@@ -236,7 +236,7 @@ func (k *collector) buried(now clock.Time, v *vnode.Vnode, d *vnode.Detail) *pro
 		keep = 0
 	}
 	early := int64(keep) - int64(lonely+2*k.c.cfg.Eta)
-	needs := k.c.links.watches.needs
+	needs := k.c.edges.watches.needs
 	wait := func(what string) *proto.Error {
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the retention of task %s is over, and whether another %s is not known yet; try again", d.Task.ID, what)
 		e.RetryAfter = time.Second
@@ -245,12 +245,12 @@ func (k *collector) buried(now clock.Time, v *vnode.Vnode, d *vnode.Detail) *pro
 	switch {
 	case !d.State.Finished(): // it backs off, and nobody collects it
 		return nil
-	case k.c.cfg.CollectInterval <= 0, k.c.writes.alone(v.Partition), r.what == nornv1.Retention_RETENTION_KEEP, d.State == crdt.StateDead && keep == 0 && !deleted:
+	case k.c.cfg.CollectInterval <= 0, k.c.quorumWrites.alone(v.Partition), r.what == nornv1.Retention_RETENTION_KEEP, d.State == crdt.StateDead && keep == 0 && !deleted:
 		return nil
 	case d.Task.FinishedAt() > now.Wall-early:
 		return nil
-	case needs.kept[d.Task.ID].until > now.Mono, v.Edges.Any(k.c.round.Tx, d.Task.ID) && k.c.links.awaited(v, d.Task.ID):
-		if began := now.Wall - (now.Mono - needs.led[v.Partition]); k.purges.agreedSince(now, v.Partition) < began+int64(lonely) {
+	case needs.kept[d.Task.ID].until > now.Mono, v.Edges.Any(k.c.round.Tx, d.Task.ID) && k.c.edges.awaited(v, d.Task.ID):
+		if began := now.Wall - (now.Mono - needs.led[v.Partition]); k.tombstones.agreedSince(now, v.Partition) < began+int64(lonely) {
 			return wait("node has collected it before a task came that needs it")
 		}
 		return nil

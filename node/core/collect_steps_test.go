@@ -103,7 +103,7 @@ func TestAStepOfTheCollectorIsBoundedInUpdates(t *testing.T) {
 			r.long(r.inFirst(), 1<<32)
 		}
 		v, gone := later(r, 8*24*time.Hour), 0
-		r.inSteps(func() bool { gone++; return r.core.collect.purges.orphans(r.now, v) })
+		r.inSteps(func() bool { gone++; return r.core.collect.tombstones.orphans(r.now, v) })
 		r.turn()
 		r.audit()
 		for f := range vnode.FactsAfter(v, r.store, antientropy.Position{}, id.ID{}) {

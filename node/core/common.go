@@ -16,12 +16,12 @@ import (
 // commonValue is where the register keeps what is to be configured alike on all nodes.
 const commonValue = "config"
 
-// commons compare what is to be configured alike on all nodes. Whoever leads the register
+// sharedConfig compare what is to be configured alike on all nodes. Whoever leads the register
 // writes there what it goes by; a node that differs says so, and of the default retention
 // it goes by the longer one. Else what others keep for a day it would collect at once, and
 // its tombstone take back the retry that they acknowledge ([collector.buried], which goes by
 // the shorter one).
-type commons struct {
+type sharedConfig struct {
 	c     *Core
 	text  string // of the register
 	is    Retention
@@ -30,7 +30,7 @@ type commons struct {
 }
 
 // own is what this node goes by, one setting a line.
-func (m *commons) own() string {
+func (m *sharedConfig) own() string {
 	cfg := &m.c.cfg
 	r := &cfg.Retention
 	return fmt.Sprintf("retention-policy=%v\nretention=%v\ndead-retention=%v\ngc-grace=%v\neta=%v\nbuffer=%v\n",
@@ -38,7 +38,7 @@ func (m *commons) own() string {
 }
 
 // learn takes over what the register says; leads: this node leads it.
-func (m *commons) learn(leads bool) {
+func (m *sharedConfig) learn(leads bool) {
 	v := m.c.view.State.Values[commonValue]
 	if text := string(v.Data); text != m.text {
 		m.text, m.is = text, Retention{}
@@ -59,7 +59,7 @@ func (m *commons) learn(leads bool) {
 		return
 	}
 	m.asked = v.Version + 1
-	m.c.send(errand{then: func(_ clock.Time, r register.Result) {
+	m.c.send(registerRequest{then: func(_ clock.Time, r register.Result) {
 		if r.Err != nil {
 			m.asked = 0 // with what is heard next
 		}
@@ -68,7 +68,7 @@ func (m *commons) learn(leads bool) {
 
 // differs says what this node has been configured with that the register has otherwise.
 // A node that is alone is the one that wrote it, with what it went by before.
-func (m *commons) differs() string {
+func (m *sharedConfig) differs() string {
 	shared := func(c register.Cell) bool { return len(c.Cohort) > 1 }
 	if !m.c.view.Company() && !slices.ContainsFunc(m.c.view.State.Cells, shared) {
 		return ""
@@ -85,7 +85,7 @@ func (m *commons) differs() string {
 
 // retention is for how long finished tasks stay unless their queue says otherwise, by
 // this node or by the one that leads the register: the longer, or the shorter of both.
-func (m *commons) retention(longer bool) Retention {
+func (m *sharedConfig) retention(longer bool) Retention {
 	own, is := m.c.cfg.Retention, m.is
 	if is.What == nornv1.Retention_RETENTION_UNSPECIFIED {
 		return own

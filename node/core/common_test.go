@@ -70,7 +70,7 @@ func TestANodeThatIsAloneDiffersFromNobody(t *testing.T) {
 	r.lead(0)
 	r.done(0, r.stock(0, 1)...)
 	r.linger(10 * time.Minute)
-	m := &r.peers[0].core.commons
+	m := &r.peers[0].core.sharedConfig
 	if m.differs() == "" {
 		t.Fatal("with others it does not differ")
 	}
@@ -90,7 +90,7 @@ func TestTheLongerAndTheShorterRetention(t *testing.T) {
 		{Retention{del, 5, 0}, Retention{keep, 4, 7}, Retention{keep, 5, 0}, Retention{del, 4, 7}},
 		{Retention{archive, 4, 7}, Retention{del, 5, 8}, Retention{archive, 5, 8}, Retention{del, 4, 7}},
 	} {
-		m := &commons{c: &Core{cfg: Config{Retention: of.own}}, is: of.is}
+		m := &sharedConfig{c: &Core{cfg: Config{Retention: of.own}}, is: of.is}
 		if got := m.retention(true); got != of.longer {
 			t.Errorf("the longer of %v and %v is %v", of.own, of.is, got)
 		}

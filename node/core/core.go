@@ -32,7 +32,7 @@ type Config struct {
 	Address string           // client address, for status
 	Zone    string           // failure domain, for status
 	Cluster register.Cluster // what is fixed for all nodes
-	Mark    uint64           // how far the disk was at least, by what is kept beside it: see [marks]
+	Mark    uint64           // how far the disk was at least, by what is kept beside it: see [durability]
 	SetBack bool             // the disk was set back, by what is kept beside it
 
 	Eta      time.Duration // bound on clock difference and delay
@@ -115,54 +115,54 @@ type Unread struct {
 
 // Core is one node as a pure machine. It is used from one goroutine.
 type Core struct {
-	cfg       Config
-	vnodes    *partitions.Set
-	view      *view.View
-	ids       *id.Generator
-	desk      *desk
-	logs      *followers
-	stats     Stats
-	behind    *register.State // what it said that is older than what this node was shown before; nil: nothing
-	behindAt  int64           // mono ns from when on that has to do
-	askAt     int64           // when to ask the register again, mono ns; 0: no need
-	taken     uint64          // requests taken in
-	round     *round.Writer
-	limited   bool // claims were held back by MaxClaims
-	tag       uint64
-	pending   map[uint64]errand
-	links     *links
-	queues    *queues
-	collect   *collector
-	writes    *writes
-	repairs   *repairs
-	asides    *asides
-	outside   *outside
-	routes    *routes
-	seeks     *seeks
-	summaries *summaries
-	inquiries *inquiries
-	fetches   *fetches
-	unsaid    *unsaid
-	trees     *trees
-	scrubs    *scrubs
-	moves     *moves
-	grants    *grants
-	lost      *lostAsks
-	elector   *elector
-	acceptors *acceptors
-	commons   commons
-	clocks    *clocks
-	crons     *crons
-	sessions  *sessions
-	marks     *marks
-	vcfg      vnode.Config
-	now       clock.Time         // of the call under way
-	dropped   []message.GrantRef // grants of ours that nobody will hear of
-	disk      uint64             // free bytes, when they were looked at, less what was written since
-	reserve   uint64             // bytes below which enqueues are refused; 0: as configured
-	backward  backward
-	filling   filling
-	young     int // copies that every partition is to have before tasks are taken; 0: they are
+	cfg              Config
+	vnodes           *partitions.Set
+	view             *view.View
+	ids              *id.Generator
+	readyIndex       *readyIndex
+	logs             *followers
+	stats            Stats
+	behind           *register.State // what it said that is older than what this node was shown before; nil: nothing
+	behindAt         int64           // mono ns from when on that has to do
+	askAt            int64           // when to ask the register again, mono ns; 0: no need
+	taken            uint64          // requests taken in
+	round            *round.Writer
+	limited          bool // claims were held back by MaxClaims
+	tag              uint64
+	pending          map[uint64]registerRequest
+	edges            *edges
+	queues           *queues
+	collect          *collector
+	quorumWrites     *quorumWrites
+	repairs          *repairs
+	quarantine       *quarantine
+	formerMember     *formerMember
+	routes           *routes
+	remoteClaims     *remoteClaims
+	headGossip       *headGossip
+	freshnessProbes  *freshnessProbes
+	fetches          *fetches
+	deferredAcks     *deferredAcks
+	trees            *trees
+	scrubs           *scrubs
+	transfer         *transfer
+	leases           *leases
+	abandonedClaims  *abandonedClaims
+	elector          *elector
+	acceptors        *acceptors
+	sharedConfig     sharedConfig
+	clocks           *clocks
+	crons            *crons
+	sessions         *sessions
+	durability       *durability
+	vcfg             vnode.Config
+	now              clock.Time         // of the call under way
+	dropped          []message.GrantRef // grants of ours that nobody will hear of
+	disk             uint64             // free bytes, when they were looked at, less what was written since
+	reserve          uint64             // bytes below which enqueues are refused; 0: as configured
+	registerRollback registerRollback
+	filling          filling
+	young            int // copies that every partition is to have before tasks are taken; 0: they are
 
 	closed *proto.Error // why no requests are taken any more; nil: they are
 }
@@ -172,43 +172,43 @@ type Core struct {
 func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c := &Core{
 		cfg: cfg, round: round.New(view), view: newView(&cfg),
-		ids:  id.NewGenerator(cfg.Rand.Uint32(), cfg.Rand.Uint64),
-		desk: newDesk(), logs: newFollowers(cfg.Cluster.Partitions),
-		pending: make(map[uint64]errand),
+		ids:        id.NewGenerator(cfg.Rand.Uint32(), cfg.Rand.Uint64),
+		readyIndex: newReadyIndex(), logs: newFollowers(cfg.Cluster.Partitions),
+		pending: make(map[uint64]registerRequest),
 		disk:    math.MaxUint64,
 	}
-	c.seeks, c.summaries, c.inquiries, c.fetches, c.unsaid = newSeeks(c), &summaries{c: c}, &inquiries{c: c}, &fetches{c: c}, &unsaid{c: c}
-	c.desk.filled = c.seeks.filled
-	c.links = &links{c: c, told: make(map[id.ID]bool)}
-	c.links.watches, c.links.horizons = newWatches(c.links), newHorizons(c.links)
-	c.links.doubts = doubts{l: c.links, all: make(map[id.ID]doubt)}
-	c.queues = &queues{c: c, sets: make(map[string]*setting), tallies: newTallies(c)}
-	c.writes, c.repairs, c.routes = &writes{c: c}, newRepairs(c), newRoutes(c)
-	c.collect = &collector{c: c, at: now.Mono, purges: newPurges(c)}
+	c.remoteClaims, c.headGossip, c.freshnessProbes, c.fetches, c.deferredAcks = newRemoteClaims(c), &headGossip{c: c}, &freshnessProbes{c: c}, &fetches{c: c}, &deferredAcks{c: c}
+	c.readyIndex.filled = c.remoteClaims.filled
+	c.edges = &edges{c: c, told: make(map[id.ID]bool)}
+	c.edges.watches, c.edges.horizons = newRemoteWatches(c.edges), newForgottenDependencies(c.edges)
+	c.edges.doubts = unconfirmedFailures{l: c.edges, all: make(map[id.ID]unconfirmedFailure)}
+	c.queues = &queues{c: c, sets: make(map[string]*setting), remoteCounts: newRemoteCounts(c)}
+	c.quorumWrites, c.repairs, c.routes = &quorumWrites{c: c}, newRepairs(c), newRoutes(c)
+	c.collect = &collector{c: c, at: now.Mono, tombstones: newTombstones(c)}
 	c.collect.archives = archives{k: c.collect, at: clock.Never, from: make(map[ring.Partition]vnode.DuesCursor)}
 	vcfg := vnode.Config{
 		Partitions: cfg.Cluster.Partitions, Buffer: cfg.Buffer, HeadSize: cfg.HeadSize, MaxClaims: cfg.PartClaims,
-		OnHead: c.desk.onHead,
+		OnHead: c.readyIndex.onHead,
 		OnEnd: func(task id.ID, r *claim.Record) {
-			c.desk.onEnd(task, r)
+			c.readyIndex.onEnd(task, r)
 			c.sessions.known.ended(task, r)
 		},
-		OnLapse:  func(p ring.Partition) bool { return c.grants.soles.lapsed(p) },
+		OnLapse:  func(p ring.Partition) bool { return c.leases.leadership.lapsed(p) },
 		OnFact:   func(task id.ID) { c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.wake(task)...) },
-		OnFinish: c.links.finished,
-		OnUnlink: c.links.unlink,
-		OnStored: c.writes.stored,
+		OnFinish: c.edges.finished,
+		OnUnlink: c.edges.unlink,
+		OnStored: c.quorumWrites.stored,
 		Tree:     cfg.Tree,
 		Slack:    cfg.Slack,
 		OnEmpty:  c.queues.emptied,
 		Random:   cfg.Rand.Float64,
 	}
 	c.filling.c = c
-	c.vcfg, c.trees, c.scrubs, c.moves = vcfg, &trees{c: c}, &scrubs{c: c, at: clock.Never}, newMoves(c)
-	c.asides, c.outside = newAsides(c), &outside{c: c, at: clock.Never}
-	c.grants, c.elector, c.clocks = newGrants(c), newElector(c), newClocks(c)
-	c.links.watches.number = c.clocks.boot // answers to the process before this one match nothing
-	c.crons, c.lost, c.commons.c = newCrons(c), newLostAsks(c), c
+	c.vcfg, c.trees, c.scrubs, c.transfer = vcfg, &trees{c: c}, &scrubs{c: c, at: clock.Never}, newTransfer(c)
+	c.quarantine, c.formerMember = newQuarantine(c), &formerMember{c: c, at: clock.Never}
+	c.leases, c.elector, c.clocks = newLeases(c), newElector(c), newClocks(c)
+	c.edges.watches.number = c.clocks.boot // answers to the process before this one match nothing
+	c.crons, c.abandonedClaims, c.sharedConfig.c = newCrons(c), newAbandonedClaims(c), c
 	var err error
 	if c.sessions, err = newSessions(c); err != nil {
 		return nil, fmt.Errorf("core: %w", err)
@@ -216,17 +216,17 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	if c.acceptors, err = openAcceptors(c, cfg.Cluster.Partitions, view); err != nil {
 		return nil, err
 	}
-	if err = c.backward.began(c.acceptors, view); err != nil {
+	if err = c.registerRollback.began(c.acceptors, view); err != nil {
 		return nil, err
 	}
 	c.now = now
-	if c.marks, err = openMarks(c, view); err != nil {
+	if c.durability, err = openDurability(c, view); err != nil {
 		return nil, err
 	}
 	if err := openVnodes(c, view, now); err != nil {
 		return nil, err
 	}
-	c.links.recover()
+	c.edges.recover()
 	c.ask(nil)
 	return c, nil
 }
@@ -240,18 +240,18 @@ func openVnodes(c *Core, view store.Reader, now clock.Time) error {
 			open = func(p ring.Partition, cfg vnode.Config, view store.Reader, now clock.Time) (*vnode.Vnode, error) {
 				return vnode.Blank(p, cfg, view, now)
 			}
-			c.moves.recover(ring.Partition(p))
+			c.transfer.recover(ring.Partition(p))
 		}
 		v, err := open(ring.Partition(p), c.vcfg, view, now)
 		if err != nil {
 			return fmt.Errorf("core: partition %d: %w", p, err)
 		}
 		all = append(all, v)
-		v.Queues(func(name string, _ *vnode.Counts) { c.desk.use(name, now) })
+		v.Queues(func(name string, _ *vnode.Counts) { c.readyIndex.use(name, now) })
 		v.Held(func(task id.ID, r *claim.Record) {
 			key := message.AskKey{Session: r.Session, Request: r.Request}
-			c.desk.remember(message.GrantRef{Partition: ring.Partition(p), Task: task, Token: r.Token, Ask: key})
-			c.desk.answeredBefore(key)
+			c.readyIndex.remember(message.GrantRef{Partition: ring.Partition(p), Task: task, Token: r.Token, Ask: key})
+			c.readyIndex.answeredBefore(key)
 		})
 	}
 	c.vnodes = partitions.New(all)
@@ -278,11 +278,11 @@ func (c *Core) Step(now clock.Time, event any) error {
 	case message.ReadDone:
 		c.readDone(e)
 	case message.Drain:
-		c.marks.hurry()
+		c.durability.hurry()
 		c.elector.retreat(now)
 		c.drain(refusal.Stopping())
 	case message.Forgot:
-		c.marks.found(e.Why, e.Asked)
+		c.durability.found(e.Why, e.Asked)
 	case message.Dismissed:
 		c.dismissed(now)
 	case message.DiskStalled:
@@ -301,12 +301,12 @@ func (c *Core) Step(now clock.Time, event any) error {
 		c.changed(now, e)
 	case message.Alive:
 		c.heard(e.Members)
-		c.marks.sound.reach()
+		c.durability.peers.reach()
 		c.view.Members, c.view.Clients = e.Members, e.Clients
-		c.moves.learn(now)
+		c.transfer.learn(now)
 		c.clocks.met()
 		c.elector.look()
-		c.grants.met(now)
+		c.leases.met(now)
 	default:
 		return fmt.Errorf("core: unknown event %T", event)
 	}
@@ -319,30 +319,30 @@ func (c *Core) Ready(now clock.Time) (message.Ready, error) {
 	c.now = now
 	c.clocks.stepped(now)
 	c.tick(now)
-	c.marks.work(now)
+	c.durability.work(now)
 	c.clocks.work(now)
 	c.elector.work(now)
 	c.collect.work(now)
-	c.links.work(now)
-	c.links.watches.work(now)
-	c.links.horizons.work(now)
+	c.edges.work(now)
+	c.edges.watches.work(now)
+	c.edges.horizons.work(now)
 	c.crons.work(now)
 	c.sessions.work(now)
-	c.lost.work(now)
-	c.grants.ails.work(now)
-	c.inquiries.work(now)
-	c.queues.tallies.work(now)
+	c.abandonedClaims.work(now)
+	c.leases.breakers.work(now)
+	c.freshnessProbes.work(now)
+	c.queues.remoteCounts.work(now)
 	c.serve(now)
-	c.seeks.work(now)
-	c.summaries.work(now)
-	c.grants.work(now)
-	c.unsaid.work(now)
+	c.remoteClaims.work(now)
+	c.headGossip.work(now)
+	c.leases.work(now)
+	c.deferredAcks.work(now)
 	c.fetches.work(now) // what goes on then may write
-	c.writes.work(now)
+	c.quorumWrites.work(now)
 	c.repairs.work(now)
-	c.moves.work(now)
-	c.asides.work(now)
-	c.outside.work(now)
+	c.transfer.work(now)
+	c.quarantine.work(now)
+	c.formerMember.work(now)
 	c.trees.work(now)
 	c.scrubs.work(now)
 	c.routes.work(now)
@@ -356,9 +356,9 @@ func (c *Core) Ready(now clock.Time) (message.Ready, error) {
 		return message.Ready{}, err
 	}
 	c.vnodes.Flush(c.round.Tx)
-	c.marks.save(now)
-	c.backward.keep(c)
-	c.marks.stamp(c.round.Ready.Send)
+	c.durability.save(now)
+	c.registerRollback.keep(c)
+	c.durability.stamp(c.round.Ready.Send)
 	r := c.round.Take()
 	if r.Persist != nil {
 		c.disk -= min(c.disk, writtenTwice*uint64(r.Persist.Size()))
@@ -374,18 +374,18 @@ func (c *Core) Recycle(b *store.Batch) { c.round.Tx.Release(b) }
 func (c *Core) Stats() Stats {
 	s := c.stats
 	s.Refused = c.round.Refused
-	s.Waiting = len(c.desk.byTime) + c.logs.count
+	s.Waiting = len(c.readyIndex.byTime) + c.logs.count
 	s.Claims, s.Full = c.vnodes.Claimed(), c.vnodes.Full()
 	s.Cron = c.crons.m.Stats(c.crons.time(c.now))
 	s.Sessions, s.SessionCounts = c.sessions.d.Open(), c.sessions.d.Counts()
-	s.QuarantinedTasks, s.QuarantinedBytes = c.asides.kept()
-	s.QuarantineFull = c.asides.full
-	s.HandoversLeft = len(c.moves.out) + len(c.view.Dropping)
-	s.Differs = c.commons.diff
+	s.QuarantinedTasks, s.QuarantinedBytes = c.quarantine.kept()
+	s.QuarantineFull = c.quarantine.full
+	s.HandoversLeft = len(c.transfer.outgoing) + len(c.view.Dropping)
+	s.Differs = c.sharedConfig.diff
 	s.ClockFault, s.ClockBad, s.ClockAlone = c.clocks.why, len(c.clocks.bad), c.clocks.alone
 	s.ClockRight = c.clocks.wall(c.now) - c.now.Wall
-	s.RegisterBack, s.Forgot = c.backward.why, c.marks.lost != 0
-	s.Elected, s.Defeated, s.Passed = c.elector.won, c.elector.lost, c.grants.passed
+	s.RegisterBack, s.Forgot = c.registerRollback.why, c.durability.lost != 0
+	s.Elected, s.Defeated, s.Passed = c.elector.won, c.elector.lost, c.leases.passed
 	return s
 }
 
@@ -408,17 +408,17 @@ func (c *Core) tick(now clock.Time) {
 
 func (c *Core) wake() (wall, mono int64) {
 	wall, mono = c.vnodes.Next()
-	mono = min(mono, c.desk.next(), c.logs.next())
+	mono = min(mono, c.readyIndex.next(), c.logs.next())
 	if c.behind != nil {
 		mono = min(mono, c.behindAt)
 	}
 	if c.askAt != 0 {
 		mono = min(mono, c.askAt)
 	}
-	if c.links.pending() {
+	if c.edges.pending() {
 		mono = 0 // go on at once
 	}
-	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.asides.at, c.outside.at, c.writes.next(), c.repairs.next(), c.routes.byTime.next(), c.seeks.next(), c.summaries.next(), c.inquiries.next(), c.queues.tallies.next(), c.fetches.byTime.next(), c.moves.next(), c.trees.next(), c.scrubs.at, c.links.watches.at, c.links.doubts.next(), c.links.horizons.at, c.grants.next(), c.lost.next(), c.elector.next(), c.marks.next(), c.clocks.at, c.sessions.next())
+	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.quarantine.at, c.formerMember.at, c.quorumWrites.next(), c.repairs.next(), c.routes.byTime.next(), c.remoteClaims.next(), c.headGossip.next(), c.freshnessProbes.next(), c.queues.remoteCounts.next(), c.fetches.byTime.next(), c.transfer.next(), c.trees.next(), c.scrubs.at, c.edges.watches.at, c.edges.doubts.next(), c.edges.horizons.at, c.leases.next(), c.abandonedClaims.next(), c.elector.next(), c.durability.next(), c.clocks.at, c.sessions.next())
 }
 
 // Audit tells what the core would overlook: a vnode that something was done with
@@ -441,9 +441,9 @@ func (c *Core) request(now clock.Time, r *message.Request) {
 		return
 	}
 	first := len(c.round.Ready.Replies)
-	c.writes.newly = id.ID{} // what is stored between requests is bought by none
+	c.quorumWrites.newly = id.ID{} // what is stored between requests is bought by none
 	c.handle(now, r)
-	c.writes.hold(now, r, first)
+	c.quorumWrites.awaitCopies(now, r, first)
 }
 
 func (c *Core) handle(now clock.Time, r *message.Request) {
@@ -458,13 +458,13 @@ func (c *Core) handle(now clock.Time, r *message.Request) {
 		c.round.Refuse(r.From, e)
 		return
 	}
-	if c.fetches.hear(now, r) {
+	if c.fetches.readBeforeDecide(now, r) {
 		return
 	}
-	if c.grants.soles.hear(now, r) {
+	if c.leases.leadership.readIndex(now, r) {
 		return
 	}
-	c.fetches.unsure = r.Unsure
+	c.fetches.tooFewAnswered = r.Unsure
 	switch m := r.Body.(type) {
 	case *nornv1.EnqueueRequest:
 		enqueuing{c}.enqueue(now, r.From, m)

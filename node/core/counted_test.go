@@ -13,11 +13,11 @@ import (
 
 // leaving makes a node outside of partition 0's cohort that hands it over, and has asked
 // whether the cohort is about to change.
-func leaving(t *testing.T) (r *trio, m *moves, out *move) {
+func leaving(t *testing.T) (r *trio, m *transfer, out *move) {
 	r = newCluster(t, 5, 0)
-	m = r.peers[4].core.moves
+	m = r.peers[4].core.transfer
 	out = &move{cell: m.c.view.Cells[0], probe: 7}
-	m.out[0] = out
+	m.outgoing[0] = out
 	return r, m, out
 }
 

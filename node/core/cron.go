@@ -53,7 +53,7 @@ func (k *crons) work(real clock.Time) {
 	out := k.m.Work(now)
 	for i := range out.Commits {
 		commit := &out.Commits[i]
-		k.c.send(errand{then: func(now clock.Time, r register.Result) { k.m.Committed(k.time(now), commit, r) }}, commit.Request)
+		k.c.send(registerRequest{then: func(now clock.Time, r register.Result) { k.m.Committed(k.time(now), commit, r) }}, commit.Request)
 	}
 	for i := range out.Launches {
 		k.launch(real, &out.Launches[i])
@@ -205,11 +205,11 @@ func (k *crons) cancel(now clock.Time, l *cron.Cancels) {
 // ask has the end of a task told to the master, by itself or by who keeps it.
 func (k *crons) ask(now clock.Time, task id.ID) {
 	c := k.c
-	if !c.links.holds(task) {
-		c.links.watches.ask(task)
+	if !c.edges.holds(task) {
+		c.edges.watches.ask(task)
 		return
 	}
-	outcome, err := c.links.outcome(task)
+	outcome, err := c.edges.outcome(task)
 	if c.round.Check(err) && outcome != crdt.StateUnknown {
 		k.m.Finished(k.time(now), task, outcome)
 	}
@@ -237,7 +237,7 @@ func (k *crons) ended(task id.ID) {
 	if !k.m.Watches(task) {
 		return
 	}
-	outcome, err := k.c.links.outcome(task)
+	outcome, err := k.c.edges.outcome(task)
 	if k.c.round.Check(err) && outcome != crdt.StateUnknown {
 		k.m.Finished(k.time(k.c.now), task, outcome)
 	}
@@ -250,7 +250,7 @@ func (r *routes) do(now clock.Time, from message.Origin, list items, body gproto
 		return
 	}
 	g := r.gather(now, &message.Request{From: from, Body: body}, list.join, 0)
-	g.then = func(g *gather) {
+	g.then = func(g *scatterRequest) {
 		m, err := g.join.answer()
 		then(r.c.now, m, err)
 	}

@@ -63,7 +63,7 @@ func (c scheduling) list(r *message.Request, m *nornv1.SchedulesRequest) {
 		c.round.Refuse(r.From, proto.Invalid("%v", err))
 		return
 	}
-	c.send(errand{then: func(now clock.Time, res register.Result) {
+	c.send(registerRequest{then: func(now clock.Time, res register.Result) {
 		if res.Err != nil {
 			c.round.Refuse(r.From, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
 			return
@@ -171,7 +171,7 @@ func (c scheduling) change(r *message.Request, m *nornv1.ChangeSchedulesRequest)
 		}
 		k.left = append(k.left, i)
 	}
-	c.send(errand{then: func(now clock.Time, res register.Result) {
+	c.send(registerRequest{then: func(now clock.Time, res register.Result) {
 		switch {
 		case res.Err != nil:
 			c.round.Refuse(k.from, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
@@ -241,7 +241,7 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) {
 		c.round.Reply(k.from, &nornv1.ChangeSchedulesReply{Results: k.results})
 		return
 	}
-	c.send(errand{then: func(now clock.Time, res register.Result) {
+	c.send(registerRequest{then: func(now clock.Time, res register.Result) {
 		if res.Err != nil {
 			c.round.Refuse(k.from, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
 			return
@@ -374,7 +374,7 @@ func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) {
 // launchedByHand records what was enqueued, and says so of the rest: the client
 // has to ask for it again.
 func (c scheduling) launchedByHand(k *editing, hand *cron.ByHand, errs []*proto.Error) {
-	c.send(errand{then: func(now clock.Time, res register.Result) {
+	c.send(registerRequest{then: func(now clock.Time, res register.Result) {
 		if res.Err != nil {
 			c.round.Refuse(k.from, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
 			return
@@ -409,5 +409,5 @@ func (c scheduling) note(now clock.Time, k *editing, hand *cron.ByHand, bad *pro
 		return
 	}
 	k.tries++
-	c.send(errand{then: func(now clock.Time, res register.Result) { c.note(now, k, hand, bad, res) }}, register.Request{Schedules: []register.ScheduleChange{*change}})
+	c.send(registerRequest{then: func(now clock.Time, res register.Result) { c.note(now, k, hand, bad, res) }}, register.Request{Schedules: []register.ScheduleChange{*change}})
 }

@@ -12,34 +12,34 @@ import (
 	"github.com/norn-dev/norn/vnode"
 )
 
-// deal is the answer to a claim request, which leaves when a majority of each
+// offer is the answer to a claim request, which leaves when a majority of each
 // cohort holds what it grants (K3).
-type deal struct {
+type offer struct {
 	c       *Core
-	w       *waiter
+	w       *claimRequest
 	grants  []*nornv1.Grant
 	refs    []message.GrantRef
-	pledges []*pledge     // of each grant; nil: decided by this node alone
+	pledges []*proposal   // of each grant; nil: decided by this node alone
 	waited  time.Duration // from the request to the grant: the lease counts from there
 	number  uint64        // of the answer
 	round   uint64        // in which it was granted
 }
 
-func (d deal) owe(now clock.Time) {
-	d.c.grants.dealing[message.NumberOf(d.w.from)] = d.w
-	d.c.grants.owe(now, d.pledges, d.done)
+func (d offer) await(now clock.Time) {
+	d.c.leases.offered[message.NumberOf(d.w.from)] = d.w
+	d.c.leases.await(now, d.pledges, d.done)
 }
 
 // holds tells whether this node still holds a claim that it has granted. One that has ended
 // here before it reached its majority, and be it that this clock ran ahead, is no part of
 // that: the task may have been granted anew.
-func (d deal) holds(g message.GrantRef) bool {
+func (d offer) holds(g message.GrantRef) bool {
 	return len(vnode.Unheld(d.c.vnodes.See(g.Partition), heldAs([]message.GrantRef{g}))) == 0
 }
 
 // used tells whether a worker has ended a claim: it has heard of it from an answer to the
 // same request again, which waited for its own majority, and had one.
-func (d deal) used(g message.GrantRef) bool {
+func (d offer) used(g message.GrantRef) bool {
 	switch vnode.EndedAs(d.c.vnodes.See(g.Partition), d.c.round.Tx, g.Task, g.Token) {
 	case claim.Completed, claim.Failed, claim.Ended:
 		return true
@@ -49,7 +49,7 @@ func (d deal) used(g message.GrantRef) bool {
 
 // resume has grants tell where their workers are to go on by what a majority knows, and
 // gives how many of them fit one answer with that.
-func (d deal) resume() (fit int) {
+func (d offer) resume() (fit int) {
 	size := 0
 	for i, pl := range d.pledges {
 		if pl == nil || pl.saved == nil {
@@ -73,9 +73,9 @@ func (d deal) resume() (fit int) {
 
 // done answers with what has reached its majority. What has not is taken back:
 // nobody has heard of it. With nothing left the request goes on waiting.
-func (d deal) done(now clock.Time) {
-	if at := message.NumberOf(d.w.from); d.c.grants.dealing[at] == d.w {
-		delete(d.c.grants.dealing, at)
+func (d offer) done(now clock.Time) {
+	if at := message.NumberOf(d.w.from); d.c.leases.offered[at] == d.w {
+		delete(d.c.leases.offered, at)
 	}
 	grants, refs := d.grants[:0:0], d.refs[:0:0]
 	var lost []message.GrantRef
@@ -89,17 +89,17 @@ func (d deal) done(now clock.Time) {
 	}
 	// Another answer with these grants may be on its way: the same request came
 	// again, and its renewals may have reached a majority.
-	a := d.c.desk.asked[d.w.key()]
+	a := d.c.readyIndex.asked[d.w.key()]
 	twice := a != nil && len(a.answers) > 1
 	if !twice {
 		for i, pl := range d.pledges {
 			if pl == nil || pl.state == committed || !d.used(d.refs[i]) {
-				d.c.grants.ails.heard(now, d.refs[i], pl)
+				d.c.leases.breakers.judge(now, d.refs[i], pl)
 			}
 		}
-		d.c.grants.passed += uint64(len(lost))
+		d.c.leases.passed += uint64(len(lost))
 		for _, g := range lost {
-			d.c.grants.takeBack(now, g)
+			d.c.leases.takeBack(now, g)
 		}
 	}
 	if len(grants) > 0 {
@@ -122,32 +122,32 @@ func (d deal) done(now clock.Time) {
 		return
 	}
 	again := *d.w
-	again.short = true
+	again.failedQuorum = true
 	if again.prompt {
 		d.c.giveUp(now, &again)
 		return
 	}
-	if other := d.c.desk.withdraw(again.key()); other != nil && again.key().Named() {
+	if other := d.c.readyIndex.withdraw(again.key()); other != nil && again.key().Named() {
 		d.c.twice(other.from)
 	}
-	d.c.grants.postpone(now, &again)
+	d.c.leases.postpone(now, &again)
 }
 
 // takeBack frees a task whose grant surely nobody has heard of. It may have ended
 // by other means meanwhile; then there is nothing to free. Only a leader can: one
 // that was deposed since has the one after it do it.
-func (g *grants) takeBack(now clock.Time, ref message.GrantRef) {
+func (g *leases) takeBack(now clock.Time, ref message.GrantRef) {
 	if g.release(now, ref) != nil {
 		g.c.stats.Undelivered++
 	} else if g.c.vnodes.See(ref.Partition).Leading() == 0 {
-		g.frees.add(now, ref)
+		g.reclaims.reclaim(now, ref)
 	}
-	g.c.desk.forget(ref)
+	g.c.readyIndex.forget(ref)
 }
 
 // release ends a claim here and, unheard by anybody, with the others. It gives
 // nil when there was nothing to end.
-func (g *grants) release(now clock.Time, ref message.GrantRef) *claim.Record {
+func (g *leases) release(now clock.Time, ref message.GrantRef) *claim.Record {
 	existed, err := g.c.vnodes.Use(ref.Partition).Release(g.c.round.Tx, ref.Task, ref.Token, now)
 	if damaged(err) {
 		g.c.round.Check(err)

@@ -13,24 +13,24 @@ import (
 	"github.com/norn-dev/norn/vnode"
 )
 
-// links holds tasks back until their dependencies are done (design 8). A task
+// edges holds tasks back until their dependencies are done (design 8). A task
 // that waits is registered as an edge with each task it depends on; a task that
 // finishes has its dependents told, in bounded steps, and remembers on disk
 // that it has not told them all yet.
 //
 // Every replica keeps the edges of the tasks it keeps, and what holds them back;
 // only the leader decides, and what it finds when it begins to lead it looks
-// through. Of tasks that are kept elsewhere it asks there: see [watches] and [horizons].
-type links struct {
+// through. Of tasks that are kept elsewhere it asks there: see [remoteWatches] and [forgottenDependencies].
+type edges struct {
 	c     *Core
 	done  []id.ID // finished tasks with dependencies: their edges go
 	news  []news  // finished tasks with dependents, by time
 	told  map[id.ID]bool
 	looks []look // partitions that this node began to lead
 
-	watches  *watches
-	horizons *horizons
-	doubts   doubts
+	watches  *remoteWatches
+	horizons *forgottenDependencies
+	doubts   unconfirmedFailures
 }
 
 // news is a finished task whose dependents are being told.
@@ -52,7 +52,7 @@ type look struct {
 const maxTold = 500
 
 // recover picks up what a crash has left in the middle.
-func (l *links) recover() {
+func (l *edges) recover() {
 	for _, v := range l.c.vnodes.Each() {
 		l.done = append(l.done, vnode.Leaving(l.c.round.Tx, v.Partition)...)
 		for _, task := range v.Edges.News(l.c.round.Tx) {
@@ -61,11 +61,11 @@ func (l *links) recover() {
 	}
 }
 
-func (l *links) queue(task id.ID) { l.hear(task, crdt.StateUnknown) }
+func (l *edges) queue(task id.ID) { l.hear(task, crdt.StateUnknown) }
 
 // hear has the dependents of a task told; outcome is unknown for one that is
 // kept here. A completion is final: what comes after it was said before it.
-func (l *links) hear(task id.ID, outcome crdt.State) {
+func (l *edges) hear(task id.ID, outcome crdt.State) {
 	if l.told[task] {
 		for i := range l.news { // it finished once more: begin again
 			if l.news[i].task != task {
@@ -83,7 +83,7 @@ func (l *links) hear(task id.ID, outcome crdt.State) {
 
 // confirmed has the dependents of a task that is kept here told, whose leader says how it
 // has ended.
-func (l *links) confirmed(task id.ID) {
+func (l *edges) confirmed(task id.ID) {
 	l.queue(task)
 	for i := range l.news {
 		if l.news[i].task == task {
@@ -95,19 +95,19 @@ func (l *links) confirmed(task id.ID) {
 // began has the waiting tasks of a partition looked through that this node now
 // leads: what became of their dependencies meanwhile nobody has acted on. Also by a
 // node that is alone: it may be what is left of more.
-func (l *links) began(p ring.Partition) { l.looks = append(l.looks, look{partition: p}) }
+func (l *edges) began(p ring.Partition) { l.looks = append(l.looks, look{partition: p}) }
 
 // holds tells whether a task is kept here, so that what is here says how it
 // ended.
-func (l *links) holds(task id.ID) bool {
+func (l *edges) holds(task id.ID) bool {
 	return l.c.view.Holder || slices.Contains(l.c.view.Cells[ring.Of(task, len(l.c.view.Cells))].Cohort, l.c.cfg.Self)
 }
 
 // awaited tells whether a task that is kept here depends on one, or some may. Edges
 // of tasks that were kept here until their partition was handed over go: nothing
 // else drops them, and their dependencies would stay for ever. Their leader asks
-// when it wants to know ([watches]).
-func (l *links) awaited(v *vnode.Vnode, task id.ID) bool {
+// when it wants to know ([remoteWatches]).
+func (l *edges) awaited(v *vnode.Vnode, task id.ID) bool {
 	dependents := v.Edges.Of(l.c.round.Tx, task, id.ID{}, collectBatch)
 	for _, d := range dependents {
 		p := l.c.vnode(d).Partition
@@ -120,15 +120,15 @@ func (l *links) awaited(v *vnode.Vnode, task id.ID) bool {
 }
 
 // needed tells whether an unfinished task depends on a finished one, or may.
-func (l *links) needed(now clock.Time, v *vnode.Vnode, task id.ID) bool {
+func (l *edges) needed(now clock.Time, v *vnode.Vnode, task id.ID) bool {
 	return v.Edges.Any(l.c.round.Tx, task) && l.awaited(v, task) || l.watches.needs.keep(now, v.Partition, task)
 }
 
 // waitedFor tells whether a task that is kept here waits, or may, for one of which the
 // tombstone is left, and for others: whoever comes to lead it has to find how this one
-// has ended. Edges of tasks that are not kept here any more go, as in [links.awaited]: a
+// has ended. Edges of tasks that are not kept here any more go, as in [edges.awaited]: a
 // member with many of them would never let the tombstone go.
-func (l *links) waitedFor(v *vnode.Vnode, task id.ID) bool {
+func (l *edges) waitedFor(v *vnode.Vnode, task id.ID) bool {
 	if !l.awaited(v, task) {
 		return false
 	}
@@ -140,7 +140,7 @@ func (l *links) waitedFor(v *vnode.Vnode, task id.ID) bool {
 }
 
 // finished hears from the vnodes that a task is finished.
-func (l *links) finished(p ring.Partition, task id.ID, linked bool) {
+func (l *edges) finished(p ring.Partition, task id.ID, linked bool) {
 	if linked {
 		vnode.Leave(l.c.round.Tx, p, task)
 		l.done = append(l.done, task)
@@ -156,7 +156,7 @@ func (l *links) finished(p ring.Partition, task id.ID, linked bool) {
 
 // pending tells whether there is more to do at once. What becomes of dependents
 // only a leader says, and a node that is alone leads everything in a moment.
-func (l *links) pending() bool {
+func (l *edges) pending() bool {
 	if len(l.news) == 0 && len(l.done) == 0 && len(l.looks) == 0 {
 		return false
 	}
@@ -165,7 +165,7 @@ func (l *links) pending() bool {
 
 // work lets go of the edges of finished tasks and tells a bounded number of
 // dependents.
-func (l *links) work(now clock.Time) {
+func (l *edges) work(now clock.Time) {
 	budget := maxTold
 	for l.c.round.Fatal() == nil && l.pending() {
 		switch {
@@ -185,7 +185,7 @@ func (l *links) work(now clock.Time) {
 }
 
 // unlink drops the edges of a task that does not depend on some tasks any more.
-func (l *links) unlink(task id.ID, dependencies []id.ID) {
+func (l *edges) unlink(task id.ID, dependencies []id.ID) {
 	p := ring.Of(task, len(l.c.view.Cells))
 	for _, dependency := range dependencies {
 		l.c.vnode(dependency).Edges.Drop(l.c.round.Tx, dependency, task)
@@ -194,7 +194,7 @@ func (l *links) unlink(task id.ID, dependencies []id.ID) {
 }
 
 // release drops the edges of a finished task and gives their number.
-func (l *links) release(task id.ID) int {
+func (l *edges) release(task id.ID) int {
 	p := ring.Of(task, len(l.c.view.Cells))
 	vnode.Left(l.c.round.Tx, p, task)
 	t, err := vnode.LoadTask(l.c.round.Tx, p, task)
@@ -206,7 +206,7 @@ func (l *links) release(task id.ID) int {
 }
 
 // tell tells up to n dependents of a finished task and gives what it cost.
-func (l *links) tell(now clock.Time, n *news, limit int) int {
+func (l *edges) tell(now clock.Time, n *news, limit int) int {
 	task := n.task
 	v := l.c.vnode(task)
 	outcome := n.outcome
@@ -240,7 +240,7 @@ func (l *links) tell(now clock.Time, n *news, limit int) int {
 
 // hasty tells whether a failure would be acted on here of which others may know that it was
 // retried since: facts come late, and in any order.
-func (l *links) hasty(n *news, outcome crdt.State, dependents []id.ID) bool {
+func (l *edges) hasty(n *news, outcome crdt.State, dependents []id.ID) bool {
 	if n.sure || n.outcome != crdt.StateUnknown || mutant.HastyFailure.On() {
 		return false
 	}
@@ -249,7 +249,7 @@ func (l *links) hasty(n *news, outcome crdt.State, dependents []id.ID) bool {
 }
 
 // look goes through some waiting tasks and gives what it cost.
-func (l *links) look(now clock.Time, at *look, limit int) int {
+func (l *edges) look(now clock.Time, at *look, limit int) int {
 	pairs := vnode.Waiting(l.c.round.Tx, at.partition, at.task, at.dependency, limit)
 	if len(pairs) < limit || mutant.FirstLook.On() || l.c.vnodes.See(at.partition).Leading() == 0 {
 		defer func() { l.looks = slices.Delete(l.looks, 0, 1) }()
@@ -274,7 +274,7 @@ func (l *links) look(now clock.Time, at *look, limit int) int {
 }
 
 // resolve applies what became of a dependency to one dependent.
-func (l *links) resolve(now clock.Time, task, dependency id.ID, outcome crdt.State) {
+func (l *edges) resolve(now clock.Time, task, dependency id.ID, outcome crdt.State) {
 	v := l.c.vnode(task)
 	if v.Leading() == 0 {
 		return // whoever leads says so; what holds it back is noted until then
@@ -297,7 +297,7 @@ func (l *links) resolve(now clock.Time, task, dependency id.ID, outcome crdt.Sta
 	}
 }
 
-func (l *links) unblock(now clock.Time, v *vnode.Vnode, task id.ID) {
+func (l *edges) unblock(now clock.Time, v *vnode.Vnode, task id.ID) {
 	_, err := v.Decide(l.c.round.Tx, task, now, func(t *crdt.Task) (crdt.Fact, bool) {
 		return crdt.Unblocked{At: l.c.clocks.stamp(now, task)}.Fact(task), t.Waiting()
 	})
@@ -305,7 +305,7 @@ func (l *links) unblock(now clock.Time, v *vnode.Vnode, task id.ID) {
 }
 
 // fail cancels a task because of a dependency.
-func (l *links) fail(now clock.Time, v *vnode.Vnode, task, dependency id.ID) {
+func (l *edges) fail(now clock.Time, v *vnode.Vnode, task, dependency id.ID) {
 	_, err := v.Decide(l.c.round.Tx, task, now, func(t *crdt.Task) (crdt.Fact, bool) {
 		f := crdt.DependencyCancelled{Generation: t.Generation(), Dependency: dependency, At: l.c.clocks.stamp(now, task)}
 		return f.Fact(task), t.Waiting() && !t.Finished()
@@ -315,7 +315,7 @@ func (l *links) fail(now clock.Time, v *vnode.Vnode, task, dependency id.ID) {
 
 // link registers a task that was just enqueued, or retried, with everything it
 // depends on, and lets it go at once when nothing holds it back.
-func (l *links) link(now clock.Time, task id.ID, spec *crdt.Enqueued) {
+func (l *edges) link(now clock.Time, task id.ID, spec *crdt.Enqueued) {
 	v := l.c.vnode(task)
 	t, err := vnode.LoadTask(l.c.round.Tx, v.Partition, task)
 	if !l.c.round.Check(err) || t.Finished() {
@@ -365,7 +365,7 @@ func (l *links) link(now clock.Time, task id.ID, spec *crdt.Enqueued) {
 // remind has the dependents of a task told again if it is finished. A node that
 // is alone and does not lead yet does so in a moment; on its disk nothing waits for
 // what is completed without a note of that.
-func (l *links) remind(dependency id.ID) {
+func (l *edges) remind(dependency id.ID) {
 	v := l.c.vnode(dependency)
 	outcome, err := l.outcome(dependency)
 	if l.c.round.Check(err) && outcome != crdt.StateUnknown {
@@ -376,11 +376,11 @@ func (l *links) remind(dependency id.ID) {
 
 // admit refuses dependencies that can never be completed: those older than the
 // cluster remembers and not known here.
-func (l *links) admit(now clock.Time, dependencies []id.ID) *proto.Error {
+func (l *edges) admit(now clock.Time, dependencies []id.ID) *proto.Error {
 	for _, dependency := range dependencies {
 		p := ring.Of(dependency, len(l.c.view.Cells))
 		if !l.holds(dependency) {
-			continue // who keeps it is asked while the task waits: see [horizons]
+			continue // who keeps it is asked while the task waits: see [forgottenDependencies]
 		}
 		if made, ok := madeBy(dependency); ok && l.c.clocks.wall(now)-made > int64(l.c.cfg.GCGrace) && !vnode.Known(l.c.round.Tx, p, dependency) {
 			return proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND,

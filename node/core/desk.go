@@ -16,16 +16,16 @@ import (
 	"github.com/norn-dev/norn/vnode"
 )
 
-// desk brings work and those who ask for it together: the best ready tasks per
+// readyIndex brings work and those who ask for it together: the best ready tasks per
 // queue, the claim requests that wait, and what each request was granted.
-type desk struct {
+type readyIndex struct {
 	queues map[string]*queue // with ready tasks or waiters
 	known  map[string]int64  // with tasks, whatever their state, or settings: when each was used last, mono ns
-	hot    []*queue          // queues with waiters whose head may have changed
-	byTime byTime[*waiter]
-	byConn map[uint64]map[uint64]*waiter
+	dirty  []*queue          // queues with waiters whose head may have changed
+	byTime byTime[*claimRequest]
+	byConn map[uint64]map[uint64]*claimRequest
 	lines  map[uint64]*line // clients' connections that have asked for work
-	byAsk  map[message.AskKey]*waiter
+	byAsk  map[message.AskKey]*claimRequest
 	asked  map[message.AskKey]*asked
 	widest uint64                                               // see [widest]
 	bytes  int                                                  // of the requests that wait
@@ -40,13 +40,13 @@ type desk struct {
 	lookedAt int64 // when it was looked who has the most waits, mono ns
 }
 
-func newDesk() *desk {
-	return &desk{
+func newReadyIndex() *readyIndex {
+	return &readyIndex{
 		queues: make(map[string]*queue),
 		known:  make(map[string]int64),
-		byConn: make(map[uint64]map[uint64]*waiter),
+		byConn: make(map[uint64]map[uint64]*claimRequest),
 		lines:  make(map[uint64]*line),
-		byAsk:  make(map[message.AskKey]*waiter),
+		byAsk:  make(map[message.AskKey]*claimRequest),
 		asked:  make(map[message.AskKey]*asked),
 		paused: make(map[string]bool),
 		filled: func(string) {},
@@ -59,9 +59,9 @@ func newDesk() *desk {
 type queue struct {
 	name  string
 	heads *claim.Merge
-	wait  []*waiter // first come, first served; may hold done ones
-	stale int       // done ones among them
-	hot   bool
+	wait  []*claimRequest // first come, first served; may hold done ones
+	stale int             // done ones among them
+	dirty bool
 
 	wanted  int64             // mono ns until which others are told what is ready: somebody asks for it
 	asked   int64             // mono ns until which that is somebody here
@@ -71,16 +71,16 @@ type queue struct {
 	told    message.QueueHead // what was told last
 }
 
-// stir notes that there is news of a queue that others want to hear of.
-func (d *desk) stir(q *queue) {
+// announce notes that there is news of a queue that others want to hear of.
+func (d *readyIndex) announce(q *queue) {
 	if !q.stirred && q.wanted != 0 {
 		q.stirred = true
 		d.stirred = append(d.stirred, q)
 	}
 }
 
-// waiter is a claim request that waits for work.
-type waiter struct {
+// claimRequest is a claim request that waits for work.
+type claimRequest struct {
 	timed
 	from     message.Origin
 	names    []string
@@ -93,17 +93,17 @@ type waiter struct {
 
 	cancelled bool // while what it was granted was on its way: it is not tried again
 
-	body   *nornv1.ClaimRequest
-	routed bool    // another node asks
-	choosy bool    // it is to be declined where much better tasks are elsewhere
-	sure   bool    // it has been, and is not again
-	parks  bool    // it waits when there is nothing
-	prompt bool    // see [message.Request]
-	tried  []trial // where it was asked
+	body       *nornv1.ClaimRequest
+	routed     bool    // another node asks
+	mayDecline bool    // it is to be declined where much better tasks are elsewhere
+	mustServe  bool    // it has been, and is not again
+	parks      bool    // it waits when there is nothing
+	prompt     bool    // see [message.Request]
+	tried      []trial // where it was asked
 
-	fails  uint                             // how often what it would have been granted reached no majority
-	short  bool                             // what it would have been granted reached no majority, or another node failed it
-	doubts map[register.Member]*proto.Error // of who was asked and has not said that there is nothing
+	fails        uint                             // how often what it would have been granted reached no majority
+	failedQuorum bool                             // what it would have been granted reached no majority, or another node failed it
+	doubts       map[register.Member]*proto.Error // of who was asked and has not said that there is nothing
 }
 
 // trial is a node that a request was sent to, and how often that had told by then
@@ -113,7 +113,7 @@ type trial struct {
 	fills uint64
 }
 
-func (w *waiter) key() message.AskKey {
+func (w *claimRequest) key() message.AskKey {
 	return message.AskKey{Session: w.ask.Session, Request: w.ask.Request}
 }
 
@@ -129,7 +129,7 @@ type asked struct {
 	answers []uint64
 }
 
-func (d *desk) queue(name string) *queue {
+func (d *readyIndex) queue(name string) *queue {
 	q := d.queues[name]
 	if q == nil {
 		q = &queue{name: name, heads: claim.NewMerge()}
@@ -139,7 +139,7 @@ func (d *desk) queue(name string) *queue {
 }
 
 // onHead hears from the vnodes which rank is their best in a queue.
-func (d *desk) onHead(p ring.Partition, name string, best *claim.Rank) {
+func (d *readyIndex) onHead(p ring.Partition, name string, best *claim.Rank) {
 	if d.hides(p, name, best != nil) {
 		best = nil
 	}
@@ -149,23 +149,23 @@ func (d *desk) onHead(p ring.Partition, name string, best *claim.Rank) {
 	}
 	q = d.queue(name)
 	q.heads.Set(int(p), best)
-	d.stir(q)
+	d.announce(q)
 	if best != nil {
 		d.filled(name)
 	}
-	if best == nil && q.heads.Len() == 0 && len(q.wait) == 0 && !q.hot {
+	if best == nil && q.heads.Len() == 0 && len(q.wait) == 0 && !q.dirty {
 		delete(d.queues, name) // names must not pile up
 		return
 	}
-	if best != nil && !q.hot && len(q.wait) > 0 {
-		q.hot = true
-		d.hot = append(d.hot, q)
+	if best != nil && !q.dirty && len(q.wait) > 0 {
+		q.dirty = true
+		d.dirty = append(d.dirty, q)
 	}
 }
 
 // pause stops a queue from being handed out, or lets it go on: then those who
 // wait for it are looked at.
-func (d *desk) pause(name string, paused bool) {
+func (d *readyIndex) pause(name string, paused bool) {
 	if paused {
 		d.paused[name] = true
 		return
@@ -178,21 +178,21 @@ func (d *desk) pause(name string, paused bool) {
 	if q == nil {
 		return
 	}
-	if d.stir(q); q.heads.Len() > 0 {
+	if d.announce(q); q.heads.Len() > 0 {
 		d.filled(name) // who waits elsewhere
 	}
-	if !q.hot && len(q.wait) > 0 {
-		q.hot = true
-		d.hot = append(d.hot, q)
+	if !q.dirty && len(q.wait) > 0 {
+		q.dirty = true
+		d.dirty = append(d.dirty, q)
 	}
 }
 
-// heat has every queue with waiting requests looked at.
-func (d *desk) heat() {
+// wakeAll has every queue with waiting requests looked at.
+func (d *readyIndex) wakeAll() {
 	for _, name := range slices.Sorted(maps.Keys(d.queues)) {
-		if q := d.queues[name]; !q.hot && len(q.wait) > 0 {
-			q.hot = true
-			d.hot = append(d.hot, q)
+		if q := d.queues[name]; !q.dirty && len(q.wait) > 0 {
+			q.dirty = true
+			d.dirty = append(d.dirty, q)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func (d *desk) heat() {
 // onEnd hears from the vnodes that a claim has ended. A request that came twice
 // may have been granted something by another leader too, whose claims are kept
 // here as well: the end of those says nothing of what was granted here.
-func (d *desk) onEnd(task id.ID, r *claim.Record) {
+func (d *readyIndex) onEnd(task id.ID, r *claim.Record) {
 	key := message.AskKey{Session: r.Session, Request: r.Request}
 	a := d.asked[key]
 	if a == nil {
@@ -217,14 +217,14 @@ func (d *desk) onEnd(task id.ID, r *claim.Record) {
 
 // ended counts claims of a request that are over, and forgets one that has none
 // left.
-func (d *desk) ended(key message.AskKey, a *asked, n int) {
+func (d *readyIndex) ended(key message.AskKey, a *asked, n int) {
 	if a.live -= n; a.live <= 0 {
 		delete(d.asked, key)
 	}
 }
 
 // remember keeps what a request was granted.
-func (d *desk) remember(g message.GrantRef) {
+func (d *readyIndex) remember(g message.GrantRef) {
 	if !g.Ask.Named() {
 		return
 	}
@@ -238,7 +238,7 @@ func (d *desk) remember(g message.GrantRef) {
 }
 
 // answered numbers a reply with these grants of a request, and notes it.
-func (d *desk) answered(key message.AskKey, refs []message.GrantRef) uint64 {
+func (d *readyIndex) answered(key message.AskKey, refs []message.GrantRef) uint64 {
 	d.number++
 	for i := range refs {
 		refs[i].Answer = d.number
@@ -252,7 +252,7 @@ func (d *desk) answered(key message.AskKey, refs []message.GrantRef) uint64 {
 // answeredBefore notes that the process before this one may have replied to a
 // request. That answer has a number of none of this process's: it counts for ever
 // as heard, whatever is said of it.
-func (d *desk) answeredBefore(key message.AskKey) {
+func (d *readyIndex) answeredBefore(key message.AskKey) {
 	if a := d.asked[key]; a != nil && len(a.answers) == 0 {
 		a.answers = append(a.answers, 0)
 	}
@@ -260,7 +260,7 @@ func (d *desk) answeredBefore(key message.AskKey) {
 
 // unheard notes that a reply with this grant was dropped and tells whether now
 // surely nobody has heard of what its request was granted.
-func (d *desk) unheard(g message.GrantRef) bool {
+func (d *readyIndex) unheard(g message.GrantRef) bool {
 	a := d.asked[g.Ask]
 	switch {
 	case a == nil:
@@ -284,7 +284,7 @@ func (a *asked) dropped(answer uint64) bool {
 
 // forget leaves a grant out that was taken back, whatever became of its claim:
 // the same request again must not get it beside others.
-func (d *desk) forget(g message.GrantRef) {
+func (d *readyIndex) forget(g message.GrantRef) {
 	a := d.asked[g.Ask]
 	if a == nil {
 		return
@@ -301,7 +301,7 @@ func (d *desk) forget(g message.GrantRef) {
 }
 
 // granted gives what the same request was granted before and still holds.
-func (d *desk) granted(w *waiter) []message.GrantRef {
+func (d *readyIndex) granted(w *claimRequest) []message.GrantRef {
 	if a := d.asked[w.key()]; a != nil && w.key().Named() {
 		return a.grants
 	}
@@ -309,7 +309,7 @@ func (d *desk) granted(w *waiter) []message.GrantRef {
 }
 
 // best finds the queue and partition with the best ready task.
-func (d *desk) best(w *waiter) (best *queue, partition int) {
+func (d *readyIndex) best(w *claimRequest) (best *queue, partition int) {
 	var rank *claim.Rank
 	for _, name := range w.names {
 		q := d.queues[name]
@@ -324,7 +324,7 @@ func (d *desk) best(w *waiter) (best *queue, partition int) {
 }
 
 // withdraw takes out the waiting request with this key, if there is one.
-func (d *desk) withdraw(key message.AskKey) *waiter {
+func (d *readyIndex) withdraw(key message.AskKey) *claimRequest {
 	w := d.byAsk[key]
 	if w != nil {
 		d.drop(w)
@@ -332,13 +332,13 @@ func (d *desk) withdraw(key message.AskKey) *waiter {
 	return w
 }
 
-// park makes a request wait. There is none with its key: see [desk.withdraw].
-func (d *desk) park(w *waiter) {
+// park makes a request wait. There is none with its key: see [readyIndex.withdraw].
+func (d *readyIndex) park(w *claimRequest) {
 	if w.key().Named() {
 		d.byAsk[w.key()] = w
 	}
 	if d.byConn[w.from.Conn] == nil {
-		d.byConn[w.from.Conn] = make(map[uint64]*waiter)
+		d.byConn[w.from.Conn] = make(map[uint64]*claimRequest)
 	}
 	d.byConn[w.from.Conn][w.from.Request] = w
 	if d.lines[w.from.Conn] == nil && w.from.Conn < message.OwnConns {
@@ -353,7 +353,7 @@ func (d *desk) park(w *waiter) {
 
 // drop takes a waiter out; the queues' lists lose it when they come across it
 // or when most of a list is done.
-func (d *desk) drop(w *waiter) {
+func (d *readyIndex) drop(w *claimRequest) {
 	w.done = true
 	d.bytes -= w.bytes
 	d.byTime.remove(w)
@@ -372,17 +372,17 @@ func (d *desk) drop(w *waiter) {
 			continue // it went while this request was dropped
 		}
 		if q.stale++; q.stale*2 > len(q.wait) {
-			q.wait = slices.DeleteFunc(q.wait, func(w *waiter) bool { return w.done })
+			q.wait = slices.DeleteFunc(q.wait, func(w *claimRequest) bool { return w.done })
 			q.stale = 0
 		}
-		if len(q.wait) == 0 && q.heads.Len() == 0 && !q.hot {
+		if len(q.wait) == 0 && q.heads.Len() == 0 && !q.dirty {
 			delete(d.queues, name) // waiting for names must not fill the memory
 		}
 	}
 }
 
 // of gives the waiters of a connection, by request.
-func (d *desk) of(conn uint64) (all []*waiter) {
+func (d *readyIndex) of(conn uint64) (all []*claimRequest) {
 	// Any order: they are only dropped, and the heap breaks ties by arrival.
 	for _, w := range d.byConn[conn] {
 		all = append(all, w)
@@ -391,7 +391,7 @@ func (d *desk) of(conn uint64) (all []*waiter) {
 }
 
 // waiting is how many requests wait for a queue.
-func (d *desk) waiting(name string) uint32 {
+func (d *readyIndex) waiting(name string) uint32 {
 	if q := d.queues[name]; q != nil {
 		return uint32(len(q.wait) - q.stale)
 	}
@@ -400,13 +400,13 @@ func (d *desk) waiting(name string) uint32 {
 
 // line puts a request where it belongs by its arrival: who was sent to another node in vain
 // is still before those who have come since.
-func (q *queue) line(w *waiter) {
-	at, _ := slices.BinarySearchFunc(q.wait, w.number+1, func(o *waiter, number uint64) int { return cmp.Compare(o.number, number) })
+func (q *queue) line(w *claimRequest) {
+	at, _ := slices.BinarySearchFunc(q.wait, w.number+1, func(o *claimRequest, number uint64) int { return cmp.Compare(o.number, number) })
 	q.wait = slices.Insert(q.wait, at, w)
 }
 
 // due gives a waiter whose time is over, or nil.
-func (d *desk) due(now clock.Time) *waiter {
+func (d *readyIndex) due(now clock.Time) *claimRequest {
 	if len(d.byTime) > 0 && d.byTime[0].until <= now.Mono {
 		return d.byTime[0]
 	}
@@ -414,4 +414,4 @@ func (d *desk) due(now clock.Time) *waiter {
 }
 
 // next is the first deadline of a waiter, mono ns.
-func (d *desk) next() int64 { return d.byTime.next() }
+func (d *readyIndex) next() int64 { return d.byTime.next() }

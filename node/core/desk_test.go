@@ -15,7 +15,7 @@ import (
 // one of the answers was heard. That the other leader's claim ends must not make
 // the second answer the last one.
 func TestTheEndOfAnotherLeadersClaimIsNoneOfOurs(t *testing.T) {
-	d := newDesk()
+	d := newReadyIndex()
 	ask := message.AskKey{Session: [16]byte{1}, Request: 8}
 	ours := message.GrantRef{Partition: 1, Task: id.ID{1}, Token: 9<<32 | 1, Ask: ask}
 	d.remember(ours)
@@ -26,7 +26,7 @@ func TestTheEndOfAnotherLeadersClaimIsNoneOfOurs(t *testing.T) {
 	if d.unheard(dropped[0]) {
 		t.Fatal("the claim is taken back, and a worker has heard of it")
 	}
-	if got := d.granted(&waiter{ask: vnode.Ask{Session: ask.Session, Request: ask.Request}}); len(got) != 1 {
+	if got := d.granted(&claimRequest{ask: vnode.Ask{Session: ask.Session, Request: ask.Request}}); len(got) != 1 {
 		t.Fatalf("the request gets %v when it comes again, not the claim that holds", got)
 	}
 	d.onEnd(ours.Task, &claim.Record{Token: ours.Token, Session: ask.Session, Request: ask.Request})
@@ -38,7 +38,7 @@ func TestTheEndOfAnotherLeadersClaimIsNoneOfOurs(t *testing.T) {
 // What was taken back before it has ended here is forgotten, and ends nothing
 // else of its request.
 func TestWhatWasTakenBackIsForgotten(t *testing.T) {
-	d := newDesk()
+	d := newReadyIndex()
 	ask := message.AskKey{Session: [16]byte{1}, Request: 8}
 	a, b := message.GrantRef{Task: id.ID{1}, Token: 1, Ask: ask}, message.GrantRef{Task: id.ID{2}, Token: 2, Ask: ask}
 	d.remember(a)

@@ -13,7 +13,7 @@ import (
 // Left tells whether the node of a core is no member any more and has nothing
 // here that others might lack.
 func Left(c *Core) bool {
-	return c.view.Dismissed && len(c.moves.out)+len(c.view.Dropping) == 0
+	return c.view.Dismissed && len(c.transfer.outgoing)+len(c.view.Dropping) == 0
 }
 
 // shows tells whether a request is answered all the same: the others show in
@@ -24,7 +24,7 @@ func (c observer) shows(r *message.Request) bool {
 }
 
 // dismissed stops what only members do. What is here may be the only copy: it
-// is given to those who keep it now, as the others say ([outside]), and deleted as
+// is given to those who keep it now, as the others say ([formerMember]), and deleted as
 // a zombie's is, when a majority of them has it.
 func (c *Core) dismissed(now clock.Time) {
 	if c.view.Dismissed {
@@ -38,5 +38,5 @@ func (c *Core) dismissed(now clock.Time) {
 	e.RetryAfter = time.Second
 	c.drain(e)
 	c.view.Look() // nothing is available here any more
-	c.moves.learn(now)
+	c.transfer.learn(now)
 }

@@ -13,24 +13,24 @@ import (
 	"github.com/norn-dev/norn/ring"
 )
 
-// doubts are dependencies that have failed as far as is known here. What has failed may
+// unconfirmedFailures are dependencies that have failed as far as is known here. What has failed may
 // have been retried since, by its leader, with a majority that this node is none of: a
 // task that came after that must not be cancelled for it, which stays. So the leader is
 // asked, each second, until it says the same or the retry is heard of here. Where that
 // seems to be this node a majority has to say so first: it may have stood still, and not
-// know yet that another one was elected ([soles]). And a majority has to say what it knows
+// know yet that another one was elected ([confirmations]). And a majority has to say what it knows
 // of the task: the leader before this one may have retried it with them. A completion is
 // final, whoever says it.
-type doubts struct {
-	l     *links
-	all   map[id.ID]doubt
+type unconfirmedFailures struct {
+	l     *edges
+	all   map[id.ID]unconfirmedFailure
 	at    int64   // mono ns of the next round of questions
 	reads int     // of tasks of which a majority is asked what it knows
 	later []id.ID // of which it is to be asked when some of those are done
 }
 
-// doubt is since when something is not certain, mono ns.
-type doubt struct {
+// unconfirmedFailure is since when something is not certain, mono ns.
+type unconfirmedFailure struct {
 	first, since int64 // of the first and of the newest task, or question, that it is about
 	refused      int64 // since when what is said is too old for the newest; 0: it is not
 	heard        int64 // when a majority was asked that has said what it knows; 0: none was
@@ -46,7 +46,7 @@ const doubtFor = 5 * time.Second
 
 // stands tells whether the outcome of a dependency that is kept here may be acted on.
 // Past a number of doubts it may: then it is as old as it is.
-func (d *doubts) stands(dependency id.ID, outcome crdt.State) bool {
+func (d *unconfirmedFailures) stands(dependency id.ID, outcome crdt.State) bool {
 	if outcome == crdt.StateUnknown || outcome == crdt.StateCompleted {
 		return true
 	}
@@ -70,7 +70,7 @@ func (d *doubts) stands(dependency id.ID, outcome crdt.State) bool {
 
 // anew has a doubt be about another task that depends on the same one, or another question:
 // whoever was asked before that came may say what was so before it.
-func (d *doubts) anew(dependency id.ID) {
+func (d *unconfirmedFailures) anew(dependency id.ID) {
 	if o, known := d.all[dependency]; known {
 		o.since = max(d.l.c.now.Mono, 1)
 		d.all[dependency] = o
@@ -78,16 +78,16 @@ func (d *doubts) anew(dependency id.ID) {
 	}
 }
 
-func (d *doubts) askAnew(task id.ID) {
+func (d *unconfirmedFailures) askAnew(task id.ID) {
 	if d.ask(task); !d.leads(task) {
 		d.l.watches.anew(task)
 	}
 }
 
 // ask has whoever leads a task asked, or those who know whether this node does.
-func (d *doubts) ask(task id.ID) {
+func (d *unconfirmedFailures) ask(task id.ID) {
 	if d.leads(task) {
-		d.l.c.grants.soles.want(ring.Of(task, len(d.l.c.view.Cells)))
+		d.l.c.leases.leadership.confirm(ring.Of(task, len(d.l.c.view.Cells)))
 		d.read(task)
 		return
 	}
@@ -95,12 +95,12 @@ func (d *doubts) ask(task id.ID) {
 }
 
 // kept tells whether nobody else keeps a task.
-func (d *doubts) kept(task id.ID) bool {
-	return d.l.c.view.Alone || !d.l.c.grants.shared(ring.Of(task, len(d.l.c.view.Cells)))
+func (d *unconfirmedFailures) kept(task id.ID) bool {
+	return d.l.c.view.Alone || !d.l.c.leases.shared(ring.Of(task, len(d.l.c.view.Cells)))
 }
 
 // read has a majority say what it knows of a task: it is merged with what is known here.
-func (d *doubts) read(task id.ID) {
+func (d *unconfirmedFailures) read(task id.ID) {
 	o, known := d.all[task]
 	if !known || o.asking || o.heard >= o.since || d.kept(task) {
 		return
@@ -112,7 +112,7 @@ func (d *doubts) read(task id.ID) {
 }
 
 // readOn begins as many of the reads that are to be as may be at once.
-func (d *doubts) readOn() {
+func (d *unconfirmedFailures) readOn() {
 	f := d.l.c.fetches
 	for len(d.later) > 0 && d.reads < maxDoubtReads && len(f.open) < maxFetches {
 		task := d.later[0]
@@ -126,7 +126,7 @@ func (d *doubts) readOn() {
 		cell := &d.l.c.view.Cells[p]
 		d.reads++
 		f.begin(d.l.c.now, &message.Request{}, p, &fetch{
-			reach: newReach(cell, d.l.c.cfg.Self), task: task, need: quorum.Majority(len(cell.Cohort)), enough: func() bool { return true },
+			quorumCall: newQuorumCall(cell, d.l.c.cfg.Self), task: task, need: quorum.Majority(len(cell.Cohort)), enough: func() bool { return true },
 			then: func(now clock.Time, enough bool) { d.told(now, task, began, enough) },
 		})
 	}
@@ -134,7 +134,7 @@ func (d *doubts) readOn() {
 
 // told hears that enough have answered about a task, or that too few have: then they are
 // asked again with the next round.
-func (d *doubts) told(now clock.Time, task id.ID, began int64, enough bool) {
+func (d *unconfirmedFailures) told(now clock.Time, task id.ID, began int64, enough bool) {
 	d.reads--
 	if o, known := d.all[task]; known {
 		if o.asking = false; enough {
@@ -150,18 +150,18 @@ func (d *doubts) told(now clock.Time, task id.ID, began int64, enough bool) {
 
 // leads tells whether nobody knows better how a task ended, unless this node leads it no
 // more and has yet to hear of that.
-func (d *doubts) leads(task id.ID) bool {
+func (d *unconfirmedFailures) leads(task id.ID) bool {
 	return d.l.c.view.Alone || d.l.c.vnode(task).Leading() != 0
 }
 
 // sure tells whether nobody did at some time, mono ns, or later.
-func (d *doubts) sure(task id.ID, o *doubt, since int64) bool {
-	return d.leads(task) && d.l.c.grants.soles.since(ring.Of(task, len(d.l.c.view.Cells)), since) && (o.heard >= since || d.kept(task))
+func (d *unconfirmedFailures) sure(task id.ID, o *unconfirmedFailure, since int64) bool {
+	return d.leads(task) && d.l.c.leases.leadership.confirmedSince(ring.Of(task, len(d.l.c.view.Cells)), since) && (o.heard >= since || d.kept(task))
 }
 
 // certain tells whether nobody did since the newest task came, or question, or since the first
 // one where others have come for too long.
-func (d *doubts) certain(now clock.Time, task id.ID) bool {
+func (d *unconfirmedFailures) certain(now clock.Time, task id.ID) bool {
 	o := d.all[task]
 	switch {
 	case d.sure(task, &o, o.since):
@@ -176,7 +176,7 @@ func (d *doubts) certain(now clock.Time, task id.ID) bool {
 }
 
 // work asks again, and lets go of what is no doubt any more.
-func (d *doubts) work(now clock.Time) {
+func (d *unconfirmedFailures) work(now clock.Time) {
 	if len(d.all) == 0 || now.Mono < d.at {
 		return
 	}
@@ -188,7 +188,7 @@ func (d *doubts) work(now clock.Time) {
 }
 
 // look does so for one of them.
-func (d *doubts) look(now clock.Time, task id.ID) {
+func (d *unconfirmedFailures) look(now clock.Time, task id.ID) {
 	outcome := crdt.StateUnknown
 	if d.l.holds(task) {
 		var err error
@@ -209,7 +209,7 @@ func (d *doubts) look(now clock.Time, task id.ID) {
 }
 
 // next is when work wants to be called, mono ns.
-func (d *doubts) next() int64 {
+func (d *unconfirmedFailures) next() int64 {
 	if len(d.all) == 0 {
 		return clock.Never
 	}

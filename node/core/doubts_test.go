@@ -84,18 +84,18 @@ func TestADoubtfulFailureCancelsNothing(t *testing.T) {
 		t.Fatalf("it knows of %v (%v)", known.Outcome(), err)
 	}
 	waits("enqueued")
-	c.links.watches.seek(vnode.Pair{Task: task, Dependency: dep})
+	c.edges.watches.seek(vnode.Pair{Task: task, Dependency: dep})
 	waits("looked at")
-	c.links.began(2)
+	c.edges.began(2)
 	waits("when it begins to lead")
-	c.links.queue(dep)
+	c.edges.queue(dep)
 	waits("when the end is heard of")
 }
 
 // TestANodeThatTellsOfAnEndIsToldOfAnother: of one that came after it: all dependents hear of
 // that, and it is not known whether it stands.
 func TestANodeThatTellsOfAnEndIsToldOfAnother(t *testing.T) {
-	l := newRig(t).core.links
+	l := newRig(t).core.edges
 	task := id.ID{1}
 	l.hear(task, crdt.StateDead)
 	l.news[0].last, l.news[0].sure = id.ID{9}, true
@@ -116,14 +116,14 @@ func TestManyDependentsThatAreGone(t *testing.T) {
 		}
 	}
 	gone()
-	if !c.links.awaited(v, task) {
+	if !c.edges.awaited(v, task) {
 		t.Error("it is collected")
 	}
-	if c.links.awaited(v, task) {
+	if c.edges.awaited(v, task) {
 		t.Error("it is kept for ever")
 	}
 	gone()
-	if c.links.waitedFor(v, task) {
+	if c.edges.waitedFor(v, task) {
 		t.Error("its tombstone stays for ever")
 	}
 	gone()
@@ -133,7 +133,7 @@ func TestManyDependentsThatAreGone(t *testing.T) {
 	}
 	v.Edges.Add(c.round.Tx, task, waits)
 	for range 2 {
-		if !c.links.waitedFor(v, task) {
+		if !c.edges.waitedFor(v, task) {
 			t.Error("its tombstone goes")
 		}
 	}
@@ -143,7 +143,7 @@ func TestManyDependentsThatAreGone(t *testing.T) {
 func TestWhoAskedIsForgotten(t *testing.T) {
 	r := newTrio(t)
 	c := r.peers[0].core
-	w := c.links.watches
+	w := c.edges.watches
 	w.swept = r.now.Mono
 	w.watch(r.now, r.peers[1].self, &message.Watch{Tasks: []id.ID{r.at(1)}})
 	if len(w.asked) != 1 {
@@ -157,13 +157,13 @@ func TestWhoAskedIsForgotten(t *testing.T) {
 	for len(w.asked) < maxWatched {
 		w.asked[many()] = nil
 	}
-	for len(c.links.doubts.all) < maxWatched {
-		c.links.doubts.all[many()] = doubt{}
+	for len(c.edges.doubts.all) < maxWatched {
+		c.edges.doubts.all[many()] = unconfirmedFailure{}
 	}
 	w.watch(r.now, r.peers[1].self, &message.Watch{Tasks: []id.ID{r.at(1)}})
-	c.links.doubts.stands(r.at(1), crdt.StateDead)
-	if len(w.asked) > maxWatched || len(c.links.doubts.all) > maxWatched {
-		t.Errorf("%d are asked about, %d doubted", len(w.asked), len(c.links.doubts.all))
+	c.edges.doubts.stands(r.at(1), crdt.StateDead)
+	if len(w.asked) > maxWatched || len(c.edges.doubts.all) > maxWatched {
+		t.Errorf("%d are asked about, %d doubted", len(w.asked), len(c.edges.doubts.all))
 	}
 }
 
@@ -180,7 +180,7 @@ func TestWhatNobodyKnowsIsJudgedAnew(t *testing.T) {
 	cancelled := func(at int, when time.Duration, dep id.ID, all bool) bool {
 		c := r.peers[at].core
 		c.now = r.now.Add(when)
-		c.links.horizons.conclude(c.now, task, dep, all)
+		c.edges.horizons.conclude(c.now, task, dep, all)
 		w, err := vnode.LoadTask(c.round.Tx, 1, task)
 		r.check(err)
 		return w.Finished()
@@ -215,7 +215,7 @@ func TestHowOldWhatNobodyKnowsHasToBe(t *testing.T) {
 	r.settle()
 	const grace = 7 * 24 * time.Hour
 	beyond := func(after time.Duration, dep id.ID) (beyond, old bool) {
-		return c.links.horizons.beyond(r.clock(0).Add(after), task, dep)
+		return c.edges.horizons.beyond(r.clock(0).Add(after), task, dep)
 	}
 	if is, _ := beyond(grace-5*time.Minute, gone); is {
 		t.Error("a clock that is ahead makes it too old")
@@ -241,14 +241,14 @@ func TestHowLongANeedIsRemembered(t *testing.T) {
 	r := newTrio(t)
 	i := r.leader(1)
 	c := r.peers[i].core
-	n, task := c.links.watches.needs, r.at(1)
+	n, task := c.edges.watches.needs, r.at(1)
 	n.heard(r.now, []id.ID{task})
 	later := r.now.Add(10 * time.Minute)
 	n.heard(later, []id.ID{task})
 	if left := n.kept[task].until - later.Mono; left != needFor*int64(10*time.Minute) {
 		t.Errorf("after ten minutes for %v more", time.Duration(left))
 	}
-	n.kept[task] = need{said: later.Mono - int64(time.Second), until: later.Mono - 1}
+	n.kept[task] = reference{said: later.Mono - int64(time.Second), until: later.Mono - 1}
 	if n.forget(later, time.Minute); len(n.kept) != 1 {
 		t.Error("what was said a moment ago is forgotten")
 	}
@@ -270,30 +270,30 @@ func TestAMajorityIsAskedAnew(t *testing.T) {
 	r := newTrio(t)
 	i := r.leader(1)
 	c := r.peers[i].core
-	s, p := &c.grants.soles, ring.Partition(1)
+	s, p := &c.leases.leadership, ring.Partition(1)
 	epoch := c.vnodes.See(p).Leading()
 	r.now = r.now.Add(time.Second)
 	c.now = r.now
-	s.want(p)
-	s.known(&pledgedPart{p: p, epoch: epoch - 1, sole: r.now.Mono})
-	if _, asked := s.asked[p]; s.since(p, r.now.Mono) || !asked {
+	s.confirm(p)
+	s.confirmed(&batchPart{p: p, epoch: epoch - 1, confirmsAt: r.now.Mono})
+	if _, asked := s.asked[p]; s.confirmedSince(p, r.now.Mono) || !asked {
 		t.Error("what was asked in an epoch before counts")
 	}
-	s.known(&pledgedPart{p: p, epoch: epoch, sole: r.now.Mono})
-	if _, asked := s.asked[p]; !s.since(p, r.now.Mono) || asked {
+	s.confirmed(&batchPart{p: p, epoch: epoch, confirmsAt: r.now.Mono})
+	if _, asked := s.asked[p]; !s.confirmedSince(p, r.now.Mono) || asked {
 		t.Error("what was asked in this epoch does not count, or is asked again")
 	}
 	q := message.ConfirmedSince{At: r.now.Mono + 1, Parts: []ring.Partition{p}}
 	if s.decided(q) || s.asked[p] != r.now.Mono {
 		t.Error("what was asked before a request came answers it, or nobody is asked again")
 	}
-	if s.stop(p); s.since(p, r.now.Mono) {
+	if s.stop(p); s.confirmedSince(p, r.now.Mono) {
 		t.Error("it leads no more, and is sure of it")
 	}
-	s.waits = make([]soleWait, maxSoleWaits)
+	s.waits = make([]confirmationWait, maxConfirmationWaits)
 	full := &message.Request{From: message.Origin{Conn: 7}, Body: &nornv1.RetryRequest{Ids: [][]byte{r.at(1).Bytes()}}}
 	c.round.Ready.Replies = nil
-	if waits := s.hear(r.now, full); !waits || len(s.waits) > maxSoleWaits || len(c.round.Ready.Replies) != 1 || c.round.Ready.Replies[0].Err == nil {
+	if waits := s.readIndex(r.now, full); !waits || len(s.waits) > maxConfirmationWaits || len(c.round.Ready.Replies) != 1 || c.round.Ready.Replies[0].Err == nil {
 		t.Errorf("%d requests wait: %v", len(s.waits), c.round.Ready.Replies)
 	}
 	s.waits = nil
@@ -317,7 +317,7 @@ func TestAnOlderStateTakesNothingBack(t *testing.T) {
 	newer.Revision++
 	newer.Queues = map[string]register.Queue{"q": {Version: 2, Settings: paused}}
 	r.check(c.Step(r.now, message.Changed{State: newer}))
-	if r.check(c.Step(r.now, message.Changed{State: old})); !c.desk.paused["q"] {
+	if r.check(c.Step(r.now, message.Changed{State: old})); !c.readyIndex.paused["q"] {
 		t.Error("an older version of its settings resumes a queue")
 	}
 }

@@ -47,8 +47,8 @@ type elector struct {
 	vacant map[ring.Partition]int64 // since when the leader is not in reach, or this node stands in its stead, mono ns
 	cut    map[ring.Partition]bool  // without a leader and a majority in reach, when last looked at
 	alone  map[ring.Partition]int64 // since when a majority of a cohort led here is not, mono ns
-	hands  map[ring.Partition]*handover
-	voted  map[ring.Partition]deference
+	hands  map[ring.Partition]*cohortTransfer
+	voted  map[ring.Partition]backOffFor
 	nudged map[ring.Partition]int64 // until when nobody is asked again, mono ns
 	passed map[ring.Partition]passed
 	dirty  bool
@@ -62,10 +62,10 @@ type elector struct {
 	won, lost uint64
 }
 
-// deference is whom this node has voted for, and until when it does not stand
+// backOffFor is whom this node has voted for, and until when it does not stand
 // itself, mono ns: as long as the cell is that of the epoch from which the other one
 // stands. Once there is a later one, the other one cannot win any more.
-type deference struct {
+type backOffFor struct {
 	to    register.Member
 	until int64
 	old   uint64
@@ -81,7 +81,7 @@ func newElector(c *Core) *elector {
 	return &elector{
 		c: c, runs: election.New(election.Config[register.Member]{Self: c.cfg.Self, Rand: c.cfg.Rand}),
 		pauses: make(map[ring.Partition]pause), vacant: make(map[ring.Partition]int64), cut: make(map[ring.Partition]bool), alone: make(map[ring.Partition]int64),
-		hands: make(map[ring.Partition]*handover), nudged: make(map[ring.Partition]int64), voted: make(map[ring.Partition]deference), passed: make(map[ring.Partition]passed), at: clock.Never, wake: clock.Never,
+		hands: make(map[ring.Partition]*cohortTransfer), nudged: make(map[ring.Partition]int64), voted: make(map[ring.Partition]backOffFor), passed: make(map[ring.Partition]passed), at: clock.Never, wake: clock.Never,
 	}
 }
 
@@ -116,14 +116,14 @@ func (e *elector) unlead(p ring.Partition) {
 	}
 	v.Follow()
 	v.Announce()
-	e.c.grants.stop(p)
+	e.c.leases.stop(p)
 	delete(e.alone, p)
 	e.look()
 }
 
-// yield has this node neither lead nor stand in an epoch below one that it has
+// stepDownBelow has this node neither lead nor stand in an epoch below one that it has
 // promised.
-func (e *elector) yield(p ring.Partition, epoch uint64) {
+func (e *elector) stepDownBelow(p ring.Partition, epoch uint64) {
 	if lead := e.c.vnodes.See(p).Leading(); lead != 0 && lead < epoch {
 		e.unlead(p)
 	}
@@ -134,7 +134,7 @@ func (e *elector) yield(p ring.Partition, epoch uint64) {
 
 // deferTo gives somebody whom this node has voted for the time to win.
 func (e *elector) deferTo(now clock.Time, from register.Member, b *message.Ballot) {
-	e.yield(b.Partition, b.Epoch)
+	e.stepDownBelow(b.Partition, b.Epoch)
 	if from == e.c.cfg.Self {
 		delete(e.voted, b.Partition)
 		return
@@ -143,12 +143,12 @@ func (e *elector) deferTo(now clock.Time, from register.Member, b *message.Ballo
 	if b.Changes() {
 		wait += election.HandOverPatience
 	}
-	e.voted[b.Partition] = deference{from, now.Add(wait).Mono, b.Old}
+	e.voted[b.Partition] = backOffFor{from, now.Add(wait).Mono, b.Old}
 }
 
 // able tells whether this node is any good as the leader of a partition.
 func (e *elector) able(p ring.Partition) bool {
-	return (!e.stuck || e.c.view.Alone) && !e.c.view.Dismissed && !e.c.view.Deleting(p) && !e.c.clocks.bad[p] && e.c.marks.trusts(p)
+	return (!e.stuck || e.c.view.Alone) && !e.c.view.Dismissed && !e.c.view.Deleting(p) && !e.c.clocks.bad[p] && e.c.durability.trusts(p)
 }
 
 // start begins a candidacy for the cohort to.
@@ -192,11 +192,11 @@ func (e *elector) want(now clock.Time, changes []register.Change) {
 	}
 }
 
-// nudge has a partition's leader elected anew, with the cohort as it is: somebody
+// requestElection has a partition's leader elected anew, with the cohort as it is: somebody
 // has promised more than the register shows, or has voted for a cohort that never
 // came to be. Until a higher epoch is registered the one may not forget, and
 // every write has to reach the other.
-func (e *elector) nudge(now clock.Time, p ring.Partition, floor uint64) {
+func (e *elector) requestElection(now clock.Time, p ring.Partition, floor uint64) {
 	cell := &e.c.view.Cells[p]
 	leader, ok := placement.Leading(cell)
 	if _, runs := e.runs.Running(p); !ok || runs || e.nudged[p] > now.Mono {
@@ -217,7 +217,7 @@ func (e *elector) nudge(now clock.Time, p ring.Partition, floor uint64) {
 // members that the rest is no majority: then the cell changes by their word, and
 // whoever is to lead it is elected from there.
 func (e *elector) electable(cell *register.Cell) bool {
-	view, left := e.c.moves.driver.View(), 0
+	view, left := e.c.transfer.driver.View(), 0
 	for _, m := range cell.Cohort {
 		if s := view.Standing(m); !s.Lost && !s.Gone() {
 			left++
@@ -226,9 +226,9 @@ func (e *elector) electable(cell *register.Cell) bool {
 	return len(cell.Cohort) > 0 && left >= quorum.Majority(len(cell.Cohort))
 }
 
-// survey looks at every partition: whether this node is to stand, or to step
+// review looks at every partition: whether this node is to stand, or to step
 // down.
-func (e *elector) survey(now clock.Time) {
+func (e *elector) review(now clock.Time) {
 	e.dirty, e.at = false, clock.Never
 	for p := range e.c.view.Cells {
 		p := ring.Partition(p)
@@ -244,13 +244,13 @@ func (e *elector) survey(now clock.Time) {
 			continue
 		}
 		if _, runs := e.runs.Running(p); runs {
-			if leader != e.c.cfg.Self && e.c.marks.stands(leader) {
+			if leader != e.c.cfg.Self && e.c.durability.stands(leader) {
 				e.runs.Spare(p)
 			}
-			e.runs.Hopeless(p, e.c.marks.stands)
+			e.runs.Hopeless(p, e.c.durability.stands)
 			continue
 		}
-		if e.c.clocks.bad[p] || e.stuck || !e.c.marks.trusts(p) {
+		if e.c.clocks.bad[p] || e.stuck || !e.c.durability.trusts(p) {
 			continue // looked at again with the next beat, or when the disk answers
 		}
 		at := e.stands(now, p, cell, leader)
@@ -284,7 +284,7 @@ func (e *elector) tend(now clock.Time, p ring.Partition, cell *register.Cell) {
 // reach is how many of a cohort are in reach and may vote, this node included.
 func (e *elector) reach(cell *register.Cell) (n int) {
 	for _, m := range cell.Cohort {
-		if e.c.marks.stands(m) {
+		if e.c.durability.stands(m) {
 			n++
 		}
 	}
@@ -296,7 +296,7 @@ func (e *elector) reach(cell *register.Cell) (n int) {
 func (e *elector) stands(now clock.Time, p ring.Partition, cell *register.Cell, leader register.Member) int64 {
 	at := max(now.Mono, e.defers(p))
 	if leader != e.c.cfg.Self {
-		if e.c.marks.stands(leader) {
+		if e.c.durability.stands(leader) {
 			delete(e.vacant, p)
 			delete(e.cut, p)
 			return clock.Never
@@ -334,7 +334,7 @@ func (e *elector) stands(now clock.Time, p ring.Partition, cell *register.Cell, 
 func (e *elector) rank(p ring.Partition, cell *register.Cell) (rank int) {
 	own := lot(p, e.c.cfg.Self)
 	for _, m := range cell.Cohort {
-		if m != e.c.cfg.Self && e.c.marks.stands(m) && lot(p, m) < own {
+		if m != e.c.cfg.Self && e.c.durability.stands(m) && lot(p, m) < own {
 			rank++
 		}
 	}
@@ -360,7 +360,7 @@ func (e *elector) work(now clock.Time) {
 		went := e.advance(now) // first: what was won is not stood for again
 		went = e.handOver(now) || went
 		if e.dirty || e.at <= now.Mono {
-			e.survey(now)
+			e.review(now)
 		} else if !went {
 			return
 		}
@@ -413,10 +413,10 @@ func (e *elector) lead(now clock.Time, w *election.Victory[register.Member]) {
 	}
 	v := e.c.vnodes.Use(p)
 	v.Lead(w.Cell.Epoch)
-	e.c.links.began(p)
-	e.c.links.watches.needs.began(now, p)
+	e.c.edges.began(p)
+	e.c.edges.watches.needs.began(now, p)
 	v.Announce()
-	e.c.lost.free(now, p)
+	e.c.abandonedClaims.free(now, p)
 	e.c.view.Changes++
 	if succeeds { // what the one before has brought to a majority may not have come here
 		e.c.repairs.demand(now, p)
@@ -430,7 +430,7 @@ func (e *elector) defeat(now clock.Time, d *election.Defeat) {
 	delete(e.hands, d.Partition)
 	cell := &e.c.view.Cells[d.Partition]
 	if leader, ok := placement.Leading(cell); ok && leader != e.c.cfg.Self && d.Voted && d.Epoch > cell.Epoch {
-		e.nudge(now, d.Partition, d.Epoch) // those who have voted wait for this node
+		e.requestElection(now, d.Partition, d.Epoch) // those who have voted wait for this node
 	}
 	was := e.pauses[d.Partition]
 	d1 := min(standAgain<<min(was.tries, 10), maxStandAgain)
@@ -441,7 +441,7 @@ func (e *elector) defeat(now clock.Time, d *election.Defeat) {
 
 // read has the register asked, linearizably, for the cells of candidacies.
 func (e *elector) read(partitions []ring.Partition) {
-	e.c.send(errand{then: func(now clock.Time, r register.Result) {
+	e.c.send(registerRequest{then: func(now clock.Time, r register.Result) {
 		if r.Err != nil {
 			return // they lose patience
 		}
@@ -469,7 +469,7 @@ func (e *elector) write(writes []election.Write[register.Member]) {
 	}
 	e.c.tag++
 	q := register.Request{Tag: e.c.tag, Changes: changes}
-	e.c.pending[q.Tag] = errand{then: func(now clock.Time, r register.Result) {
+	e.c.pending[q.Tag] = registerRequest{then: func(now clock.Time, r register.Result) {
 		for i := range changes {
 			p := changes[i].Partition
 			switch {

@@ -31,7 +31,7 @@ func (c enqueuing) enqueue(now clock.Time, from message.Origin, m *nornv1.Enqueu
 		c.round.Refuse(from, c.full())
 		return
 	}
-	if err := c.writes.check(m.GetDurability()); err != nil {
+	if err := c.quorumWrites.check(m.GetDurability()); err != nil {
 		c.round.Refuse(from, err)
 		return
 	}
@@ -41,7 +41,7 @@ func (c enqueuing) enqueue(now clock.Time, from message.Origin, m *nornv1.Enqueu
 // launch enqueues what a cron master has launched.
 func (c enqueuing) launch(now clock.Time, r *message.Request, m *nornv1.LaunchRequest) {
 	n := len(m.GetTasks())
-	switch err := c.writes.check(m.GetDurability()); {
+	switch err := c.quorumWrites.check(m.GetDurability()); {
 	case !r.Routed: // a client
 		c.round.Refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that"))
 	case n == 0 || n > proto.MaxBatchTasks || n != len(m.GetBegun()):
@@ -160,16 +160,16 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 		c.stats.Duplicates++
 	default:
 		c.stats.Enqueued++
-		c.desk.use(t.GetQueue(), now)
+		c.readyIndex.use(t.GetQueue(), now)
 		keys{c.Core}.taken(now, &h)
 		if len(spec.Dependencies) > 0 {
-			c.links.link(now, task, &spec)
+			c.edges.link(now, task, &spec)
 		}
 	}
 	res.Receipt = receipt
-	c.writes.bought(res, receipt, task, got.Existed, crdt.Key{Kind: crdt.KindEnqueued})
+	c.quorumWrites.bought(res, receipt, task, got.Existed, crdt.Key{Kind: crdt.KindEnqueued})
 	if task.Kind() == id.KindKey && spec.KeyWindow == 0 {
-		c.writes.led(v.Leading(), receipt) // or the next leader gives the key to another one before it hears of this
+		c.quorumWrites.led(v.Leading(), receipt) // or the next leader gives the key to another one before it hears of this
 	}
 	return nil
 }
@@ -241,7 +241,7 @@ func (c enqueuing) launched(now clock.Time, t *nornv1.TaskSpec, begun, until int
 func (c enqueuing) admit(now clock.Time, queue string, dependencies []id.ID, p ring.Partition, task id.ID) *proto.Error {
 	err := c.queues.admit(queue)
 	if err == nil {
-		err = c.links.admit(now, dependencies)
+		err = c.edges.admit(now, dependencies)
 	}
 	if err != nil && vnode.Known(c.round.Tx, p, task) {
 		return nil

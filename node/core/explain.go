@@ -55,23 +55,23 @@ func newExplain(c *Core, from message.Origin, m *nornv1.ExplainRequest) (message
 	e := &explainer{partitions: len(c.view.Cells), paused: make(map[string]string), waiters: make(map[string]int), leading: make(map[ring.Partition]bool)}
 	p := ring.Of(task, len(c.view.Cells))
 	e.leading[p] = c.vnodes.See(p).Leading() != 0
-	if l := c.grants.ails.all[p]; l != nil {
-		e.aside = l.aside
+	if l := c.leases.breakers.all[p]; l != nil {
+		e.aside = l.open
 	}
 	d, err := vnode.ReadTask(c.round.Tx, p, task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 	if !c.round.Check(err) || d.Task.Enqueued == nil && !d.Task.Collected() {
-		return message.Read{From: from}, refusal.NoTaskUnless(task, c.fetches.unsure)
+		return message.Read{From: from}, refusal.NoTaskUnless(task, c.fetches.tooFewAnswered)
 	}
 	name := queueOf(d)
 	if s := c.queues.of(name); s.GetPaused() {
 		e.paused[name] = noted(s)
 	}
 	e.room(c, p)
-	if q := c.desk.queues[name]; q != nil {
+	if q := c.readyIndex.queues[name]; q != nil {
 		e.waiters[name] = len(q.wait) - q.stale
 	}
 	e.troubled = workers{c.sessions}.troubled(c.now)
-	e.elsewhere = c.links.elsewhere(vnode.Blockers(c.round.Tx, p, task))
+	e.elsewhere = c.edges.elsewhere(vnode.Blockers(c.round.Tx, p, task))
 	return message.Read{From: from, Func: func(view store.View, now clock.Time) (gproto.Message, *proto.Error, error) {
 		e.view, e.now = view, now
 		return e.run(task)

@@ -16,7 +16,7 @@ const maxExport = 16 << 20
 
 // export answers with the register as it is by a linearizable read.
 func (c admin) export(from message.Origin) {
-	c.send(errand{then: func(_ clock.Time, res register.Result) {
+	c.send(registerRequest{then: func(_ clock.Time, res register.Result) {
 		if res.Err != nil {
 			c.round.Refuse(from, refusal.MembershipUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
 			return

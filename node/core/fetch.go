@@ -31,11 +31,11 @@ const (
 // fetches are reads of several replicas (design 5). The facts of the others are
 // merged here, the read then sees the union; who lacks something is sent it.
 type fetches struct {
-	c      *Core
-	number uint64
-	open   map[uint64]*fetch
-	byTime byTime[*fetch]
-	unsure bool // of the request that is being handled, see [message.Request]
+	c              *Core
+	number         uint64
+	open           map[uint64]*fetch
+	byTime         byTime[*fetch]
+	tooFewAnswered bool // of the request that is being handled, see [message.Request]
 }
 
 // held is how many reads of a connection wait: they are looked at only when there are many.
@@ -53,7 +53,7 @@ func (f *fetches) held(conn uint64) (n int64) {
 
 type fetch struct {
 	timed
-	reach
+	quorumCall
 	from     message.Origin
 	task     id.ID
 	need     int // replicas, this one counted
@@ -98,21 +98,21 @@ func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) 
 	many := nornv1.WriteLevel(l.GetLevel())
 	need := level(&nornv1.Durability{Level: many, Copies: l.GetReplicas()}, max(1, len(cohort)))
 	switch {
-	case len(cohort) == 1 && f.c.writes.unsure(many):
+	case len(cohort) == 1 && f.c.quorumWrites.unsure(many):
 		f.c.round.Refuse(r.From, refusal.RegisterUnheard("replicas read"))
 		return true
 	case need < 1:
 		f.c.round.Refuse(r.From, proto.Invalid("a read needs at least one replica"))
 		return true
-	case f.c.view.Joined && need > max(1, len(cohort), f.c.moves.replicas()): // no node that joins or comes back changes that
-		f.c.round.Refuse(r.From, proto.Invalid("%d replicas were to be asked, and the cluster keeps %d of each task; ask for fewer", need, max(1, len(cohort), f.c.moves.replicas())))
+	case f.c.view.Joined && need > max(1, len(cohort), f.c.transfer.replicas()): // no node that joins or comes back changes that
+		f.c.round.Refuse(r.From, proto.Invalid("%d replicas were to be asked, and the cluster keeps %d of each task; ask for fewer", need, max(1, len(cohort), f.c.transfer.replicas())))
 		return true
 	case need > max(1, len(cohort)):
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d replicas were to be asked, the cohort has %d members; ask for fewer", need, len(cohort))
 		e.Guarantee, e.Lasting = "replicas read", true
 		f.c.round.Refuse(r.From, e)
 		return true
-	case f.c.writes.alone(p) || need == 1 && !l.GetAtLeast() || !slices.Contains(cohort, f.c.cfg.Self):
+	case f.c.quorumWrites.alone(p) || need == 1 && !l.GetAtLeast() || !slices.Contains(cohort, f.c.cfg.Self):
 		return false
 	case !portion.Fits(maxFetches, int64(len(f.open)), f.held(r.From.Conn), 1):
 		f.c.round.Refuse(r.From, refusal.Crowded(maxGathers))
@@ -123,7 +123,7 @@ func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) 
 		f.c.round.Refuse(r.From, bad)
 		return true
 	}
-	f.begin(now, r, p, &fetch{reach: newReach(&f.c.view.Cells[p], f.c.cfg.Self), from: r.From, task: task, need: need, read: read, enough: func() bool {
+	f.begin(now, r, p, &fetch{quorumCall: newQuorumCall(&f.c.view.Cells[p], f.c.cfg.Self), from: r.From, task: task, need: need, read: read, enough: func() bool {
 		return !l.GetAtLeast() || f.sees(p, task, l)
 	}})
 	return true
@@ -146,7 +146,7 @@ func (f *fetches) begin(now clock.Time, r *message.Request, p ring.Partition, q 
 		q.until = min(q.until, r.Deadline)
 	}
 	f.ask(q, q.left)
-	if !f.c.acceptors.blind(p, q.epoch) && f.c.marks.counts(p, q.epoch) {
+	if !f.c.acceptors.blind(p, q.epoch) && f.c.durability.counts(p, q.epoch) {
 		q.add(f.c.cfg.Self)
 		if fence, ok := f.c.acceptors.fence(p, q.epoch); ok {
 			f.ask(q, q.fence(&fence, f.c.cfg.Self))
@@ -168,7 +168,7 @@ func (f *fetches) ask(q *fetch, who []register.Member) {
 // something: the others are asked too.
 func (f *fetches) asked(from register.Member, m *message.Fetch) {
 	p, a := ring.Of(m.Task, len(f.c.view.Cells)), f.c.acceptors
-	if f.c.view.Deleting(p) || f.c.view.Elsewhere(p) && !a.proposed(p) || a.blind(p, m.Epoch) || !f.c.marks.counts(p, m.Epoch) {
+	if f.c.view.Deleting(p) || f.c.view.Elsewhere(p) && !a.proposed(p) || a.blind(p, m.Epoch) || !f.c.durability.counts(p, m.Epoch) {
 		return
 	}
 	facts, err := vnode.Newest(f.c.round.Tx, p, m.Task, fetchBytes)
@@ -222,7 +222,7 @@ func (f *fetches) answer(q *fetch) {
 		return
 	}
 	if p := ring.Of(q.task, len(f.c.view.Cells)); f.c.view.Elsewhere(p) {
-		e := f.c.moves.gone(p)
+		e := f.c.transfer.gone(p)
 		e.Guarantee = "replicas read"
 		f.c.round.Refuse(q.from, e)
 		return

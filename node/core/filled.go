@@ -29,7 +29,7 @@ func (f *filling) look() {
 	if !member || own.Status == register.Joining || own.Status == register.Removed {
 		return
 	}
-	view := c.moves.driver.View()
+	view := c.transfer.driver.View()
 	if !f.known {
 		plan, err := view.Foresee(false)
 		if own.Status == register.Active && err == nil && !plan.Equal(view.Plan()) {
@@ -92,7 +92,7 @@ func (c observer) needs(who register.Member) (partitions int, voter bool) {
 // without counts those of some nodes that are in reach and intact, but for one.
 func (c observer) without(who register.Member, of []register.Member) (n int) {
 	for _, o := range of {
-		if o != who && c.marks.stands(o) {
+		if o != who && c.durability.stands(o) {
 			n++
 		}
 	}

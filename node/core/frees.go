@@ -15,31 +15,31 @@ import (
 )
 
 const (
-	// freeAgain is the pause between two requests to free the same claims.
-	freeAgain = 500 * time.Millisecond
-	// maxFrees bounds the claims that are to be freed. Past it their tasks wait for
+	// reclaimAgain is the pause between two requests to free the same claims.
+	reclaimAgain = 500 * time.Millisecond
+	// maxReclaims bounds the claims that are to be freed. Past it their tasks wait for
 	// lease and buffer, as they would without.
-	maxFrees = 10000
-	// maxFreeTold is how often a leader in reach is told of a release that cannot be seen
+	maxReclaims = 10000
+	// maxReclaimTold is how often a leader in reach is told of a release that cannot be seen
 	// to have come there.
-	maxFreeTold = 20
+	maxReclaimTold = 20
 )
 
-// frees are grants of this node that it could not take back when it found that
+// reclaims are grants of this node that it could not take back when it found that
 // nobody would hear of them, because it led no longer. Whoever leads now may have
 // them from a vote and would keep their tasks for lease and buffer. It is told
 // until the claims are gone here too. So it is of claims that this node has released, as the
 // leader that it was or thought to be, without a majority that took it: as when it was cut
 // off from the others. They are in memory only: a restart forgets who has heard of what.
-type frees struct {
+type reclaims struct {
 	c   *Core
-	all []*free // in the order in which they came
-	has map[message.GrantRef]*free
+	all []*reclaim // in the order in which they came
+	has map[message.GrantRef]*reclaim
 	at  int64 // mono ns of the next look
 }
 
-// free is one of them.
-type free struct {
+// reclaim is one of them.
+type reclaim struct {
 	message.GrantRef
 	released bool   // here, already
 	epoch    uint64 // then: that of the leader that this node was
@@ -48,29 +48,29 @@ type free struct {
 	done     bool   // and to be taken out with the next look: there may be thousands
 }
 
-// add notes a grant that nobody will hear of, if it is held here.
-func (f *frees) add(now clock.Time, g message.GrantRef) {
-	if len(f.all) < maxFrees && f.held(g) && f.has[g] == nil {
-		f.note(&free{GrantRef: g})
+// reclaim notes a grant that nobody will hear of, if it is held here.
+func (f *reclaims) reclaim(now clock.Time, g message.GrantRef) {
+	if len(f.all) < maxReclaims && f.held(g) && f.has[g] == nil {
+		f.note(&reclaim{GrantRef: g})
 		f.at = now.Mono
 	}
 }
 
-func (f *frees) note(o *free) { f.all, f.has[o.GrantRef] = append(f.all, o), o }
+func (f *reclaims) note(o *reclaim) { f.all, f.has[o.GrantRef] = append(f.all, o), o }
 
-// lost notes a release that no majority has taken.
-func (f *frees) lost(now clock.Time, pl *pledge) {
+// releaseFailed notes a release that no majority has taken.
+func (f *reclaims) releaseFailed(now clock.Time, pl *proposal) {
 	g := message.GrantRef{Partition: pl.p, Task: pl.held.Task, Token: pl.held.Record.Token}
-	if len(f.all) < maxFrees && f.has[g] == nil {
+	if len(f.all) < maxReclaims && f.has[g] == nil {
 		if len(f.all) == 0 {
-			f.at = now.Mono + int64(freeAgain)
+			f.at = now.Mono + int64(reclaimAgain)
 		}
-		f.note(&free{GrantRef: g, released: true, epoch: pl.epoch})
+		f.note(&reclaim{GrantRef: g, released: true, epoch: pl.epoch})
 	}
 }
 
-// heard notes that a leader has a claim released, or a majority.
-func (f *frees) heard(p ring.Partition, task id.ID, token uint64) {
+// ended notes that a leader has a claim released, or a majority.
+func (f *reclaims) ended(p ring.Partition, task id.ID, token uint64) {
 	g := message.GrantRef{Partition: p, Task: task, Token: token}
 	if o := f.has[g]; o != nil {
 		o.done = true
@@ -78,29 +78,29 @@ func (f *frees) heard(p ring.Partition, task id.ID, token uint64) {
 	}
 }
 
-// again has a majority asked once more, with growing pauses, as far as nothing else finds
+// askMajority has a majority asked once more, with growing pauses, as far as nothing else finds
 // out whether there is one: an ail does while it is set aside.
-func (f *frees) again(now clock.Time, g *free) {
+func (f *reclaims) askMajority(now clock.Time, g *reclaim) {
 	cell := &f.c.view.Cells[g.Partition]
-	l := f.c.grants.ails.all[g.Partition]
-	if g.at > now.Mono || l != nil && l.aside || f.c.elector.reach(cell) < quorum.Majority(len(cell.Cohort)) {
+	l := f.c.leases.breakers.all[g.Partition]
+	if g.at > now.Mono || l != nil && l.open || f.c.elector.reach(cell) < quorum.Majority(len(cell.Cohort)) {
 		return
 	}
 	g.told++
-	g.at = now.Mono + int64(freeAgain)<<min(g.told, 10)
-	f.c.grants.add(g.Partition, g.Task, &claim.Record{Token: g.Token, Outcome: claim.Released}, true)
+	g.at = now.Mono + int64(reclaimAgain)<<min(g.told, 10)
+	f.c.leases.add(g.Partition, g.Task, &claim.Record{Token: g.Token, Outcome: claim.Released}, true)
 }
 
 // over looks at one of them where this node can end the matter, and tells whether it has.
-func (f *frees) over(now clock.Time, g *free) bool {
+func (f *reclaims) over(now clock.Time, g *reclaim) bool {
 	lead := f.c.vnodes.See(g.Partition).Leading()
 	switch {
 	case !g.released && !f.held(g.GrantRef): // its leader has ended it
 	case !g.released && lead != 0:
-		f.c.grants.takeBack(now, g.GrantRef)
-	case g.released && (g.told >= maxFreeTold || lead > g.epoch): // those who have voted for this node since were told of it
+		f.c.leases.takeBack(now, g.GrantRef)
+	case g.released && (g.told >= maxReclaimTold || lead > g.epoch): // those who have voted for this node since were told of it
 	case g.released && lead != 0:
-		f.again(now, g)
+		f.askMajority(now, g)
 		return false
 	default:
 		return false
@@ -109,7 +109,7 @@ func (f *frees) over(now clock.Time, g *free) bool {
 	return true
 }
 
-func (f *frees) held(g message.GrantRef) bool {
+func (f *reclaims) held(g message.GrantRef) bool {
 	return len(vnode.Unheld(f.c.vnodes.See(g.Partition), heldAs([]message.GrantRef{g}))) == 0
 }
 
@@ -124,11 +124,11 @@ func heldAs(all []message.GrantRef) (held []vnode.Held) {
 }
 
 // work frees what this node leads again, and tells the leaders of the rest.
-func (f *frees) work(now clock.Time) {
+func (f *reclaims) work(now clock.Time) {
 	if len(f.all) == 0 || f.at > now.Mono {
 		return
 	}
-	f.at = now.Mono + int64(freeAgain)
+	f.at = now.Mono + int64(reclaimAgain)
 	to := make(map[register.Member]map[ring.Partition][]message.GrantRef)
 	left := f.all[:0]
 	for _, g := range f.all {
@@ -164,7 +164,7 @@ func (f *frees) work(now clock.Time) {
 // take frees what another node has granted under an epoch before this leader's.
 // A claim that is not known here may still come from a member that holds it: it
 // is noted as released.
-func (f *frees) take(now clock.Time, m *message.ReclaimLease) {
+func (f *reclaims) take(now clock.Time, m *message.ReclaimLease) {
 	for i := range m.Parts {
 		part := &m.Parts[i]
 		if int(part.Partition) >= len(f.c.view.Cells) {
@@ -183,13 +183,13 @@ func (f *frees) take(now clock.Time, m *message.ReclaimLease) {
 			if !f.c.round.Check(vnode.AcceptRelease(v, f.c.round.Tx, h.Task, h.Record.Token, now)) {
 				return
 			}
-			f.c.grants.add(part.Partition, h.Task, &claim.Record{Token: h.Record.Token, Outcome: claim.Released}, true)
+			f.c.leases.add(part.Partition, h.Task, &claim.Record{Token: h.Record.Token, Outcome: claim.Released}, true)
 		}
 	}
 }
 
 // next is when something is due, mono ns.
-func (f *frees) next() int64 {
+func (f *reclaims) next() int64 {
 	if len(f.all) == 0 {
 		return clock.Never
 	}

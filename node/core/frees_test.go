@@ -40,7 +40,7 @@ func TestAGrantInFlightOfADeposedLeaderIsFreedAtOnce(t *testing.T) {
 			t.Fatalf("another member has it %t: granted %v", holds, grants)
 		}
 		for i, p := range r.peers {
-			if n := len(p.core.grants.frees.all); n != 0 {
+			if n := len(p.core.leases.reclaims.all); n != 0 {
 				t.Errorf("node %d would free %d claims for ever", i+1, n)
 			}
 		}
@@ -97,17 +97,17 @@ func TestWhatIsToBeFreedIsBounded(t *testing.T) {
 	r.put(0, 1)
 	old := r.leader(1)
 	grant := ask[*nornv1.ClaimReply](r, old, claimUpTo(1)).Grants[0]
-	f := &r.peers[old].core.grants.frees
+	f := &r.peers[old].core.leases.reclaims
 	g := message.GrantRef{Partition: 1, Task: parse(t, grant.Task.Id), Token: grant.Token}
-	f.add(r.now, g)
-	f.add(r.now, g)
+	f.reclaim(r.now, g)
+	f.reclaim(r.now, g)
 	if len(f.all) != 1 || f.next() == clock.Never {
 		t.Fatalf("%d of one", len(f.all))
 	}
-	f.all = make([]*free, maxFrees)
+	f.all = make([]*reclaim, maxReclaims)
 	delete(f.has, g)
-	f.add(r.now, g)
-	if len(f.all) != maxFrees {
+	f.reclaim(r.now, g)
+	if len(f.all) != maxReclaims {
 		t.Fatalf("%d are to be freed", len(f.all))
 	}
 	f.all = nil
@@ -157,7 +157,7 @@ func TestAnAnswerThatComesTwiceTakesNothingBack(t *testing.T) {
 	if again := ask[*nornv1.ClaimReply](r, leader, claimUpTo(1)).Grants; len(again) != 0 {
 		t.Fatalf("a task that is held is granted again: %v", again)
 	}
-	var f forsaken
+	var f abandonedLegs
 	for n := range uint64(maxGathers + 10) {
 		f.add(n)
 	}
@@ -235,7 +235,7 @@ func TestWhatALeaderReleasedInVainIsReleased(t *testing.T) {
 		t.Errorf("node %d, which leads, still has the claim two seconds after the networks are whole", l)
 	}
 	for i, p := range r.peers {
-		if n := len(p.core.grants.frees.all) + len(p.core.grants.frees.has); n > 0 {
+		if n := len(p.core.leases.reclaims.all) + len(p.core.leases.reclaims.has); n > 0 {
 			t.Errorf("node %d still tells of %d", i, n)
 		}
 	}
@@ -253,7 +253,7 @@ func TestReleasesOfAPartitionThatGrantsAgainAreTaken(t *testing.T) {
 	from := r.send(leader, claimUpTo(2))
 	r.settleBut(answers)
 	r.live(6*time.Second, 50*time.Millisecond, answers)
-	f := &r.peers[leader].core.grants.frees
+	f := &r.peers[leader].core.leases.reclaims
 	if grants, is := r.granted(leader, from); !is || len(grants) > 0 || len(f.all) != 2 {
 		t.Fatalf("answered: %t, with %v; %d releases are left", is, grants, len(f.all))
 	}
@@ -267,21 +267,21 @@ func TestReleasesOfAPartitionThatGrantsAgainAreTaken(t *testing.T) {
 // the middle of its work, in one message.
 func TestThousandsOfReleasesAreHeardAtOnce(t *testing.T) {
 	r := newTrio(t)
-	f := &r.peers[0].core.grants.frees
-	all := make([]pledge, maxFrees)
+	f := &r.peers[0].core.leases.reclaims
+	all := make([]proposal, maxReclaims)
 	for i := range all {
 		all[i].p = 1
 		all[i].held.Task, all[i].held.Record.Token = r.at(1), 5
-		f.lost(r.now, &all[i])
+		f.releaseFailed(r.now, &all[i])
 	}
 	began := time.Now()
 	for i := range all {
-		f.heard(1, all[i].held.Task, 5)
+		f.ended(1, all[i].held.Task, 5)
 	}
 	if took := time.Since(began); took > 300*time.Millisecond { // a few ms; 1.3 s when each was looked for among all
 		t.Errorf("took %v", took)
 	}
-	r.live(2*freeAgain, freeAgain, nothing)
+	r.live(2*reclaimAgain, reclaimAgain, nothing)
 	if len(f.all)+len(f.has) > 0 {
 		t.Errorf("%d are left", len(f.all))
 	}
@@ -313,7 +313,7 @@ func TestAReleaseOfAnEarlierClaimIsTriedAgain(t *testing.T) {
 		t.Fatalf("%d hold it", n)
 	}
 	r.live(5*time.Second, 50*time.Millisecond, nothing)
-	if n, f := r.holders(task, grants[0].Token), &r.peers[heir].core.grants.frees; n != 0 || len(f.all) > 0 {
+	if n, f := r.holders(task, grants[0].Token), &r.peers[heir].core.leases.reclaims; n != 0 || len(f.all) > 0 {
 		t.Errorf("%d still hold it; %d releases are left", n, len(f.all))
 	}
 }

@@ -16,39 +16,39 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 )
 
-// gather is a request whose parts are answered in several places.
-type gather struct {
+// scatterRequest is a request whose parts are answered in several places.
+type scatterRequest struct {
 	timed
 	from   message.Origin
 	join   joiner
-	left   map[uint64]*part
-	grants []message.GrantRef // that are in the answer so far
-	then   func(*gather)      // takes the answer instead of the client; nil: nobody
-	round  uint64             // in which this node has last written something for it; 0: in none
-	method uint16             // of its parts, where that is another one than its own; 0: it is not
+	left   map[uint64]*leg
+	grants []message.GrantRef    // that are in the answer so far
+	then   func(*scatterRequest) // takes the answer instead of the client; nil: nobody
+	round  uint64                // in which this node has last written something for it; 0: in none
+	method uint16                // of its parts, where that is another one than its own; 0: it is not
 
 	choosy   bool // its parts are, see [message.Forward]
 	declined bool // one of them was, see [message.Forwarded]
 }
 
-// part is what one node answers of a request.
-type part struct {
-	g      *gather
+// leg is what one node answers of a request.
+type leg struct {
+	g      *scatterRequest
 	number uint64
 	at     register.Member
 	idx    []int // of the items; nil: it has none
 	method uint16
 }
 
-// forsaken are numbers of parts that are not waited for any more: only of those it is
+// abandonedLegs are numbers of parts that are not waited for any more: only of those it is
 // sure that nobody has heard of an answer. Of those that are forgotten what was granted
 // waits for its lease.
-type forsaken struct {
+type abandonedLegs struct {
 	has   map[uint64]bool
 	order []uint64
 }
 
-func (f *forsaken) add(number uint64) {
+func (f *abandonedLegs) add(number uint64) {
 	if f.has == nil {
 		f.has = make(map[uint64]bool)
 	}
@@ -60,7 +60,7 @@ func (f *forsaken) add(number uint64) {
 }
 
 // take tells whether a part was forsaken, once.
-func (f *forsaken) take(number uint64) bool {
+func (f *abandonedLegs) take(number uint64) bool {
 	had := f.has[number]
 	delete(f.has, number)
 	return had
@@ -77,8 +77,8 @@ type joiner interface {
 }
 
 // gather begins one. wait is how long the request itself may wait.
-func (r *routes) gather(now clock.Time, q *message.Request, join joiner, wait time.Duration) *gather {
-	g := &gather{from: q.From, join: join, left: make(map[uint64]*part)}
+func (r *routes) gather(now clock.Time, q *message.Request, join joiner, wait time.Duration) *scatterRequest {
+	g := &scatterRequest{from: q.From, join: join, left: make(map[uint64]*leg)}
 	g.until = now.Mono + int64(wait+forwardTimeout)
 	if q.Deadline != 0 {
 		g.until = min(g.until, q.Deadline)
@@ -102,9 +102,9 @@ func (r *routes) gather(now clock.Time, q *message.Request, join joiner, wait ti
 
 // forward has a node answer a part. This node's own is answered like any other
 // request, but for where the answer goes.
-func (r *routes) forward(now clock.Time, g *gather, to register.Member, idx []int, body gproto.Message, only []ring.Partition) {
+func (r *routes) forward(now clock.Time, g *scatterRequest, to register.Member, idx []int, body gproto.Message, only []ring.Partition) {
 	r.number++
-	p := &part{g: g, number: r.number, at: to, idx: idx}
+	p := &leg{g: g, number: r.number, at: to, idx: idx}
 	g.left[p.number], r.parts[p.number] = p, p
 	method := cmp.Or(g.method, g.from.Method)
 	if to == r.c.cfg.Self {
@@ -125,9 +125,9 @@ func (r *routes) forward(now clock.Time, g *gather, to register.Member, idx []in
 const ownAnswer = 50 * time.Millisecond
 
 // ownPart has this node carry out a part as a request of its own, which goes wherever it has to.
-func ownPart(r *routes, now clock.Time, g *gather, n int, method uint16, body gproto.Message, received int64) {
+func ownPart(r *routes, now clock.Time, g *scatterRequest, n int, method uint16, body gproto.Message, received int64) {
 	r.number++
-	p := &part{g: g, number: r.number, at: r.c.cfg.Self, idx: []int{n}, method: method}
+	p := &leg{g: g, number: r.number, at: r.c.cfg.Self, idx: []int{n}, method: method}
 	g.left[p.number], r.parts[p.number] = p, p
 	r.c.request(now, &message.Request{
 		From: message.Origin{Conn: message.PartConn, Request: p.number, Method: method}, Body: body, Received: received, Deadline: g.until - int64(ownAnswer), Prompt: true,
@@ -155,7 +155,7 @@ func (r *routes) asked(now clock.Time, from register.Member, m *message.Forward)
 func (r *routes) answered(number uint64, from register.Member, reply *message.Reply) {
 	p := r.parts[number]
 	if p == nil || p.at != from {
-		if from == r.c.cfg.Self || r.forsaken.take(number) {
+		if from == r.c.cfg.Self || r.abandonedLegs.take(number) {
 			r.drop(from, reply.Grants) // nobody waits for it any more
 		}
 		return // else it has come twice, and its client may have heard of the grants
@@ -180,18 +180,18 @@ func (r *routes) answered(number uint64, from register.Member, reply *message.Re
 }
 
 // lose ends a part with an error.
-func (r *routes) lose(p *part, err *proto.Error) {
+func (r *routes) lose(p *leg, err *proto.Error) {
 	p.g.join.fail(p.idx, err)
 	r.settle(p)
 }
 
-func (r *routes) settle(p *part) {
+func (r *routes) settle(p *leg) {
 	delete(r.parts, p.number)
 	delete(p.g.left, p.number)
 }
 
 // finish answers a request of which nothing is left.
-func (r *routes) finish(g *gather) {
+func (r *routes) finish(g *scatterRequest) {
 	if len(g.left) > 0 || r.of[message.NumberOf(g.from)] != g {
 		return
 	}
@@ -204,7 +204,7 @@ func (r *routes) finish(g *gather) {
 	r.c.round.Ready.Replies = append(r.c.round.Ready.Replies, message.Reply{To: g.from, Message: m, Err: err, Grants: g.grants, After: r.c.round.After(g.round)})
 }
 
-func (r *routes) forget(g *gather) {
+func (r *routes) forget(g *scatterRequest) {
 	r.byTime.remove(g)
 	delete(r.of, message.NumberOf(g.from))
 	if r.held[g.from.Conn]--; r.held[g.from.Conn] == 0 {
@@ -263,9 +263,9 @@ func (r *routes) work(now clock.Time) {
 }
 
 // withdraw tells a node that an answer is no longer wanted.
-func (r *routes) withdraw(p *part) {
+func (r *routes) withdraw(p *leg) {
 	if p.at != r.c.cfg.Self {
-		r.forsaken.add(p.number)
+		r.abandonedLegs.add(p.number)
 		r.c.round.Ready.Early = append(r.c.round.Ready.Early, message.Send{To: p.at, Message: &message.Withdraw{Number: p.number}})
 		return
 	}
@@ -275,15 +275,15 @@ func (r *routes) withdraw(p *part) {
 // hear takes over who is thought to be up. What was asked of others is not
 // waited for.
 func (r *routes) hear() {
-	var gone []*part
+	var gone []*leg
 	for _, p := range r.parts { // Any order: sorted below.
 		if !r.c.view.Up(p.at) {
 			gone = append(gone, p)
 		}
 	}
-	slices.SortFunc(gone, func(a, b *part) int { return int(int64(a.number - b.number)) })
+	slices.SortFunc(gone, func(a, b *leg) int { return int(int64(a.number - b.number)) })
 	for _, p := range gone {
-		r.forsaken.add(p.number)
+		r.abandonedLegs.add(p.number)
 		r.lose(p, refusal.NoAnswer(p.at))
 		r.finish(p.g)
 	}
@@ -301,22 +301,22 @@ func (r *routes) cancel(from message.Origin) {
 
 // gone forgets the requests of a closed connection.
 func (r *routes) gone(conn uint64) {
-	var all []*gather
+	var all []*scatterRequest
 	for from, g := range r.of { // Any order: sorted below.
 		if from.Conn == conn {
 			all = append(all, g)
 		}
 	}
-	slices.SortFunc(all, func(a, b *gather) int { return int(int64(a.timed.number - b.timed.number)) })
+	slices.SortFunc(all, func(a, b *scatterRequest) int { return int(int64(a.timed.number - b.timed.number)) })
 	for _, g := range all {
 		r.abandon(g)
 	}
 }
 
 // abandon forgets a request and whatever its parts will answer.
-func (r *routes) abandon(g *gather) {
+func (r *routes) abandon(g *scatterRequest) {
 	r.forget(g)
-	if k, ok := g.join.(*seeking); ok {
+	if k, ok := g.join.(*remoteClaim); ok {
 		k.s.returned(g, k.w, k.to, false)
 	}
 	for _, number := range slices.Sorted(maps.Keys(g.left)) {

@@ -50,7 +50,7 @@ func (c admin) remove(d *decision, name string, force bool) *proto.Error {
 
 // newlyStuck gives the partitions that a decision leaves with too few holders.
 func (c admin) newlyStuck(d *decision) (all []uint32) {
-	before := c.moves.driver.View()
+	before := c.transfer.driver.View()
 	next, _, _ := c.view.State.Apply(&d.request)
 	after := placement.See(next, c.view.Members)
 	for p := range next.Cells {
@@ -100,7 +100,7 @@ func (c admin) replace(d *decision, m *nornv1.ReplaceNode) *proto.Error {
 		return bad
 	}
 	d.reply.Nodes = []string{old.Node, fresh.Node}
-	plan, ok := c.moves.driver.View().Displace(old.Member, fresh.Member)
+	plan, ok := c.transfer.driver.View().Displace(old.Member, fresh.Member)
 	if !ok {
 		d.note("the partitions of %s are spread over all nodes by their shares, %s among them", old.Node, fresh.Node)
 		return nil
@@ -117,7 +117,7 @@ func (c admin) acceptLoss(d *decision, m *nornv1.AcceptLoss) *proto.Error {
 	if n := len(m.GetNodes()); n > maxLost {
 		return proto.Invalid("%d nodes are over %d", n, maxLost)
 	}
-	view := c.moves.driver.View()
+	view := c.transfer.driver.View()
 	var give []register.Member
 	for _, name := range m.GetNodes() {
 		n, bad := c.find(name)
@@ -147,7 +147,7 @@ func (c admin) acceptLoss(d *decision, m *nornv1.AcceptLoss) *proto.Error {
 	next, _, _ := c.view.State.Apply(&d.request)
 	after := placement.See(next, c.view.Members)
 	if d.reborn = c.survives(after); d.reborn {
-		d.note("the disk of node %s has lost what it had acknowledged (%s), and no other node is left to ask: it starts again as another incarnation, with what it has; tasks and updates that were acknowledged may be lost", c.cfg.Self.Node, c.marks.shown())
+		d.note("the disk of node %s has lost what it had acknowledged (%s), and no other node is left to ask: it starts again as another incarnation, with what it has; tasks and updates that were acknowledged may be lost", c.cfg.Self.Node, c.durability.shown())
 	}
 	if len(d.request.Values) == 0 && d.reborn {
 		return nil
@@ -179,7 +179,7 @@ func (c admin) acceptLoss(d *decision, m *nornv1.AcceptLoss) *proto.Error {
 // incarnation had promised could matter, and another one goes on with what is on the disk.
 func (c admin) survives(after *placement.View) bool {
 	self := c.cfg.Self
-	if !c.marks.forgotten(self) || c.view.State.Generation == 0 || c.view.Company() || !slices.Equal(c.view.Voters, []register.Member{self}) || len(c.view.Outgoing) > 0 {
+	if !c.durability.forgotten(self) || c.view.State.Generation == 0 || c.view.Company() || !slices.Equal(c.view.Voters, []register.Member{self}) || len(c.view.Outgoing) > 0 {
 		return false
 	}
 	return !slices.ContainsFunc(c.view.Cells, func(cell register.Cell) bool {

@@ -25,98 +25,98 @@ const grantTimeout = 2 * time.Second
 // more after a message that was lost. Then it is told that there is no majority.
 const grantPatience = 2 * grantTimeout
 
-// grants brings the claims of this node to a majority of their cohorts before
+// leases brings the claims of this node to a majority of their cohorts before
 // anybody hears of them (K3). All of a round travel together.
-type grants struct {
-	c       *Core
-	fresh   []*pledge // of this round
-	number  uint64
-	open    []*pledged // by number
-	alignAt int64      // mono ns of the next look for claims that are stuck
-	later   []later    // claim requests whose grants reached no majority
-	frees   frees      // grants that others have to take back
-	ails    ails       // partitions whose grants reach no majority
-	soles   soles      // partitions of which it is asked who leads them
-	passed  uint64     // grants that were released because they did not reach a majority
+type leases struct {
+	c           *Core
+	fresh       []*proposal // of this round
+	number      uint64
+	open        []*batch         // by number
+	reconcileAt int64            // mono ns of the next look for claims that are stuck
+	postponed   []postponedClaim // claim requests whose grants reached no majority
+	reclaims    reclaims         // grants that others have to take back
+	breakers    breakers         // partitions whose grants reach no majority
+	leadership  confirmations    // partitions of which it is asked who leads them
+	passed      uint64           // grants that were released because they did not reach a majority
 
-	dealing map[message.Origin]*waiter // claim requests whose grants are on their way, by connection and number
+	offered map[message.Origin]*claimRequest // claim requests whose grants are on their way, by connection and number
 }
 
-func newGrants(c *Core) *grants {
-	g := &grants{c: c, dealing: make(map[message.Origin]*waiter), ails: ails{c: c, all: make(map[ring.Partition]*ail)}, frees: frees{c: c, has: make(map[message.GrantRef]*free)}}
-	g.soles = soles{g: g, asked: make(map[ring.Partition]int64), last: make(map[ring.Partition]int64)}
-	c.desk.hides = g.ails.hides
+func newLeases(c *Core) *leases {
+	g := &leases{c: c, offered: make(map[message.Origin]*claimRequest), breakers: breakers{c: c, all: make(map[ring.Partition]*breaker)}, reclaims: reclaims{c: c, has: make(map[message.GrantRef]*reclaim)}}
+	g.leadership = confirmations{g: g, asked: make(map[ring.Partition]int64), last: make(map[ring.Partition]int64)}
+	c.readyIndex.hides = g.breakers.hides
 	return g
 }
 
-// pledge is a grant, renewal or release that waits for its majority.
-type pledge struct {
-	p     ring.Partition
-	held  vnode.Held
-	owner *owed // whose answer waits for it; nil: nobody's
-	state pledgeState
-	epoch uint64
-	ails  bool         // failed, as any other one of its partition would have: nobody has refused it for itself
-	saved *crdt.Update // where the task's worker is to go on, by those who hold it; nil: nobody has said
-	twin  *pledge      // an earlier one of the round about the same claim; decided with this one
+// proposal is a grant, renewal or release that waits for its majority.
+type proposal struct {
+	p            ring.Partition
+	held         vnode.Held
+	owner        *pendingAnswer // whose answer waits for it; nil: nobody's
+	state        proposalState
+	epoch        uint64
+	tripsBreaker bool         // failed, as any other one of its partition would have: nobody has refused it for itself
+	saved        *crdt.Update // where the task's worker is to go on, by those who hold it; nil: nobody has said
+	twin         *proposal    // an earlier one of the round about the same claim; decided with this one
 }
 
-type pledgeState uint8
+type proposalState uint8
 
 const (
-	waiting pledgeState = iota
+	waiting proposalState = iota
 	committed
 	failed
 )
 
-// owed is an answer that waits for its pledges. Its finish runs once all of them
+// pendingAnswer is an answer that waits for its pledges. Its finish runs once all of them
 // are decided.
-type owed struct {
-	pledges []*pledge
+type pendingAnswer struct {
+	pledges []*proposal
 	left    int
 	finish  func(clock.Time)
 }
 
-// pledged is one round of pledges on its way.
-type pledged struct {
+// batch is one round of pledges on its way.
+type batch struct {
 	number uint64
-	parts  []*pledgedPart
+	parts  []*batchPart
 	until  int64 // mono ns
 }
 
-// pledgedPart counts who has the claims of one partition.
-type pledgedPart struct {
-	p       ring.Partition
-	epoch   uint64
-	cohort  []register.Member
-	pledges []*pledge
-	tally   *quorum.Tally[register.Member]
-	acks    []register.Member
-	no      []register.Member         // who have taken nothing of it
-	refused map[int][]register.Member // by pledge
-	own     bool                      // one of them for what it claims
-	sole    int64                     // mono ns: whether this node leads alone then is asked; 0: it is not, or known
-	open    int
+// batchPart counts who has the claims of one partition.
+type batchPart struct {
+	p          ring.Partition
+	epoch      uint64
+	cohort     []register.Member
+	pledges    []*proposal
+	tally      *quorum.Tally[register.Member]
+	acks       []register.Member
+	no         []register.Member         // who have taken nothing of it
+	refused    map[int][]register.Member // by pledge
+	own        bool                      // one of them for what it claims
+	confirmsAt int64                     // mono ns: whether this node leads alone then is asked; 0: it is not, or known
+	open       int
 }
 
 // shared tells whether others hold claims of a partition too.
-func (g *grants) shared(p ring.Partition) bool { return !g.c.writes.alone(p) }
+func (g *leases) shared(p ring.Partition) bool { return !g.c.quorumWrites.alone(p) }
 
 // add has a claim of this round brought to the others. It gives nil where there
 // are none: then it is decided by this node's own disk.
-func (g *grants) add(p ring.Partition, task id.ID, r *claim.Record, released bool) *pledge {
+func (g *leases) add(p ring.Partition, task id.ID, r *claim.Record, released bool) *proposal {
 	if !g.shared(p) {
 		return nil
 	}
-	pl := &pledge{p: p, held: vnode.Held{Task: task, Record: *r, Released: released}, epoch: g.c.vnodes.See(p).Leading()}
+	pl := &proposal{p: p, held: vnode.Held{Task: task, Record: *r, Released: released}, epoch: g.c.vnodes.See(p).Leading()}
 	g.fresh = append(g.fresh, pl)
 	return pl
 }
 
-// owe has an answer wait for its pledges; finish is called at once when there is
+// await has an answer wait for its pledges; finish is called at once when there is
 // nothing to wait for.
-func (g *grants) owe(now clock.Time, pledges []*pledge, finish func(clock.Time)) {
-	o := &owed{finish: finish}
+func (g *leases) await(now clock.Time, pledges []*proposal, finish func(clock.Time)) {
+	o := &pendingAnswer{finish: finish}
 	for _, pl := range pledges {
 		if pl == nil {
 			continue
@@ -133,7 +133,7 @@ func (g *grants) owe(now clock.Time, pledges []*pledge, finish func(clock.Time))
 }
 
 // decide ends the waiting of a pledge.
-func (g *grants) decide(now clock.Time, pl *pledge, to pledgeState) {
+func (g *leases) decide(now clock.Time, pl *proposal, to proposalState) {
 	if pl.state != waiting {
 		return
 	}
@@ -141,10 +141,10 @@ func (g *grants) decide(now clock.Time, pl *pledge, to pledgeState) {
 	switch {
 	case !pl.held.Released:
 	case to == committed:
-		g.ails.released(pl.p)
-		g.frees.heard(pl.p, pl.held.Task, pl.held.Record.Token)
+		g.breakers.confirm(pl.p)
+		g.reclaims.ended(pl.p, pl.held.Task, pl.held.Record.Token)
 	default:
-		g.frees.lost(now, pl)
+		g.reclaims.releaseFailed(now, pl)
 	}
 	if pl.twin != nil {
 		g.decide(now, pl.twin, to)
@@ -157,18 +157,18 @@ func (g *grants) decide(now clock.Time, pl *pledge, to pledgeState) {
 }
 
 // work ends a round: its claims are sent, and old ones given up.
-func (g *grants) work(now clock.Time) {
-	g.frees.work(now)
+func (g *leases) work(now clock.Time) {
+	g.reclaims.work(now)
 	if len(g.fresh) > 0 {
 		g.begin(now)
 	}
-	g.soles.work(now)
+	g.leadership.work(now)
 	if !g.c.view.Alone {
-		g.align(now)
+		g.reconcileLeases(now)
 	}
-	for len(g.later) > 0 && g.later[0].at <= now.Mono {
-		w := g.later[0].w
-		g.later = g.later[1:]
+	for len(g.postponed) > 0 && g.postponed[0].at <= now.Mono {
+		w := g.postponed[0].w
+		g.postponed = g.postponed[1:]
 		g.c.pursue(now, w)
 	}
 	for len(g.open) > 0 && g.open[0].until <= now.Mono {
@@ -176,7 +176,7 @@ func (g *grants) work(now clock.Time) {
 		g.open = g.open[1:]
 		for _, part := range o.parts {
 			for i, pl := range part.pledges {
-				pl.ails = part.ails(i)
+				pl.tripsBreaker = part.tripsBreaker(i)
 				g.decide(now, pl, failed)
 			}
 		}
@@ -184,13 +184,13 @@ func (g *grants) work(now clock.Time) {
 }
 
 // begin sends the pledges of the round.
-func (g *grants) begin(now clock.Time) {
+func (g *leases) begin(now clock.Time) {
 	fresh := g.fresh
 	g.fresh = nil
-	slices.SortStableFunc(fresh, func(a, b *pledge) int {
+	slices.SortStableFunc(fresh, func(a, b *proposal) int {
 		return cmp.Or(cmp.Compare(a.p, b.p), a.held.Task.Compare(b.held.Task), cmp.Compare(a.held.Record.Token, b.held.Record.Token))
 	})
-	var parts []*pledgedPart
+	var parts []*batchPart
 	for len(fresh) > 0 {
 		n := 1
 		for n < len(fresh) && fresh[n].p == fresh[0].p {
@@ -205,7 +205,7 @@ func (g *grants) begin(now clock.Time) {
 }
 
 // send begins a round: each member of the cohorts is sent its parts.
-func (g *grants) send(now clock.Time, parts []*pledgedPart) {
+func (g *leases) send(now clock.Time, parts []*batchPart) {
 	if g.number == 0 {
 		if g.number = g.c.cfg.Rand.Uint64() | 1; mutant.OldGrants.On() {
 			g.number = 1
@@ -229,7 +229,7 @@ func (g *grants) send(now clock.Time, parts []*pledgedPart) {
 		g.c.round.Ready.Early = append(g.c.round.Ready.Early, message.Send{To: peer, Message: to[peer]})
 	}
 	if len(parts) > 0 {
-		g.open = append(g.open, &pledged{number: g.number, parts: parts, until: now.Mono + int64(grantTimeout)})
+		g.open = append(g.open, &batch{number: g.number, parts: parts, until: now.Mono + int64(grantTimeout)})
 	}
 	for _, part := range parts {
 		g.settle(now, part) // a cohort of one is its own majority
@@ -238,10 +238,10 @@ func (g *grants) send(now clock.Time, parts []*pledgedPart) {
 
 // part makes the pledges of one partition ready for their way. Of several about
 // one claim the last says it all; the others are decided with it.
-func (g *grants) part(now clock.Time, all []*pledge) *pledgedPart {
+func (g *leases) part(now clock.Time, all []*proposal) *batchPart {
 	p := all[0].p
 	epoch := g.c.vnodes.See(p).Leading()
-	part := &pledgedPart{p: p, epoch: epoch, cohort: g.c.view.Cells[p].Cohort}
+	part := &batchPart{p: p, epoch: epoch, cohort: g.c.view.Cells[p].Cohort}
 	if mutant.PlannedCohort.On() {
 		part.cohort = g.planned(p)
 	}
@@ -263,21 +263,21 @@ func (g *grants) part(now clock.Time, all []*pledge) *pledgedPart {
 }
 
 // await begins to count who has what a part says.
-func (part *pledgedPart) await(self register.Member) {
+func (part *batchPart) await(self register.Member) {
 	part.tally = quorum.NewTally(part.cohort)
 	part.tally.Add(self) // answers never leave before the sync of their round
 	part.open = len(part.pledges)
 }
 
 // planned gives the cohort that a partition is planned to have, for a mutant.
-func (g *grants) planned(p ring.Partition) []register.Member {
-	if planned := g.c.moves.driver.View().Planned(p); len(planned) > 0 {
+func (g *leases) planned(p ring.Partition) []register.Member {
+	if planned := g.c.transfer.driver.View().Planned(p); len(planned) > 0 {
 		return planned
 	}
 	return g.c.view.Cells[p].Cohort
 }
 
-func heldOf(pledges []*pledge) []vnode.Held {
+func heldOf(pledges []*proposal) []vnode.Held {
 	all := make([]vnode.Held, len(pledges))
 	for i, pl := range pledges {
 		all[i] = pl.held
@@ -286,10 +286,10 @@ func heldOf(pledges []*pledge) []vnode.Held {
 }
 
 // stop gives up what waits for a partition that this node leads no longer.
-func (g *grants) stop(p ring.Partition) {
+func (g *leases) stop(p ring.Partition) {
 	now := g.c.now
-	delete(g.ails.all, p)
-	g.soles.stop(p)
+	delete(g.breakers.all, p)
+	g.leadership.stop(p)
 	for _, pl := range g.fresh {
 		if pl.p == p {
 			g.decide(now, pl, failed)
@@ -311,46 +311,46 @@ func (g *grants) stop(p ring.Partition) {
 }
 
 // next is when something is given up, mono ns.
-func (g *grants) next() int64 {
+func (g *leases) next() int64 {
 	at := clock.Never
 	if !g.c.view.Alone {
-		at = g.alignAt
+		at = g.reconcileAt
 	}
 	if len(g.open) > 0 {
 		at = min(at, g.open[0].until)
 	}
-	if len(g.later) > 0 {
-		at = min(at, g.later[0].at)
+	if len(g.postponed) > 0 {
+		at = min(at, g.postponed[0].at)
 	}
-	return min(at, g.frees.next(), g.ails.next(), g.soles.next())
+	return min(at, g.reclaims.next(), g.breakers.next(), g.leadership.next())
 }
 
-// later is a claim request that is looked at again: what it would have been
+// postponedClaim is a claim request that is looked at again: what it would have been
 // granted did not reach a majority. Without a pause a member that refuses would
 // be asked as fast as it can answer.
-type later struct {
+type postponedClaim struct {
 	at int64 // mono ns
-	w  *waiter
+	w  *claimRequest
 }
 
-// laterAfter is the first pause of a [later]. It doubles up to maxLater: each try stays
+// postponeAfter is the first pause of a [postponedClaim]. It doubles up to maxLater: each try stays
 // in the history of its task, and a member may refuse for hours while another is down.
-const laterAfter, maxLater = 50 * time.Millisecond, 500 * time.Millisecond
+const postponeAfter, maxPostpone = 50 * time.Millisecond, 500 * time.Millisecond
 
 // postpone has a claim request looked at again after its pause.
-func (g *grants) postpone(now clock.Time, w *waiter) {
-	l := later{now.Add(min(laterAfter<<min(w.fails, 10), maxLater)).Mono, w}
+func (g *leases) postpone(now clock.Time, w *claimRequest) {
+	l := postponedClaim{now.Add(min(postponeAfter<<min(w.fails, 10), maxPostpone)).Mono, w}
 	w.fails++
-	at := len(g.later)
-	for at > 0 && g.later[at-1].at > l.at {
+	at := len(g.postponed)
+	for at > 0 && g.postponed[at-1].at > l.at {
 		at--
 	}
-	g.later = slices.Insert(g.later, at, l)
+	g.postponed = slices.Insert(g.postponed, at, l)
 }
 
 // recall takes out the postponed requests that are meant.
-func (g *grants) recall(is func(*waiter) bool) (all []*waiter) {
-	g.later = slices.DeleteFunc(g.later, func(l later) bool {
+func (g *leases) recall(is func(*claimRequest) bool) (all []*claimRequest) {
+	g.postponed = slices.DeleteFunc(g.postponed, func(l postponedClaim) bool {
 		found := is(l.w)
 		if found {
 			all = append(all, l.w)

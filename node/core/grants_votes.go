@@ -17,7 +17,7 @@ import (
 
 // asked keeps what a leader has granted, as far as this member's own rules allow
 // it (design 7.3). The answer leaves when it is on disk.
-func (g *grants) asked(now clock.Time, from register.Member, m *message.Claims) {
+func (g *leases) asked(now clock.Time, from register.Member, m *message.Claims) {
 	answer, room := &message.ClaimsTaken{Round: m.Round}, int64(fetchBytes)
 	for i := range m.Parts {
 		if int(m.Parts[i].Partition) < len(g.c.view.Cells) {
@@ -29,24 +29,24 @@ func (g *grants) asked(now clock.Time, from register.Member, m *message.Claims) 
 
 // keep votes on the claims of one partition. room is how many bytes of facts are still to
 // be told: of finished tasks after that the leader learns the next time.
-func (g *grants) keep(now clock.Time, m *message.PartClaims, answer *message.ClaimsTaken, room *int64) message.PartTaken {
+func (g *leases) keep(now clock.Time, m *message.PartClaims, answer *message.ClaimsTaken, room *int64) message.PartTaken {
 	p := m.Partition
 	t := message.PartTaken{Partition: p}
 	cell := &g.c.view.Cells[p]
 	outside := cell.Epoch >= m.Epoch && !slices.Contains(cell.Cohort, g.c.cfg.Self) && !mutant.PlannedCohort.On()
 	all, err := vnode.DecodeHeld(m.Claims)
-	if err != nil || outside || g.c.view.Dismissed || g.c.clocks.bad[p] || !g.c.marks.trusts(p) || g.c.view.Deleting(p) || !g.promised(p, m.Epoch, all) {
+	if err != nil || outside || g.c.view.Dismissed || g.c.clocks.bad[p] || !g.c.durability.trusts(p) || g.c.view.Deleting(p) || !g.promised(p, m.Epoch, all) {
 		t.No, t.Promise = true, g.c.acceptors.all[p].Promise
 		return t
 	}
-	g.c.elector.yield(p, m.Epoch)
+	g.c.elector.stepDownBelow(p, m.Epoch)
 	v := g.c.vnodes.Use(p)
 	judge := vnode.Judge{HalfEta: g.c.cfg.Eta / 2, Confirmed: g.c.clocks.peers.Confirmed(now, g.c.cfg.Eta)}
 	for i := range all {
 		h := &all[i]
 		if h.Released {
 			g.c.round.Check(vnode.AcceptRelease(v, g.c.round.Tx, h.Task, h.Record.Token, now))
-			g.frees.heard(p, h.Task, h.Record.Token)
+			g.reclaims.ended(p, h.Task, h.Record.Token)
 			continue
 		}
 		saved, known, err := vnode.SavedBefore(v, g.c.round.Tx, h.Task, h.Record.Token)
@@ -83,7 +83,7 @@ func (g *grants) keep(now clock.Time, m *message.PartClaims, answer *message.Cla
 }
 
 // promised tells whether claims of an epoch may be taken here.
-func (g *grants) promised(p ring.Partition, epoch uint64, all []vnode.Held) bool {
+func (g *leases) promised(p ring.Partition, epoch uint64, all []vnode.Held) bool {
 	renewal := func(h vnode.Held) bool { return h.Record.End-h.Record.Start != int64(h.Record.Lease) }
 	if mutant.UnpromisedGrant.On() || mutant.UnfencedRenewal.On() && !slices.ContainsFunc(all, func(h vnode.Held) bool { return !renewal(h) }) {
 		return true
@@ -92,13 +92,13 @@ func (g *grants) promised(p ring.Partition, epoch uint64, all []vnode.Held) bool
 }
 
 // taken counts what a member has accepted.
-func (g *grants) taken(now clock.Time, from register.Member, m *message.ClaimsTaken) {
+func (g *leases) taken(now clock.Time, from register.Member, m *message.ClaimsTaken) {
 	for i := range m.Facts {
 		if int(m.Facts[i].Partition) < len(g.c.view.Cells) {
 			peers{g.c}.keep(now, from, &m.Facts[i], false)
 		}
 	}
-	at, found := slices.BinarySearchFunc(g.open, m.Round, func(o *pledged, n uint64) int { return int(int64(o.number - n)) })
+	at, found := slices.BinarySearchFunc(g.open, m.Round, func(o *batch, n uint64) int { return int(int64(o.number - n)) })
 	if !found {
 		return // late, or of the process before this one
 	}
@@ -123,7 +123,7 @@ func (g *grants) taken(now clock.Time, from register.Member, m *message.ClaimsTa
 // saved notes where the worker of a task is to go on, which a member has told who has taken
 // its claim: the leader may lack an update that the others have acknowledged, or one before
 // it, so that it does not show it.
-func (o *pledged) saved(f *message.PartFacts) {
+func (o *batch) saved(f *message.PartFacts) {
 	for _, part := range o.parts {
 		if part.p != f.Partition || len(f.Facts) != 1 || f.Facts[0].Key.Kind != crdt.KindUpdate || f.Facts[0].Intact() != nil {
 			continue
@@ -143,7 +143,7 @@ func beyond(u, than *crdt.Update) bool {
 }
 
 // count takes the answer of one member for one partition.
-func (g *grants) count(now clock.Time, from register.Member, part *pledgedPart, t *message.PartTaken) {
+func (g *leases) count(now clock.Time, from register.Member, part *batchPart, t *message.PartTaken) {
 	if t.No || len(t.Refused) > len(part.pledges) {
 		if t.Promise > part.epoch {
 			g.c.elector.runs.Heard(part.p, from, t.Promise)
@@ -169,7 +169,7 @@ func (g *grants) count(now clock.Time, from register.Member, part *pledgedPart, 
 }
 
 // refused notes why a member does not hold a claim.
-func (g *grants) refused(now clock.Time, from register.Member, part *pledgedPart, r *message.Refusal) {
+func (g *leases) refused(now clock.Time, from register.Member, part *batchPart, r *message.Refusal) {
 	if r.Index < 0 || r.Index >= len(part.pledges) {
 		return
 	}
@@ -202,12 +202,12 @@ func (g *grants) refused(now clock.Time, from register.Member, part *pledgedPart
 	}
 	g.inform(from, part, &held[0])
 	g.c.round.Check(vnode.Learn(g.c.vnodes.Use(part.p), g.c.round.Tx, held[0].Task, vnode.Blocker{Record: held[0].Record, Left: r.Left}, now))
-	g.c.lost.learned(now, part.p, held[0].Task, &held[0].Record)
+	g.c.abandonedClaims.learned(now, part.p, held[0].Task, &held[0].Record)
 }
 
 // correct sends a member that refuses a claim because of how its task stands, and has said
 // so, what is known of that here, where the task goes on all the same: it has missed a retry.
-func (g *grants) correct(to register.Member, part *pledgedPart, pl *pledge, v message.Verdict) {
+func (g *leases) correct(to register.Member, part *batchPart, pl *proposal, v message.Verdict) {
 	if v != vnode.Finished && v != vnode.Stale {
 		return
 	}
@@ -219,7 +219,7 @@ func (g *grants) correct(to register.Member, part *pledgedPart, pl *pledge, v me
 }
 
 // inform sends a member what has ended a claim here that it still holds.
-func (g *grants) inform(to register.Member, part *pledgedPart, h *vnode.Held) {
+func (g *leases) inform(to register.Member, part *batchPart, h *vnode.Held) {
 	facts, released, err := vnode.EndOf(g.c.vnodes.Use(part.p), g.c.round.Tx, h.Task, h.Record.Token)
 	if !g.c.round.Check(err) {
 		return
@@ -237,8 +237,8 @@ func (g *grants) inform(to register.Member, part *pledgedPart, h *vnode.Held) {
 const maxBlock = clock.MaxLease + time.Hour
 
 // met looks at what is on its way again after somebody has come in reach or gone.
-func (g *grants) met(now clock.Time) {
-	g.ails.met(now)
+func (g *leases) met(now clock.Time) {
+	g.breakers.retryNow(now)
 	for _, o := range g.open {
 		for _, part := range o.parts {
 			g.settle(now, part)
@@ -247,7 +247,7 @@ func (g *grants) met(now clock.Time) {
 }
 
 // settle decides what can be decided.
-func (g *grants) settle(now clock.Time, part *pledgedPart) {
+func (g *leases) settle(now clock.Time, part *batchPart) {
 	for i, pl := range part.pledges {
 		if pl.state != waiting {
 			continue
@@ -257,17 +257,17 @@ func (g *grants) settle(now clock.Time, part *pledgedPart) {
 		case tally.Reached():
 			g.decide(now, pl, committed)
 		case tally.Lost():
-			pl.ails = part.ails(i)
+			pl.tripsBreaker = part.tripsBreaker(i)
 			g.decide(now, pl, failed)
 		default:
 			continue
 		}
 	}
 	part.open = 0
-	if part.sole != 0 && g.tally(part, 0).Reached() {
-		g.soles.known(part)
+	if part.confirmsAt != 0 && g.tally(part, 0).Reached() {
+		g.leadership.confirmed(part)
 	}
-	if part.sole != 0 {
+	if part.confirmsAt != 0 {
 		part.open++
 	}
 	for _, pl := range part.pledges {
@@ -281,7 +281,7 @@ func (g *grants) settle(now clock.Time, part *pledgedPart) {
 // and has not answered will not make up for that: nobody is sent it a second time.
 // Such a member may hold the claim all the same, as one whose answer has not come in
 // time may: what fails here is undone or told to be unknown, never taken for undone.
-func (g *grants) tally(part *pledgedPart, pledge int) *quorum.Tally[register.Member] {
+func (g *leases) tally(part *batchPart, pledge int) *quorum.Tally[register.Member] {
 	no := part.refused[pledge]
 	if len(no)+len(part.no) == 0 {
 		return part.tally

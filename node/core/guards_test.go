@@ -46,8 +46,8 @@ func TestHowLongAMemberMaySayThatAClaimIsInTheWay(t *testing.T) {
 	i := r.leader(1)
 	c, from := r.peers[i].core, r.peers[(i+1)%3].self
 	epoch := c.vnodes.See(1).Leading()
-	part := func(task id.ID) *pledgedPart {
-		p := &pledgedPart{p: 1, epoch: epoch, cohort: c.view.Cells[1].Cohort, pledges: []*pledge{{p: 1, epoch: epoch, held: heldFrom(task, epoch<<32|900, r.now.Wall)}}}
+	part := func(task id.ID) *batchPart {
+		p := &batchPart{p: 1, epoch: epoch, cohort: c.view.Cells[1].Cohort, pledges: []*proposal{{p: 1, epoch: epoch, held: heldFrom(task, epoch<<32|900, r.now.Wall)}}}
 		p.await(c.cfg.Self)
 		return p
 	}
@@ -55,15 +55,15 @@ func TestHowLongAMemberMaySayThatAClaimIsInTheWay(t *testing.T) {
 		task := r.at(1)
 		other := heldFrom(task, (epoch-1)<<32|7, r.now.Wall)
 		refusal := message.Refusal{Verdict: vnode.Busy, Claim: vnode.AppendHeld(nil, []vnode.Held{other}), Left: left}
-		c.grants.refused(r.now, from, part(task), &refusal)
+		c.leases.refused(r.now, from, part(task), &refusal)
 		known := len(vnode.Unheld(c.vnodes.See(1), heldAs([]message.GrantRef{{Partition: 1, Task: task, Token: other.Record.Token}}))) == 0
 		if known != learns {
 			t.Errorf("for %v: learned %v", left, known)
 		}
 	}
 	p := part(r.at(1))
-	c.grants.count(r.now, from, p, &message.PartTaken{Partition: 1})
-	c.grants.count(r.now, from, p, &message.PartTaken{Partition: 1, Refused: []message.Refusal{{Verdict: vnode.Finished}}})
+	c.leases.count(r.now, from, p, &message.PartTaken{Partition: 1})
+	c.leases.count(r.now, from, p, &message.PartTaken{Partition: 1, Refused: []message.Refusal{{Verdict: vnode.Finished}}})
 	if len(p.acks) != 1 || len(p.refused) != 0 {
 		t.Errorf("%d have taken it, and refused is %v", len(p.acks), p.refused)
 	}
@@ -82,11 +82,11 @@ func TestWhatIsNoEnd(t *testing.T) {
 	}
 	delete(c.view.Dropping, 0)
 	task := r.at(1) // kept elsewhere
-	w := c.links.watches
-	if w.hear(&message.Outcomes{Outcomes: []message.Outcome{{Task: task, State: crdt.StateReady}}}); len(c.links.news) != 0 {
+	w := c.edges.watches
+	if w.hear(&message.Outcomes{Outcomes: []message.Outcome{{Task: task, State: crdt.StateReady}}}); len(c.edges.news) != 0 {
 		t.Error("a task that is ready has ended")
 	}
-	if w.hear(&message.Outcomes{Outcomes: []message.Outcome{{Task: task, State: crdt.StateDead}}}); len(c.links.news) != 1 {
+	if w.hear(&message.Outcomes{Outcomes: []message.Outcome{{Task: task, State: crdt.StateDead}}}); len(c.edges.news) != 1 {
 		t.Error("one that is dead has not")
 	}
 }
@@ -95,8 +95,8 @@ func TestWhatIsNoEnd(t *testing.T) {
 // this node, and not what waits for an earlier round.
 func TestWhatIsMarked(t *testing.T) {
 	r := newTrio(t)
-	m := r.peers[0].core.marks
-	m.own = 7
+	m := r.peers[0].core.durability
+	m.durable = 7
 	to, stranger := r.peers[1].self, register.Member{Node: "x"}
 	sends := []message.Send{{To: to, Message: &message.FactsTaken{}}, {To: to, Message: &message.FactsTaken{}, After: 5}, {To: stranger, Message: &message.FactsTaken{}}}
 	m.stamp(sends)
@@ -116,8 +116,8 @@ func TestANewcomerCopiesAnew(t *testing.T) {
 		r.tell()
 		r.settle()
 		for _, o := range r.peers {
-			m := o.core.moves
-			for p, move := range m.in {
+			m := o.core.transfer
+			for p, move := range m.incoming {
 				now := r.now.Add(time.Hour)
 				move.busy, move.pause = register.Member{}, 0
 				move.met = []met{{with: r.peers[0].self, began: r.now.Mono, ended: now.Mono}}

@@ -15,13 +15,13 @@ import (
 	"github.com/norn-dev/norn/vnode"
 )
 
-// handover brings the facts of an election's voters to a majority of the new
+// cohortTransfer brings the facts of an election's voters to a majority of the new
 // cohort, where that is another one than the old (design 7.2, step 6): this node
 // compares with each voter, and then with members of the new cohort. All of it
 // happens after the promises, so whatever a majority of the old cohort had
 // acknowledged by then is among what the voters have; what is acknowledged later
 // is fenced by the open proposals.
-type handover struct {
+type cohortTransfer struct {
 	ask    election.HandOver[register.Member]
 	pull   []register.Member // voters that are still to be compared with
 	tally  *quorum.Tally[register.Member]
@@ -51,8 +51,8 @@ func (e *elector) expects(now clock.Time, p ring.Partition) bool {
 const maxHandFailures = 3
 
 // begin begins a hand-over.
-func (e *elector) begin(_ clock.Time, h election.HandOver[register.Member]) *handover {
-	o := &handover{ask: h, tally: quorum.NewTally(h.To)}
+func (e *elector) begin(_ clock.Time, h election.HandOver[register.Member]) *cohortTransfer {
+	o := &cohortTransfer{ask: h, tally: quorum.NewTally(h.To)}
 	others := func(all []register.Member) []register.Member {
 		return slices.DeleteFunc(slices.Clone(all), func(m register.Member) bool { return m == e.c.cfg.Self })
 	}
@@ -95,7 +95,7 @@ func (e *elector) handOver(now clock.Time) (progress bool) {
 	return progress
 }
 
-func (e *elector) handed(now clock.Time, p ring.Partition, o *handover, done bool) {
+func (e *elector) handed(now clock.Time, p ring.Partition, o *cohortTransfer, done bool) {
 	delete(e.hands, p)
 	e.runs.HandedOver(now, p, o.ask.Epoch, done)
 }
@@ -103,7 +103,7 @@ func (e *elector) handed(now clock.Time, p ring.Partition, o *handover, done boo
 // next gives whom to compare with: first every voter, then members of the new
 // cohort until they are a majority. This node has everything once it has
 // compared with every voter, and so has the one that it has compared with last.
-func (o *handover) next(up func(register.Member) bool) (register.Member, bool) {
+func (o *cohortTransfer) next(up func(register.Member) bool) (register.Member, bool) {
 	if len(o.pull) > 0 {
 		return o.pull[0], true
 	}
@@ -121,7 +121,7 @@ func (o *handover) next(up func(register.Member) bool) (register.Member, bool) {
 	return register.Member{}, false
 }
 
-func (o *handover) took(m register.Member) {
+func (o *cohortTransfer) took(m register.Member) {
 	o.left = slices.DeleteFunc(o.left, func(x register.Member) bool { return x == m })
 	o.tally.Add(m)
 }

@@ -21,7 +21,7 @@ func TestAHandOverOutlivesAConnection(t *testing.T) {
 	cell := r.state().Cells[0]
 	to := []register.Member{cell.Cohort[0], r.peers[3].self, r.peers[4].self}
 	r.say(1, 0, &message.Elect{Stand: []message.Stand{{Epoch: cell.Epoch, Nonce: cell.Nonce, To: to}}})
-	hand := func() *handover { return r.peers[0].core.elector.hands[0] }
+	hand := func() *cohortTransfer { return r.peers[0].core.elector.hands[0] }
 	for len(r.post) > 0 && hand() == nil {
 		r.deliver(0)
 	}

@@ -40,14 +40,14 @@ func (l *line) quiet(now int64) bool {
 // PassedOver tells whether the claim requests of a client's connection are passed over now,
 // because it is quiet.
 func PassedOver(c *Core, conn uint64, now clock.Time) bool {
-	l := c.desk.lines[conn]
+	l := c.readyIndex.lines[conn]
 	return l != nil && l.quiet(now.Mono)
 }
 
 // hear notes that something came on a client's connection, and looks at its requests
 // again that were passed over.
 func hear(c *Core, now clock.Time, conn uint64, ping bool) {
-	l := c.desk.lines[conn]
+	l := c.readyIndex.lines[conn]
 	if l == nil {
 		return
 	}
@@ -63,22 +63,22 @@ func hear(c *Core, now clock.Time, conn uint64, ping bool) {
 	}
 	l.held = false
 	var names []string
-	for _, w := range c.desk.of(conn) {
+	for _, w := range c.readyIndex.of(conn) {
 		names = append(names, w.names...)
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		if q := c.desk.queues[name]; q != nil && !q.hot {
-			q.hot = true
-			c.desk.hot = append(c.desk.hot, q)
+		if q := c.readyIndex.queues[name]; q != nil && !q.dirty {
+			q.dirty = true
+			c.readyIndex.dirty = append(c.readyIndex.dirty, q)
 		}
-		c.seeks.resumed(now, name)
+		c.remoteClaims.resumed(now, name)
 	}
 }
 
 // first is the longest waiting request of a queue that counts, or nil. Other nodes judge
 // their clients themselves.
-func (d *desk) first(q *queue, now int64) *waiter {
+func (d *readyIndex) first(q *queue, now int64) *claimRequest {
 	for len(q.wait) > 0 && q.wait[0].done {
 		q.wait[0] = nil
 		q.wait = q.wait[1:]

@@ -16,9 +16,9 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 )
 
-// horizons cancels tasks that wait for what can never be completed any more: a
+// forgottenDependencies cancels tasks that wait for what can never be completed any more: a
 // dependency that is older than gc-grace, so that nobody can enqueue it, and that
-// nobody knows (design 8). [links.admit] refuses that where the dependency is
+// nobody knows (design 8). [edges.admit] refuses that where the dependency is
 // kept; a node that keeps only the task cannot tell, takes it, and its leader
 // finds out here.
 //
@@ -30,12 +30,12 @@ import (
 // A dependency may have come of age while the task waited. Then it may have been
 // acknowledged with fewer copies than a majority, and those be with a member that is
 // switched off: all of its cohort must not know it. So it is where all who keep the task
-// were off for longer than what it needs is kept for them ([needs]): it was completed,
+// were off for longer than what it needs is kept for them ([references]): it was completed,
 // collected and forgotten, and nobody is left who could say how it ended. From when on an
 // ID is old depends on its kind ([madeBy]). On one node, where nothing that a task waits
 // for is forgotten, such a task waits on.
-type horizons struct {
-	l      *links
+type forgottenDependencies struct {
+	l      *edges
 	at     int64 // mono ns of the next step
 	next   look  // where it goes on
 	missed map[id.ID]*missed
@@ -62,12 +62,12 @@ const (
 	maxMissed = 64
 )
 
-func newHorizons(l *links) *horizons {
-	return &horizons{l: l, at: clock.Never, missed: make(map[id.ID]*missed)}
+func newForgottenDependencies(l *edges) *forgottenDependencies {
+	return &forgottenDependencies{l: l, at: clock.Never, missed: make(map[id.ID]*missed)}
 }
 
 // work takes one step when it is time.
-func (h *horizons) work(now clock.Time) {
+func (h *forgottenDependencies) work(now clock.Time) {
 	switch {
 	case h.l.c.view.Alone: // everything is judged when it is let in
 		h.at = clock.Never
@@ -93,7 +93,7 @@ func (h *horizons) work(now clock.Time) {
 
 // scan goes on through the waiting tasks that this node decides about, up to some
 // number, and tells whether it came to the end.
-func (h *horizons) scan(now clock.Time) (through bool) {
+func (h *forgottenDependencies) scan(now clock.Time) (through bool) {
 	c := h.l.c
 	for left := watchStep; ; {
 		if c.vnodes.See(h.next.partition).Leading() != 0 {
@@ -117,7 +117,7 @@ func (h *horizons) scan(now clock.Time) (through bool) {
 
 // suspect has a dependency asked about if it may be forgotten; false when there
 // are too many of them now.
-func (h *horizons) suspect(now clock.Time, pair vnode.Pair) bool {
+func (h *forgottenDependencies) suspect(now clock.Time, pair vnode.Pair) bool {
 	beyond, old := h.beyond(now, pair.Task, pair.Dependency)
 	if !beyond {
 		return true
@@ -154,7 +154,7 @@ func madeBy(task id.ID) (wall int64, ok bool) {
 // beyond tells whether a dependency of a waiting task may be forgotten, as far as is
 // known here: nobody can enqueue it by now, by any clock. old: nor could anybody when the
 // task was let in.
-func (h *horizons) beyond(now clock.Time, task, dependency id.ID) (beyond, old bool) {
+func (h *forgottenDependencies) beyond(now clock.Time, task, dependency id.ID) (beyond, old bool) {
 	c, grace := h.l.c, int64(h.l.c.cfg.GCGrace)
 	made, ok := madeBy(dependency)
 	if !ok || now.Wall-made <= grace || vnode.Known(c.round.Tx, h.l.c.vnode(dependency).Partition, dependency) {
@@ -171,7 +171,7 @@ func (h *horizons) beyond(now clock.Time, task, dependency id.ID) (beyond, old b
 
 // seek asks a majority of a dependency's cohort for it, or all: each acknowledged task
 // that is not forgotten is found there.
-func (h *horizons) seek(now clock.Time, dependency id.ID, s *missed) {
+func (h *forgottenDependencies) seek(now clock.Time, dependency id.ID, s *missed) {
 	c := h.l.c
 	m := &nornv1.GetRequest{Id: dependency.Bytes(), Consistency: &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_QUORUM}}
 	if s.all {
@@ -198,7 +198,7 @@ func (h *horizons) seek(now clock.Time, dependency id.ID, s *missed) {
 }
 
 // conclude cancels a task if everything is still as it was; all: all were asked.
-func (h *horizons) conclude(now clock.Time, task, dependency id.ID, all bool) {
+func (h *forgottenDependencies) conclude(now clock.Time, task, dependency id.ID, all bool) {
 	v := h.l.c.vnode(task)
 	if v.Leading() == 0 || !slices.Contains(vnode.Blockers(h.l.c.round.Tx, v.Partition, task), dependency) {
 		return

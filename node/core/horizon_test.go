@@ -232,7 +232,7 @@ func TestManyForgottenDependencies(t *testing.T) {
 	cancelled := func() bool {
 		open := 0
 		for _, p := range r.peers {
-			most = max(most, len(p.core.links.horizons.missed))
+			most = max(most, len(p.core.edges.horizons.missed))
 			open += len(vnode.Waiting(p.core.round.Tx, 3, id.ID{}, id.ID{}, 1))
 		}
 		return open == 0

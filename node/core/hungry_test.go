@@ -14,7 +14,7 @@ import (
 // TestWhoHasAskedHearsFirst: each is there once, and those that have asked for tasks come
 // before those that were only told that there are none.
 func TestWhoHasAskedHearsFirst(t *testing.T) {
-	var h hungry
+	var h subscribers
 	m := func(n int) register.Member { return register.Member{Node: fmt.Sprint(n)} }
 	for _, x := range []struct {
 		n     int
@@ -44,9 +44,9 @@ func TestQueuesThatNobodyAsksForAnyMore(t *testing.T) {
 	const nodes = 3
 	l := newLarge(t, nodes, nodes)
 	l.settle()
-	s := l.cores[0].seeks
+	s := l.cores[0].remoteClaims
 	for i := range s.c.cfg.MaxQueues {
-		s.starve(fmt.Sprint("answers-", i), l.cores[1].cfg.Self, true)
+		s.subscribe(fmt.Sprint("answers-", i), l.cores[1].cfg.Self, true)
 	}
 	l.claim(1)
 	l.run(50 * time.Millisecond)
@@ -54,7 +54,7 @@ func TestQueuesThatNobodyAsksForAnyMore(t *testing.T) {
 	l.request(0, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Id: task.Bytes(), Queue: "q"}}})
 	l.sent[task.String()] = l.now.Mono
 	l.run(20 * time.Millisecond)
-	if l.longest == 0 || len(s.hungry) > s.c.cfg.MaxQueues {
-		t.Errorf("a task that somebody waits for is not granted within 20 ms, while %d queues are remembered", len(s.hungry))
+	if l.longest == 0 || len(s.subscribers) > s.c.cfg.MaxQueues {
+		t.Errorf("a task that somebody waits for is not granted within 20 ms, while %d queues are remembered", len(s.subscribers))
 	}
 }

@@ -27,17 +27,17 @@ const (
 	maxHeld = 1024
 )
 
-// inquiries hold claim requests back until it is known what the other leaders have: where
+// freshnessProbes hold claim requests back until it is known what the other leaders have: where
 // nobody has asked for a queue for a while nothing is, and the first requests would be
 // granted the best task of this node, however many better ones are elsewhere (design 7.3:
 // best head first).
-type inquiries struct {
+type freshnessProbes struct {
 	c    *Core
-	held []*inquirer
+	held []*freshnessProbe
 }
 
-// inquirer is a claim request that waits for the answers of others.
-type inquirer struct {
+// freshnessProbe is a claim request that waits for the answers of others.
+type freshnessProbe struct {
 	r     *message.Request
 	m     *nornv1.ClaimRequest
 	until int64     // mono ns
@@ -45,7 +45,7 @@ type inquirer struct {
 }
 
 // answered tells whether a request need not wait any more.
-func (h *inquirer) answered(now clock.Time) bool {
+func (h *freshnessProbe) answered(now clock.Time) bool {
 	h.open = slices.DeleteFunc(h.open, func(o *remote) bool { return o.inquired == 0 })
 	return len(h.open) == 0 || h.until <= now.Mono
 }
@@ -58,8 +58,8 @@ func (h *remote) old(now clock.Time) bool {
 // hold asks the other leaders about the queues of a claim request, where it is not known what
 // they have, and keeps the request until they have answered. It tells whether it does: not
 // twice for the same request, and not for a leader that has just been asked in vain.
-func (q *inquiries) hold(now clock.Time, r *message.Request, m *nornv1.ClaimRequest, w *waiter) bool {
-	leaders := q.c.seeks.leaders()
+func (q *freshnessProbes) hold(now clock.Time, r *message.Request, m *nornv1.ClaimRequest, w *claimRequest) bool {
+	leaders := q.c.remoteClaims.leaders()
 	if w.routed || r.Inquired || q.c.view.Alone || len(q.held) == maxHeld || len(leaders)*len(w.names) > maxInquiries || !q.choice(w, leaders) {
 		return false
 	}
@@ -71,13 +71,13 @@ func (q *inquiries) hold(now clock.Time, r *message.Request, m *nornv1.ClaimRequ
 	for _, to := range leaders {
 		ask := &message.QueueHeads{}
 		for _, name := range w.names {
-			h := q.c.seeks.of(to, name)
-			if q.c.desk.paused[name] || !h.old(now) {
+			h := q.c.remoteClaims.of(to, name)
+			if q.c.readyIndex.paused[name] || !h.old(now) {
 				continue
 			}
 			if h.inquired == 0 || now.Mono-h.inquired >= int64(seekAgain) {
 				h.inquired = now.Mono
-				ask.Heads = append(ask.Heads, q.c.summaries.inquiry(now, name))
+				ask.Heads = append(ask.Heads, q.c.headGossip.inquiry(now, name))
 			}
 			if now.Mono-h.inquired < int64(inquiryFor) {
 				open = append(open, h)
@@ -91,24 +91,24 @@ func (q *inquiries) hold(now clock.Time, r *message.Request, m *nornv1.ClaimRequ
 		return false
 	}
 	for _, name := range w.names {
-		q.c.summaries.spare(now, name, leaders)
+		q.c.headGossip.spare(now, name, leaders)
 	}
 	r.Inquired = true
-	q.held = append(q.held, &inquirer{r: r, m: m, until: until, open: open})
+	q.held = append(q.held, &freshnessProbe{r: r, m: m, until: until, open: open})
 	return true
 }
 
 // choice tells whether a claim request may be served at more than one place: else there is
 // nothing to inquire.
-func (q *inquiries) choice(w *waiter, leaders []register.Member) bool {
+func (q *freshnessProbes) choice(w *claimRequest, leaders []register.Member) bool {
 	n := 0
-	if best, _ := q.c.desk.best(w); best != nil {
+	if best, _ := q.c.readyIndex.best(w); best != nil {
 		n++
 	}
 	for _, m := range leaders {
 		if slices.ContainsFunc(w.names, func(name string) bool {
-			h := q.c.seeks.of(m, name)
-			return !q.c.desk.paused[name] && (!h.known || h.ready)
+			h := q.c.remoteClaims.of(m, name)
+			return !q.c.readyIndex.paused[name] && (!h.known || h.ready)
 		}) {
 			n++
 		}
@@ -117,16 +117,16 @@ func (q *inquiries) choice(w *waiter, leaders []register.Member) bool {
 }
 
 // inquiry is what is ready here, with the question what is there.
-func (s *summaries) inquiry(now clock.Time, name string) message.QueueHead {
+func (s *headGossip) inquiry(now clock.Time, name string) message.QueueHead {
 	h := s.answer(now, name)
 	h.Asks, h.Wanted = true, true
 	return h
 }
 
 // spare leaves the news of a queue out that all others have just got with a question.
-func (s *summaries) spare(now clock.Time, name string, asked []register.Member) {
-	q := s.c.desk.queues[name]
-	if q == nil || len(asked) < len(s.c.view.Alive()) || slices.ContainsFunc(asked, func(m register.Member) bool { return s.c.seeks.of(m, name).inquired != now.Mono }) {
+func (s *headGossip) spare(now clock.Time, name string, asked []register.Member) {
+	q := s.c.readyIndex.queues[name]
+	if q == nil || len(asked) < len(s.c.view.Alive()) || slices.ContainsFunc(asked, func(m register.Member) bool { return s.c.remoteClaims.of(m, name).inquired != now.Mono }) {
 		return
 	}
 	q.told = s.inquiry(now, name)
@@ -134,24 +134,24 @@ func (s *summaries) spare(now clock.Time, name string, asked []register.Member) 
 }
 
 // answer is what is ready of a queue here.
-func (s *summaries) answer(now clock.Time, name string) message.QueueHead {
-	if q := s.c.desk.queues[name]; q != nil {
+func (s *headGossip) answer(now clock.Time, name string) message.QueueHead {
+	if q := s.c.readyIndex.queues[name]; q != nil {
 		return s.head(now, q)
 	}
 	return message.QueueHead{Queue: name, Full: true}
 }
 
 // inquired answers those of the questions of another node that are any.
-func (q *inquiries) inquired(now clock.Time, from register.Member, m *message.QueueHeads) {
+func (q *freshnessProbes) inquired(now clock.Time, from register.Member, m *message.QueueHeads) {
 	reply := &message.QueueHeads{}
 	for i := range m.Heads {
 		name := m.Heads[i].Queue
 		if !m.Heads[i].Asks || proto.CheckQueue(name) != nil {
 			continue
 		}
-		h := q.c.summaries.answer(now, name)
+		h := q.c.headGossip.answer(now, name)
 		if reply.Heads = append(reply.Heads, h); !h.Ready {
-			q.c.seeks.starve(name, from, true)
+			q.c.remoteClaims.subscribe(name, from, true)
 		}
 	}
 	if len(reply.Heads) > 0 {
@@ -160,18 +160,18 @@ func (q *inquiries) inquired(now clock.Time, from register.Member, m *message.Qu
 }
 
 // work serves those that know enough, in the order in which they came.
-func (q *inquiries) work(now clock.Time) {
+func (q *freshnessProbes) work(now clock.Time) {
 	if len(q.held) == 0 {
 		return
 	}
-	for _, h := range q.take(func(h *inquirer) bool { return h.answered(now) }) {
+	for _, h := range q.take(func(h *freshnessProbe) bool { return h.answered(now) }) {
 		q.c.claim(now, h.r, h.m)
 	}
 }
 
 // take removes some of the requests.
-func (q *inquiries) take(is func(*inquirer) bool) (taken []*inquirer) {
-	q.held = slices.DeleteFunc(q.held, func(h *inquirer) bool {
+func (q *freshnessProbes) take(is func(*freshnessProbe) bool) (taken []*freshnessProbe) {
+	q.held = slices.DeleteFunc(q.held, func(h *freshnessProbe) bool {
 		if is(h) {
 			taken = append(taken, h)
 			return true
@@ -182,14 +182,14 @@ func (q *inquiries) take(is func(*inquirer) bool) (taken []*inquirer) {
 }
 
 // drain lets all go on, to be refused.
-func (q *inquiries) drain() {
+func (q *freshnessProbes) drain() {
 	for _, h := range q.held {
 		h.until = 0
 	}
 }
 
 // next is when the first has waited for long enough, mono ns.
-func (q *inquiries) next() int64 {
+func (q *freshnessProbes) next() int64 {
 	at := int64(clock.Never)
 	for _, h := range q.held {
 		at = min(at, h.until)

@@ -150,7 +150,7 @@ func TestHeldClaimsEndOnce(t *testing.T) {
 			case ok && (reply.Err == nil || reply.Err.Kind != c.kind):
 				t.Errorf("answered with %v, %v", reply.Message, reply.Err)
 			}
-			if n := len(r.peers[0].core.inquiries.held); n != 0 {
+			if n := len(r.peers[0].core.freshnessProbes.held); n != 0 {
 				t.Errorf("%d are held", n)
 			}
 			if got := ask[*nornv1.GetReply](r, 1, &nornv1.GetRequest{Id: task.Bytes()}).Task; got.State != nornv1.State_STATE_READY {
@@ -169,13 +169,13 @@ func TestHeldClaimsAreLimited(t *testing.T) {
 		queues = append(queues, fmt.Sprint("p", i))
 	}
 	r.send(0, claimOf(queues...))
-	if n := len(r.peers[0].core.inquiries.held); n != 0 {
+	if n := len(r.peers[0].core.freshnessProbes.held); n != 0 {
 		t.Errorf("a request for %d queues is held", len(queues))
 	}
 	for range maxHeld + 10 {
 		r.send(0, claimOf("q"))
 	}
-	if n := len(r.peers[0].core.inquiries.held); n != maxHeld {
+	if n := len(r.peers[0].core.freshnessProbes.held); n != maxHeld {
 		t.Errorf("%d are held", n)
 	}
 	if proto.MaxClaimQueues < len(queues) {

@@ -179,11 +179,11 @@ func (k keys) legitimate(now clock.Time, t *nornv1.TaskSpec, task id.ID) *proto.
 // sure refuses to give a key without a window to a new task while its leader may not
 // have heard yet of a task that has had the same ID, and be it finished: then the new one
 // would never run (design 3). It is known once this node has been compared with enough of
-// the others, see [purges.caughtUp].
+// the others, see [tombstones.caughtUp].
 func (k keys) sure(now clock.Time, h *holder) *proto.Error {
 	p := ring.Of(h.task, len(k.c.view.Cells))
 	v := k.c.vnodes.See(p)
-	if bad := k.c.grants.soles.still(p, "unique keys"); bad != nil && !h.first.IsZero() {
+	if bad := k.c.leases.leadership.stillLeads(p, "unique keys"); bad != nil && !h.first.IsZero() {
 		return bad
 	}
 	if h.first.IsZero() || h.state != crdt.StateUnknown || v.Leading() == 0 {
@@ -195,7 +195,7 @@ func (k keys) sure(now clock.Time, h *holder) *proto.Error {
 // heard refuses to decide who has a key while the leader of its partition may not know all
 // that a majority has acknowledged.
 func (k keys) heard(now clock.Time, p ring.Partition) *proto.Error {
-	if vnode.Tree(k.c.vnodes.See(p)) == nil || k.c.writes.alone(p) || k.c.collect.purges.caughtUp(p) || mutant.KeyUnheard.On() {
+	if vnode.Tree(k.c.vnodes.See(p)) == nil || k.c.quorumWrites.alone(p) || k.c.collect.tombstones.caughtUp(p) || mutant.KeyUnheard.On() {
 		return nil
 	}
 	k.c.repairs.demand(now, p)
@@ -291,7 +291,7 @@ func (k keys) learn(now clock.Time, task id.ID, e *crdt.Enqueued) {
 // one has it until it is finished. It may be finished elsewhere, which comes to be known
 // later. Where the leader itself has retried the older one in its epoch, the key was given
 // away in vain, by a leader before it: no majority knew of that, or this one would have
-// heard, and nothing was acknowledged ([soles.confirm]). Or it was by a side without a
+// heard, and nothing was acknowledged ([confirmations.awaitConfirmation]). Or it was by a side without a
 // leader, whose tasks may lose against others (docs/protocol.md). So the late one stays
 // among the dead, and may be retried when the key is free.
 func (k keys) late(now clock.Time, first, task id.ID) bool {
@@ -330,7 +330,7 @@ func (k keys) answer(now clock.Time, from message.Origin, m *nornv1.KeyRequest) 
 		return
 	}
 	h := k.look(now, m.GetQueue(), m.GetKey(), int64(proto.Seconds(m.GetWindowSeconds())))
-	if bad := k.c.grants.soles.still(ring.Of(h.task, len(k.c.view.Cells)), "unique keys"); bad != nil && !h.first.IsZero() {
+	if bad := k.c.leases.leadership.stillLeads(ring.Of(h.task, len(k.c.view.Cells)), "unique keys"); bad != nil && !h.first.IsZero() {
 		k.c.round.Refuse(from, bad)
 		return
 	}

@@ -260,7 +260,7 @@ func TestARetryWaitsForAMajority(t *testing.T) {
 	if reply, is := r.peers[i].replies[from]; is || r.stateOf(i, task) != nornv1.State_STATE_DEAD {
 		t.Fatalf("nobody was asked, and it is answered with %v", reply)
 	}
-	r.live(soleAgain+200*time.Millisecond, 100*time.Millisecond, nothing)
+	r.live(confirmAgain+200*time.Millisecond, 100*time.Millisecond, nothing)
 	if reply, is := r.peers[i].replies[from]; !is || refusedWith(reply.Message, reply.Err) != nil || r.stateOf(i, task) != nornv1.State_STATE_READY {
 		t.Fatalf("answered (%t) with %v", is, reply)
 	}
@@ -271,7 +271,7 @@ func TestARetryWaitsForAMajority(t *testing.T) {
 	if e := refusedWith(reply.Message, reply.Err); !is || e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || r.stateOf(i, task) != nornv1.State_STATE_DEAD {
 		t.Errorf("nobody has answered: %v, and it is %v", reply, r.stateOf(i, task))
 	}
-	if s := &r.peers[i].core.grants.soles; len(s.waits) > 0 {
+	if s := &r.peers[i].core.leases.leadership; len(s.waits) > 0 {
 		t.Errorf("%d requests wait still", len(s.waits))
 	}
 }

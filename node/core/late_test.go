@@ -76,10 +76,10 @@ func TestALeaderThatHearsWhatItHasForgotten(t *testing.T) {
 	r := newTrio(t)
 	i := r.leader(1)
 	c := r.peers[i].core
-	if c.marks.heard(r.peers[(i+1)%3].self, c.marks.own); c.Leading() == 0 {
+	if c.durability.heard(r.peers[(i+1)%3].self, c.durability.durable); c.Leading() == 0 {
 		t.Fatal("it has forgotten nothing")
 	}
-	if c.marks.heard(r.peers[(i+1)%3].self, c.marks.own+1); c.Leading() != 0 {
+	if c.durability.heard(r.peers[(i+1)%3].self, c.durability.durable+1); c.Leading() != 0 {
 		t.Errorf("it leads %d partitions", c.Leading())
 	}
 }

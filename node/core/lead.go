@@ -12,8 +12,8 @@ import (
 	"github.com/norn-dev/norn/ring"
 )
 
-// errand is what a request to the register is for.
-type errand struct {
+// registerRequest is what a request to the register is for.
+type registerRequest struct {
 	changes []register.Change
 	set     *setQueue                         // nil: none
 	then    func(clock.Time, register.Result) // hears the answer; nil: nobody
@@ -26,14 +26,14 @@ const askAgain = 100 * time.Millisecond
 
 // ask sends a request to the register: a read when there are no changes.
 func (c *Core) ask(changes []register.Change) {
-	c.send(errand{changes: changes}, register.Request{Changes: changes})
+	c.send(registerRequest{changes: changes}, register.Request{Changes: changes})
 }
 
-func (c *Core) send(e errand, r register.Request) {
+func (c *Core) send(e registerRequest, r register.Request) {
 	c.tag++
 	r.Tag = c.tag
 	e.generation, e.revision = c.view.State.Generation, c.view.State.Revision
-	if b := &c.backward; earlier(e.generation, e.revision, b.generation, b.revision) {
+	if b := &c.registerRollback; earlier(e.generation, e.revision, b.generation, b.revision) {
 		e.generation, e.revision = b.generation, b.revision // of before this start
 	}
 	c.pending[r.Tag] = e
@@ -57,7 +57,7 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 		}
 		return
 	}
-	c.backward.judge(&e, &r.State)
+	c.registerRollback.judge(&e, &r.State)
 	if !c.learn(now, &r.State) {
 		if !c.view.Current {
 			c.askAt = now.Mono + int64(askAgain)
@@ -91,7 +91,7 @@ const catchUpFor = 3 * time.Second
 // catchUp tells whether a state that is behind what this node was shown before it
 // started has to do: without a majority the register cannot go through its log, and
 // tasks are to be taken in all the same. Whoever goes by it counts for nothing where a
-// majority is asked for ([acceptors.blind], [marks.trusts], [writes.unsure]).
+// majority is asked for ([acceptors.blind], [durability.trusts], [quorumWrites.unsure]).
 func catchUp(c *Core, now clock.Time, s *register.State) bool {
 	if c.behind == nil {
 		c.behindAt = now.Mono + int64(catchUpFor)
@@ -118,22 +118,22 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 			kept := !c.view.Elsewhere(ring.Partition(p))
 			c.view.Cells[p] = s.Cells[p]
 			left = left || kept && c.view.Elsewhere(ring.Partition(p))
-			c.collect.purges.follow(ring.Partition(p))
+			c.collect.tombstones.follow(ring.Partition(p))
 		}
 	}
-	c.marks.changed()
+	c.durability.changed()
 	c.acceptors.registered()
 	c.elector.changed(now)
 	c.view.Look()
-	c.writes.changed()
+	c.quorumWrites.changed()
 	c.view.Keep(s)
-	c.marks.words.keep(c.marks)
+	c.durability.words.keep(c.durability)
 	grow(c)
-	c.commons.learn(c.view.Leads)
+	c.sharedConfig.learn(c.view.Leads)
 	c.trees.changed()
 	c.scrubs.changed(now)
 	c.repairs.changed(now)
-	c.moves.learn(now)
+	c.transfer.learn(now)
 	if left {
 		c.logs.moved(c)
 	}
@@ -153,7 +153,7 @@ func newView(cfg *Config) *view.View { return view.New(cfg.Self, cfg.Cluster.Par
 func (c *Core) heard(members []register.Member) {
 	for _, m := range c.view.Hear(members) {
 		c.repairs.returned(m)
-		c.lost.returned(c.now)
+		c.abandonedClaims.returned(c.now)
 	}
 	c.repairs.room(c.now)
 	c.routes.hear()

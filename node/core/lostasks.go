@@ -29,14 +29,14 @@ const (
 	maxUnanswered = 1 << 16
 )
 
-// lostAsks are claim requests that their clients have given up without having
+// abandonedClaims are claim requests that their clients have given up without having
 // heard what came of them. A grant that died with the node that was to answer is
 // on a majority's disks; that its worker never heard of it, only the worker knows.
 // It says so once and for all, by naming the number of the lost request in its
 // next one, which has a number of its own. So it does not matter how late, how
 // often, or in which order this is heard: nobody will ever believe in a claim that
 // was granted to a request named here. It is in memory only.
-type lostAsks struct {
+type abandonedClaims struct {
 	c     *Core
 	known map[message.AskKey]bool
 	order []givenUp              // the oldest first
@@ -53,15 +53,15 @@ type givenUp struct {
 	at  int64
 }
 
-func newLostAsks(c *Core) *lostAsks {
-	return &lostAsks{c: c, known: make(map[message.AskKey]bool), at: clock.Never}
+func newAbandonedClaims(c *Core) *abandonedClaims {
+	return &abandonedClaims{c: c, known: make(map[message.AskKey]bool), at: clock.Never}
 }
 
 // has tells whether a request is granted nothing because it has been given up.
-func (u *lostAsks) has(key message.AskKey) bool { return len(u.known) > 0 && u.known[key] }
+func (u *abandonedClaims) has(key message.AskKey) bool { return len(u.known) > 0 && u.known[key] }
 
 // name takes over which requests a client names in another one.
-func (u *lostAsks) name(now clock.Time, w *waiter) {
+func (u *abandonedClaims) name(now clock.Time, w *claimRequest) {
 	for _, number := range w.body.GetUnanswered() {
 		key := message.AskKey{Session: w.ask.Session, Request: number}
 		if !u.add(now, key) || u.c.view.Alone {
@@ -78,21 +78,21 @@ func (u *lostAsks) name(now clock.Time, w *waiter) {
 }
 
 // returned has all who are up told once more, as one has come in reach.
-func (u *lostAsks) returned(now clock.Time) {
+func (u *abandonedClaims) returned(now clock.Time) {
 	if len(u.told) > 0 {
 		u.until, u.at = now.Mono+int64(unansweredTold), now.Mono
 	}
 }
 
 // tell sends a word to all who are up.
-func (u *lostAsks) tell(word *message.AbandonClaims) {
+func (u *abandonedClaims) tell(word *message.AbandonClaims) {
 	for _, m := range membersOf(u.c.view.Alive()) {
 		u.c.round.Ready.Early = append(u.c.round.Ready.Early, message.Send{To: m, Message: word})
 	}
 }
 
 // take hears of it from another node.
-func (u *lostAsks) take(now clock.Time, m *message.AbandonClaims) {
+func (u *abandonedClaims) take(now clock.Time, m *message.AbandonClaims) {
 	for _, key := range m.Asks {
 		if key.Named() && key.Request != convert.PushedAsk {
 			u.add(now, key)
@@ -102,7 +102,7 @@ func (u *lostAsks) take(now clock.Time, m *message.AbandonClaims) {
 
 // add notes a request, and tells whether that is news. What this process has
 // granted to it is free at once.
-func (u *lostAsks) add(now clock.Time, key message.AskKey) bool {
+func (u *abandonedClaims) add(now clock.Time, key message.AskKey) bool {
 	if u.known[key] {
 		return false
 	}
@@ -112,16 +112,16 @@ func (u *lostAsks) add(now clock.Time, key message.AskKey) bool {
 	u.known[key], u.fresh = true, true
 	u.order = append(u.order, givenUp{key, now.Mono})
 	u.stop(key)
-	if a := u.c.desk.asked[key]; a != nil {
+	if a := u.c.readyIndex.asked[key]; a != nil {
 		for _, g := range slices.Clone(a.grants) { // each is forgotten there
-			u.c.grants.takeBack(now, g)
+			u.c.leases.takeBack(now, g)
 		}
 	}
 	return true
 }
 
 // drop forgets the n oldest.
-func (u *lostAsks) drop(n int) {
+func (u *abandonedClaims) drop(n int) {
 	for _, o := range u.order[:n] {
 		delete(u.known, o.key)
 	}
@@ -130,7 +130,7 @@ func (u *lostAsks) drop(n int) {
 
 // work frees what leaders before this one have granted to the requests that are
 // newly known, and tells the other nodes again.
-func (u *lostAsks) work(now clock.Time) {
+func (u *abandonedClaims) work(now clock.Time) {
 	u.drop(older(u.order, now.Mono-int64(unansweredFor)))
 	u.told = u.told[older(u.told, now.Mono-int64(unansweredFor)):]
 	if u.fresh {
@@ -167,18 +167,18 @@ func older(all []givenUp, mono int64) (n int) {
 }
 
 // stop sends away what waits here for an answer to a request.
-func (u *lostAsks) stop(key message.AskKey) {
-	if from, ok := u.c.seeks.withdraw(key); ok {
+func (u *abandonedClaims) stop(key message.AskKey) {
+	if from, ok := u.c.remoteClaims.withdraw(key); ok {
 		u.c.round.Refuse(from, refusal.Abandoned())
 	}
-	if w := u.c.desk.withdraw(key); w != nil {
+	if w := u.c.readyIndex.withdraw(key); w != nil {
 		u.c.round.Refuse(w.from, refusal.Abandoned())
 	}
 }
 
 // free ends the claims of a partition that requests given up have got, if this
 // node leads it. Whoever granted them: a leader before this one, too.
-func (u *lostAsks) free(now clock.Time, p ring.Partition) {
+func (u *abandonedClaims) free(now clock.Time, p ring.Partition) {
 	v := u.c.vnodes.Use(p)
 	if len(u.known) == 0 || v.Leading() == 0 {
 		return
@@ -190,20 +190,20 @@ func (u *lostAsks) free(now clock.Time, p ring.Partition) {
 		}
 	})
 	for _, g := range lost {
-		u.c.grants.takeBack(now, g)
+		u.c.leases.takeBack(now, g)
 	}
 }
 
 // learned looks at a claim that a member holds and that this leader has just heard
 // of.
-func (u *lostAsks) learned(now clock.Time, p ring.Partition, task id.ID, r *claim.Record) {
+func (u *abandonedClaims) learned(now clock.Time, p ring.Partition, task id.ID, r *claim.Record) {
 	if key := (message.AskKey{Session: r.Session, Request: r.Request}); u.has(key) && u.c.vnodes.See(p).Leading() != 0 {
-		u.c.grants.takeBack(now, message.GrantRef{Partition: p, Task: task, Token: r.Token, Ask: key})
+		u.c.leases.takeBack(now, message.GrantRef{Partition: p, Task: task, Token: r.Token, Ask: key})
 	}
 }
 
 // next is when something is due, mono ns.
-func (u *lostAsks) next() int64 {
+func (u *abandonedClaims) next() int64 {
 	if u.fresh {
 		return 0
 	}

@@ -103,7 +103,7 @@ func TestALateCopyOfARequestGivenUp(t *testing.T) {
 		r.live(2*time.Second, 100*time.Millisecond, nothing)
 		// Also when nobody remembers any more.
 		for _, p := range r.peers {
-			p.core.lost.drop(len(p.core.lost.order))
+			p.core.abandonedClaims.drop(len(p.core.abandonedClaims.order))
 		}
 		for j := range r.peers {
 			if grants := ask[*nornv1.ClaimReply](r, j, asking(8, 7)).Grants; len(grants) != 0 {
@@ -116,7 +116,7 @@ func TestALateCopyOfARequestGivenUp(t *testing.T) {
 		}
 		ask[*nornv1.WriteReply](r, leader, &nornv1.ReleaseRequest{Claims: refOf(parse(t, held[0].Task.Id), held[0].Token)})
 		for _, p := range r.peers {
-			p.core.lost.drop(len(p.core.lost.order))
+			p.core.abandonedClaims.drop(len(p.core.abandonedClaims.order))
 		}
 	}
 	r.audit()
@@ -137,7 +137,7 @@ func TestOnlyWhatIsNamedIsFreed(t *testing.T) {
 	word := &message.AbandonClaims{Asks: []message.AskKey{{Request: 7}, {Session: [16]byte([]byte("0123456789abcdef")), Request: convert.PushedAsk}}}
 	for i := range r.peers {
 		r.say((i+1)%3, i, word)
-		if n := len(r.peers[i].core.lost.known); n != 2 {
+		if n := len(r.peers[i].core.abandonedClaims.known); n != 2 {
 			t.Errorf("node %d knows %d, not the two requests that were named", i+1, n)
 		}
 	}
@@ -227,7 +227,7 @@ func TestWhatIsSaidOfUnansweredRequestsIsBounded(t *testing.T) {
 			t.Errorf("%d unanswered ones: %v", len(m.Unanswered), reply)
 		}
 	}
-	u := r.peers[0].core.lost
+	u := r.peers[0].core.abandonedClaims
 	for n := range uint64(maxUnanswered + 10) {
 		u.add(r.now, message.AskKey{Session: [16]byte{1}, Request: n})
 	}
@@ -247,7 +247,7 @@ func TestWhatIsSaidOfUnansweredRequestsIsBounded(t *testing.T) {
 	}
 	r.live(unansweredFor, time.Second, nothing)
 	for i, p := range r.peers {
-		if u := p.core.lost; len(u.known)+len(u.order)+len(u.told) != 0 {
+		if u := p.core.abandonedClaims; len(u.known)+len(u.order)+len(u.told) != 0 {
 			t.Errorf("node %d remembers %d, %d, %d for ever", i+1, len(u.known), len(u.order), len(u.told))
 		}
 	}

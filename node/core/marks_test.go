@@ -124,8 +124,8 @@ func TestWhoIsOfTheCohortIsAskedFirst(t *testing.T) {
 				r.post = nil
 				return claims, votes
 			}
-			if claims, votes := kept(); claims || votes || p.core.marks.spared() {
-				t.Errorf("before the register has answered: it keeps claims: %t, votes: %t, may go: %t", claims, votes, p.core.marks.spared())
+			if claims, votes := kept(); claims || votes || p.core.durability.mayRetire() {
+				t.Errorf("before the register has answered: it keeps claims: %t, votes: %t, may go: %t", claims, votes, p.core.durability.mayRetire())
 			}
 			p.mute = false
 			r.check(p.core.Step(r.clock(forgetful), message.Registered{Result: register.Result{Tag: 1, State: *r.state()}}))
@@ -133,7 +133,7 @@ func TestWhoIsOfTheCohortIsAskedFirst(t *testing.T) {
 				t.Errorf("before anybody has told what it has seen: it keeps claims: %t, votes: %t", claims, votes)
 			}
 			for _, o := range []int{i, (i + 2) % 3} {
-				p.core.marks.heard(r.peers[o].self, 0)
+				p.core.durability.heard(r.peers[o].self, 0)
 			}
 			if claims, votes := kept(); !claims || !votes {
 				t.Errorf("when all have told that they have seen nothing: it keeps claims: %t, votes: %t", claims, votes)
@@ -174,8 +174,8 @@ func TestAForgetfulNodeThatCannotBeSparedStays(t *testing.T) {
 	r.kill(2)
 	r.setBack(0, old)
 	r.live(10*time.Second, 100*time.Millisecond, nothing)
-	if p := r.peers[0]; p.forgot != nil || p.core.marks.lost == 0 || p.core.Leading() != 0 {
-		t.Fatalf("ended %v, knows %d, leads %d", p.forgot, p.core.marks.lost, p.core.Leading())
+	if p := r.peers[0]; p.forgot != nil || p.core.durability.lost == 0 || p.core.Leading() != 0 {
+		t.Fatalf("ended %v, knows %d, leads %d", p.forgot, p.core.durability.lost, p.core.Leading())
 	}
 	if err := Forgotten(r.peers[0].core); !errors.Is(err, ErrForgot) || Forgotten(r.peers[1].core) != nil {
 		t.Fatalf("it says %v, another one %v", err, Forgotten(r.peers[1].core))
@@ -218,8 +218,8 @@ func TestWhoHasForgottenKnowsItAfterARestart(t *testing.T) {
 		r.kill(0)
 		r.open(0)
 		r.live(10*time.Second, 100*time.Millisecond, nothing)
-		if p := r.peers[0]; p.forgot != nil || p.core.marks.lost == 0 || p.core.Leading() != 0 {
-			t.Fatalf("ended %v, knows %d, leads %d", p.forgot, p.core.marks.lost, p.core.Leading())
+		if p := r.peers[0]; p.forgot != nil || p.core.durability.lost == 0 || p.core.Leading() != 0 {
+			t.Fatalf("ended %v, knows %d, leads %d", p.forgot, p.core.durability.lost, p.core.Leading())
 		}
 		r.open(2)
 		r.tell()
@@ -230,8 +230,8 @@ func TestWhoHasForgottenKnowsItAfterARestart(t *testing.T) {
 		cfg := r.peers[1].core.cfg // another life of the same disk has forgotten nothing
 		cfg.Self.Node = r.peers[0].self.Node
 		cfg.Rand = rand.New(rand.NewPCG(1, 1))
-		if c, err := Open(cfg, r.backup(0), r.now); err != nil || c.marks.lost != 0 {
-			t.Fatalf("it goes on as another incarnation: %v, lost %d", err, c.marks.lost)
+		if c, err := Open(cfg, r.backup(0), r.now); err != nil || c.durability.lost != 0 {
+			t.Fatalf("it goes on as another incarnation: %v, lost %d", err, c.durability.lost)
 		}
 	}
 }
@@ -258,8 +258,8 @@ func TestWhoHasForgottenStaysForTheRegister(t *testing.T) {
 		sight.State = *r.state()
 		r.check(c.Step(r.now, sight))
 		r.live(2*time.Second, 100*time.Millisecond, nothing)
-		if p := r.peers[0]; p.forgot != nil || c.marks.lost == 0 {
-			t.Fatalf("%d: ended %v, knows %d", i, p.forgot, c.marks.lost)
+		if p := r.peers[0]; p.forgot != nil || c.durability.lost == 0 {
+			t.Fatalf("%d: ended %v, knows %d", i, p.forgot, c.durability.lost)
 		}
 	}
 	r.check(c.Step(r.now, message.Changed{State: *r.state(), Voters: all[1:], Outgoing: all}))
@@ -280,7 +280,7 @@ func TestANodeVotesWhenAMajorityHasTold(t *testing.T) {
 	if (voter{c}).vote(r.now, r.peers[1].self, b).Granted {
 		t.Fatal("it votes though nobody has told what it knows of this node")
 	}
-	c.marks.heard(r.peers[2].self, c.marks.own)
+	c.durability.heard(r.peers[2].self, c.durability.durable)
 	if !(voter{c}).vote(r.now, r.peers[1].self, b).Granted {
 		t.Fatal("it does not vote")
 	}
@@ -297,9 +297,9 @@ func TestMarksNeverGoBack(t *testing.T) {
 				t.Fatalf("mark %d of node %d after %d", *at, l.from+1, highest[l.from])
 			}
 			highest[l.from] = *at
-			m, err := openMarks(r.peers[l.from].core, r.peers[l.from].store.Crash(0))
-			if err != nil || m.own < *at {
-				t.Fatalf("node %d says %d, and its disk %d, %v", l.from+1, *at, m.own, err)
+			m, err := openDurability(r.peers[l.from].core, r.peers[l.from].store.Crash(0))
+			if err != nil || m.durable < *at {
+				t.Fatalf("node %d says %d, and its disk %d, %v", l.from+1, *at, m.durable, err)
 			}
 		}
 		return false
@@ -311,7 +311,7 @@ func TestMarksNeverGoBack(t *testing.T) {
 			i := n % 3
 			r.kill(i)
 			r.open(i)
-			if own := r.peers[i].core.marks.own; own < highest[i] {
+			if own := r.peers[i].core.durability.durable; own < highest[i] {
 				t.Fatalf("node %d begins at %d after %d", i+1, own, highest[i])
 			}
 		}
@@ -328,15 +328,15 @@ func TestMarksOfALifeBeforeAreNoProofOfForgetting(t *testing.T) {
 	r := newTrio(t)
 	r.put(0, 1)
 	r.live(2*time.Second, 250*time.Millisecond, nothing)
-	m := r.peers[1].core.marks
-	if m.own <= m.base || !m.told[r.peers[2].self] {
-		t.Fatalf("nothing was written: %d, began with %d", m.own, m.base)
+	m := r.peers[1].core.durability
+	if m.durable <= m.base || !m.confirmedBy[r.peers[2].self] {
+		t.Fatalf("nothing was written: %d, began with %d", m.durable, m.base)
 	}
-	m.heard(register.Member{Node: r.peers[2].self.Node, Incarnation: register.Incarnation{77}}, m.own)
+	m.heard(register.Member{Node: r.peers[2].self.Node, Incarnation: register.Incarnation{77}}, m.durable)
 	if m.lost != 0 {
-		t.Fatalf("it takes itself for forgetful: it began with %d, is at %d, and %s knows %d", m.base, m.own, m.by.Node, m.lost)
+		t.Fatalf("it takes itself for forgetful: it began with %d, is at %d, and %s knows %d", m.base, m.durable, m.by.Node, m.lost)
 	}
-	m.heard(register.Member{Node: "stranger", Incarnation: register.Incarnation{78}}, m.own)
+	m.heard(register.Member{Node: "stranger", Incarnation: register.Incarnation{78}}, m.durable)
 	if m.lost == 0 {
 		t.Fatal("a mark that nobody can know of this process is not noticed")
 	}
@@ -364,15 +364,15 @@ func TestANewcomerHearsWhatMembersKnowOfIt(t *testing.T) {
 		})
 	}
 	c := r.peers[i].core
-	if len(c.moves.in) == 0 {
+	if len(c.transfer.incoming) == 0 {
 		t.Fatal("it is to copy nothing")
 	}
-	for p := range c.moves.in {
+	for p := range c.transfer.incoming {
 		if slices.Contains(c.view.Cells[p].Cohort, c.cfg.Self) {
 			t.Fatalf("it is a member of partition %d without having copied it", p)
 		}
-		if !c.marks.trusts(p) {
-			t.Errorf("it may not stand for partition %d: %d of %d have told it what they know", p, c.marks.telling(p), len(c.view.Cells[p].Cohort))
+		if !c.durability.trusts(p) {
+			t.Errorf("it may not stand for partition %d: %d of %d have told it what they know", p, c.durability.telling(p), len(c.view.Cells[p].Cohort))
 		}
 	}
 }
@@ -384,7 +384,7 @@ func TestDamagedMarksStopTheNode(t *testing.T) {
 	r.live(2*seenAfter, time.Second, nothing)
 	r.kill(2)
 	r.tell()
-	r.peers[0].core.marks.seen[r.peers[1].self] = 1 << 20 // it has forgotten, and cannot be spared
+	r.peers[0].core.durability.heardOf[r.peers[1].self] = 1 << 20 // it has forgotten, and cannot be spared
 	r.live(2*time.Second, 100*time.Millisecond, nothing)
 	cfg := r.peers[1].core.cfg
 	cfg.Rand = rand.New(rand.NewPCG(1, 1))
@@ -408,15 +408,15 @@ func TestDamagedMarksStopTheNode(t *testing.T) {
 // TestMarksOfOthersAreBounded: names that come and go do not fill the memory.
 func TestMarksOfOthersAreBounded(t *testing.T) {
 	r := newTrio(t)
-	m := r.peers[0].core.marks
-	clear(m.seen) // the members are new
+	m := r.peers[0].core.durability
+	clear(m.heardOf) // the members are new
 	for n := range 2 * maxMarks {
 		m.saw(r.now, register.Member{Node: "x", Incarnation: register.Incarnation{byte(n), byte(n >> 8), 9}}, 5)
 	}
 	member := r.peers[1].self
 	m.saw(r.now, member, 7)
-	if len(m.seen) != maxMarks || m.seen[member] != 7 {
-		t.Fatalf("%d marks are kept, that of a member is %d", len(m.seen), m.seen[member])
+	if len(m.heardOf) != maxMarks || m.heardOf[member] != 7 {
+		t.Fatalf("%d marks are kept, that of a member is %d", len(m.heardOf), m.heardOf[member])
 	}
 }
 
@@ -444,7 +444,7 @@ func TestACandidateThatHasForgottenDoesNotLead(t *testing.T) {
 				c.elector.runs.Pushed(r.now, r.peers[l.from].self, m.Votes[0])
 				c.elector.runs.Ready(r.now) // what is to be written is on its way
 			}
-			c.marks.heard(r.peers[third].self, c.marks.own+100)
+			c.durability.heard(r.peers[third].self, c.durability.durable+100)
 			if writes {
 				epoch, _ := c.elector.runs.Running(1)
 				won := cell
@@ -454,8 +454,8 @@ func TestACandidateThatHasForgottenDoesNotLead(t *testing.T) {
 			}
 			return writes
 		})
-		if c.marks.lost == 0 || c.vnodes.See(1).Leading() != 0 {
-			t.Errorf("compare-and-set on its way %t: it has lost %d, and leads epoch %d", writes, c.marks.lost, c.vnodes.See(1).Leading())
+		if c.durability.lost == 0 || c.vnodes.See(1).Leading() != 0 {
+			t.Errorf("compare-and-set on its way %t: it has lost %d, and leads epoch %d", writes, c.durability.lost, c.vnodes.See(1).Leading())
 		}
 	}
 }
@@ -471,10 +471,10 @@ func TestAForgetfulLeaderHasOthersLead(t *testing.T) {
 	r.kill(3)
 	r.live(time.Second, 250*time.Millisecond, nothing)
 	c := r.peers[0].core
-	if r.leader(0) != 0 || c.marks.lost != 0 {
-		t.Fatalf("node %d leads, lost %d", r.leader(0)+1, c.marks.lost)
+	if r.leader(0) != 0 || c.durability.lost != 0 {
+		t.Fatalf("node %d leads, lost %d", r.leader(0)+1, c.durability.lost)
 	}
-	r.peers[1].core.marks.seen[c.cfg.Self] = c.marks.own + 100
+	r.peers[1].core.durability.heardOf[c.cfg.Self] = c.durability.durable + 100
 	r.live(5*time.Second, 250*time.Millisecond, nothing)
 	if r.peers[0].forgot != nil || c.Leading() != 0 {
 		t.Fatalf("it ended with %v, and leads %d", r.peers[0].forgot, c.Leading())
@@ -535,7 +535,7 @@ func TestAnAnswerToTheProcessBeforeSaysNothing(t *testing.T) {
 	r.setBack(forgetful, old)
 	c := r.peers[forgetful].core
 	r.say(i, forgetful, late)
-	if c.marks.told[r.peers[i].self] {
+	if c.durability.confirmedBy[r.peers[i].self] {
 		t.Fatal("it counts")
 	}
 	r.live(3*time.Second, 250*time.Millisecond, nothing)

@@ -24,7 +24,7 @@ func (r *trio) missedBy2(m gproto.Message) *nornv1.WriteResult {
 		r.t.Fatalf("%T: %v %v", m, ok, e)
 	}
 	r.now = r.now.Add(10 * time.Second) // nothing is sent again
-	r.peers[0].core.writes.open = nil
+	r.peers[0].core.quorumWrites.open = nil
 	return reply.Message.(*nornv1.WriteReply).Results[0]
 }
 
@@ -113,7 +113,7 @@ func TestALeaderThatHasMissedARetryCancelsNothing(t *testing.T) {
 	for name, hears := range map[string]func(r *trio, dep id.ID){
 		"": func(*trio, id.ID) {},
 		"the end comes later": func(r *trio, dep id.ID) {
-			r.peers[2].core.links.finished(1, dep, false)
+			r.peers[2].core.edges.finished(1, dep, false)
 			r.turn(2)
 		},
 	} {

@@ -47,17 +47,17 @@ const (
 	dropStep = 2000
 )
 
-// moves brings partitions here that this node is to keep, and takes away those
+// transfer brings partitions here that this node is to keep, and takes away those
 // that it is not to keep any longer (design 4): it copies first and asks for its
 // admission after, and it deletes what a majority of the others has.
-type moves struct {
+type transfer struct {
 	c      *Core
 	driver *placement.Driver
 
-	in   map[ring.Partition]*move
-	out  map[ring.Partition]*move
-	todo []ring.Partition      // of in and out, by urgency
-	busy map[message.Pair]bool // comparisons under way
+	incoming map[ring.Partition]*move
+	outgoing map[ring.Partition]*move
+	todo     []ring.Partition      // of in and out, by urgency
+	busy     map[message.Pair]bool // comparisons under way
 
 	at    int64  // mono ns of the next look
 	wake  int64  // of the driver, mono ns
@@ -82,22 +82,22 @@ type move struct {
 	vain  register.Member   // with whom a comparison has come to nothing last; zero: nobody
 }
 
-func newMoves(c *Core) *moves {
-	return &moves{
+func newTransfer(c *Core) *transfer {
+	return &transfer{
 		c: c, at: clock.Never, wake: clock.Never,
-		driver: placement.New(placement.Config{Self: c.cfg.Self, DeadAfter: c.cfg.DeadAfter, Settle: max(10*time.Second, c.cfg.Repair), Rand: c.cfg.Rand}),
-		in:     make(map[ring.Partition]*move), out: make(map[ring.Partition]*move), busy: make(map[message.Pair]bool),
+		driver:   placement.New(placement.Config{Self: c.cfg.Self, DeadAfter: c.cfg.DeadAfter, Settle: max(10*time.Second, c.cfg.Repair), Rand: c.cfg.Rand}),
+		incoming: make(map[ring.Partition]*move), outgoing: make(map[ring.Partition]*move), busy: make(map[message.Pair]bool),
 	}
 }
 
 // recover goes on with deletions that a crash has interrupted.
-func (m *moves) recover(p ring.Partition) {
+func (m *transfer) recover(p ring.Partition) {
 	m.c.view.Dropping[p] = true
 	m.at = 0
 }
 
 // learn takes over the register and who is alive.
-func (m *moves) learn(now clock.Time) {
+func (m *transfer) learn(now clock.Time) {
 	m.driver.Step(now, placement.Input{State: m.c.view.State, Leads: m.c.view.Leads, Alive: m.c.view.Members})
 	m.c.view.Retire()
 	m.wake = 0
@@ -105,17 +105,17 @@ func (m *moves) learn(now clock.Time) {
 	m.todo = m.todo[:0]
 	in, out := make(map[ring.Partition]*move), make(map[ring.Partition]*move)
 	for _, c := range view.Copies(m.c.cfg.Self) {
-		in[c.Partition] = m.keep(m.in[c.Partition], c.Partition)
+		in[c.Partition] = m.keep(m.incoming[c.Partition], c.Partition)
 		m.todo = append(m.todo, c.Partition)
 	}
 	for p := range m.c.view.Cells {
 		p := ring.Partition(p)
 		if !m.c.view.Dropping[p] && (m.c.view.Dismissed || view.Zombie(p, m.c.cfg.Self)) && !m.c.vnodes.Empty(p, m.c.round.Tx) {
-			out[p] = m.keep(m.out[p], p)
+			out[p] = m.keep(m.outgoing[p], p)
 			m.todo = append(m.todo, p)
 		}
 	}
-	m.in, m.out = in, out
+	m.incoming, m.outgoing = in, out
 	if len(m.todo) > 0 {
 		m.at = min(m.at, now.Mono)
 	}
@@ -123,9 +123,9 @@ func (m *moves) learn(now clock.Time) {
 }
 
 // found notes that there is something here of a partition that others keep.
-func (m *moves) found(now clock.Time, p ring.Partition) {
-	if m.in[p] == nil && m.out[p] == nil && !m.c.view.Dropping[p] && m.driver.View().Zombie(p, m.c.cfg.Self) {
-		m.out[p] = m.keep(nil, p)
+func (m *transfer) found(now clock.Time, p ring.Partition) {
+	if m.incoming[p] == nil && m.outgoing[p] == nil && !m.c.view.Dropping[p] && m.driver.View().Zombie(p, m.c.cfg.Self) {
+		m.outgoing[p] = m.keep(nil, p)
 		m.todo = append(m.todo, p)
 		m.at = min(m.at, now.Mono+int64(moveRetry))
 	}
@@ -133,9 +133,9 @@ func (m *moves) found(now clock.Time, p ring.Partition) {
 
 // hinted notes that something was taken in that is nowhere else yet: whoever was
 // compared with before does not have it.
-func (m *moves) hinted(now clock.Time, p ring.Partition) {
+func (m *transfer) hinted(now clock.Time, p ring.Partition) {
 	m.found(now, p)
-	if move := m.out[p]; move != nil {
+	if move := m.outgoing[p]; move != nil {
 		move.met, move.probe, move.clear, move.lacks = nil, 0, nil, true
 	}
 }
@@ -160,7 +160,7 @@ func (m *move) with(now clock.Time) (members []register.Member) {
 }
 
 // keep goes on with a move as long as its cell is the same.
-func (m *moves) keep(old *move, p ring.Partition) *move {
+func (m *transfer) keep(old *move, p ring.Partition) *move {
 	if old == nil {
 		return &move{cell: m.c.view.Cells[p]}
 	}
@@ -172,7 +172,7 @@ func (m *moves) keep(old *move, p ring.Partition) *move {
 }
 
 // work does what is due.
-func (m *moves) work(now clock.Time) {
+func (m *transfer) work(now clock.Time) {
 	if m.wake <= now.Mono {
 		var requests []register.Request
 		requests, m.wake = m.driver.Ready(now)
@@ -180,7 +180,7 @@ func (m *moves) work(now clock.Time) {
 			m.c.elector.want(now, r.Changes)
 			r.Changes = nil
 			if !r.Reads() {
-				m.c.send(errand{}, r)
+				m.c.send(registerRequest{}, r)
 			}
 		}
 	}
@@ -196,24 +196,24 @@ func (m *moves) work(now clock.Time) {
 	for _, p := range m.todo {
 		switch {
 		case m.c.view.Dropping[p]:
-		case m.in[p] != nil:
-			asks = m.bring(now, p, m.in[p], asks)
-		case m.out[p] != nil:
-			m.hand(now, p, m.out[p])
+		case m.incoming[p] != nil:
+			asks = m.bring(now, p, m.incoming[p], asks)
+		case m.outgoing[p] != nil:
+			m.hand(now, p, m.outgoing[p])
 		}
 	}
 	m.c.elector.want(now, asks)
 }
 
 // bring goes on with a partition that is to be kept here.
-func (m *moves) bring(now clock.Time, p ring.Partition, move *move, asks []register.Change) []register.Change {
+func (m *transfer) bring(now clock.Time, p ring.Partition, move *move, asks []register.Change) []register.Change {
 	view := m.driver.View()
 	c, ok := view.Copy(p, m.c.cfg.Self)
 	if !ok || m.wait(now, move) {
 		return asks
 	}
 	// What was collected since a comparison began is to be seen.
-	move.met = slices.DeleteFunc(move.met, func(x met) bool { return m.c.collect.purges.stale(now, x.began) })
+	move.met = slices.DeleteFunc(move.met, func(x met) bool { return m.c.collect.tombstones.stale(now, x.began) })
 	with := move.with(now)
 	if view.Copied(p, with) {
 		change, ok := view.Admit(p, m.c.cfg.Self, m.c.cfg.Rand.Uint64())
@@ -231,7 +231,7 @@ func (m *moves) bring(now clock.Time, p ring.Partition, move *move, asks []regis
 
 // hand goes on with a partition that others keep now: they are given what only
 // this node may have.
-func (m *moves) hand(now clock.Time, p ring.Partition, move *move) {
+func (m *transfer) hand(now clock.Time, p ring.Partition, move *move) {
 	if m.wait(now, move) {
 		return
 	}
@@ -248,9 +248,9 @@ func (m *moves) hand(now clock.Time, p ring.Partition, move *move) {
 	}
 	if have >= quorum.Majority(len(cohort)) || mutant.HandedEarly.On() && have > 0 {
 		if a := &m.c.acceptors.all[p]; !a.MayForget(m.c.view.Cells[p].Epoch) {
-			m.c.elector.nudge(now, p, a.Promise)
+			m.c.elector.requestElection(now, p, a.Promise)
 			m.hold(now, move)
-		} else if m.c.asides.handed(now, p, move) && m.sure(now, p, move) {
+		} else if m.c.quarantine.handed(now, p, move) && m.sure(now, p, move) {
 			m.forget(p)
 		}
 		return
@@ -263,7 +263,7 @@ func (m *moves) hand(now clock.Time, p ring.Partition, move *move) {
 // other gives the next of some members to compare with, who is in reach and was not
 // compared with: each in its turn after one with whom nothing came of it, because the
 // others may be enough.
-func (m *moves) other(move *move, members, with []register.Member) (register.Member, bool) {
+func (m *transfer) other(move *move, members, with []register.Member) (register.Member, bool) {
 	first := slices.Index(members, move.vain) + 1
 	for n := range members {
 		o := members[(first+n)%len(members)]
@@ -278,7 +278,7 @@ func (m *moves) other(move *move, members, with []register.Member) (register.Mem
 // with, that it has voted for no other cohort. Without that a candidate of a
 // cohort that this node was of may have its votes from before an acknowledgement
 // that counted on what is here (docs/model.md, the first of its findings).
-func (m *moves) sure(now clock.Time, p ring.Partition, move *move) bool {
+func (m *transfer) sure(now clock.Time, p ring.Partition, move *move) bool {
 	cohort := m.c.view.Cells[p].Cohort
 	if len(move.clear) >= quorum.Majority(len(cohort)) || mutant.Unprobed.On() {
 		return true
@@ -296,8 +296,8 @@ func (m *moves) sure(now clock.Time, p ring.Partition, move *move) bool {
 
 // answered hears what a member says to such a question, and tells whether it was
 // one.
-func (m *moves) answered(now clock.Time, from register.Member, answer *message.FactsTaken) bool {
-	for p, move := range m.out { // Any order: at most one has asked this.
+func (m *transfer) answered(now clock.Time, from register.Member, answer *message.FactsTaken) bool {
+	for p, move := range m.outgoing { // Any order: at most one has asked this.
 		if move.probe == 0 || move.probe != answer.Write {
 			continue
 		}
@@ -305,7 +305,7 @@ func (m *moves) answered(now clock.Time, from register.Member, answer *message.F
 		switch {
 		case slices.Contains(answer.Refused, p):
 		case slices.ContainsFunc(answer.Fences, about): // the cohort is about to change, or has
-			m.c.elector.nudge(now, p, 0)
+			m.c.elector.requestElection(now, p, 0)
 			move.probe, move.clear = 0, nil
 		case slices.Contains(m.c.view.Cells[p].Cohort, from) && !slices.Contains(move.clear, from):
 			move.clear = append(move.clear, from)
@@ -321,7 +321,7 @@ func (m *moves) answered(now clock.Time, from register.Member, answer *message.F
 
 // wait tells whether a move has to wait, and sees to it that it is looked at
 // again.
-func (m *moves) wait(now clock.Time, move *move) bool {
+func (m *transfer) wait(now clock.Time, move *move) bool {
 	if move.busy != (register.Member{}) {
 		return true
 	}
@@ -332,13 +332,13 @@ func (m *moves) wait(now clock.Time, move *move) bool {
 	return false
 }
 
-func (m *moves) hold(now clock.Time, move *move) {
+func (m *transfer) hold(now clock.Time, move *move) {
 	move.pause = now.Mono + int64(min(moveRetry<<move.tries, maxMoveRetry))
 	m.at = min(m.at, move.pause)
 }
 
 // compare starts to compare with a member of the cohort.
-func (m *moves) compare(now clock.Time, p ring.Partition, move *move, with register.Member) {
+func (m *transfer) compare(now clock.Time, p ring.Partition, move *move, with register.Member) {
 	if len(m.busy) >= maxCopies || vnode.Tree(m.c.vnodes.See(p)) == nil {
 		m.at = min(m.at, now.Mono+int64(moveRetry)/10)
 		return
@@ -350,13 +350,13 @@ func (m *moves) compare(now clock.Time, p ring.Partition, move *move, with regis
 
 // compared hears how a comparison has ended, and tells whether it was one of
 // these.
-func (m *moves) compared(now clock.Time, k message.Pair, r *antientropy.Result) bool {
+func (m *transfer) compared(now clock.Time, k message.Pair, r *antientropy.Result) bool {
 	if !m.busy[k] {
 		return false
 	}
 	delete(m.busy, k)
 	m.at = min(m.at, now.Mono)
-	move := cmp.Or(m.in[k.Partition], m.out[k.Partition])
+	move := cmp.Or(m.incoming[k.Partition], m.outgoing[k.Partition])
 	if move == nil || move.busy != k.Peer {
 		return true
 	}
@@ -379,8 +379,8 @@ func (m *moves) compared(now clock.Time, k message.Pair, r *antientropy.Result) 
 }
 
 // again has a partition compared anew: some of it is kept aside now.
-func (m *moves) again(now clock.Time, p ring.Partition) {
-	if move := cmp.Or(m.in[p], m.out[p]); move != nil {
+func (m *transfer) again(now clock.Time, p ring.Partition) {
+	if move := cmp.Or(m.incoming[p], m.outgoing[p]); move != nil {
 		move.met, move.tries, move.aside = nil, 0, asideMove{}
 		move.pause = now.Mono + int64(moveRetry)
 		m.at = min(m.at, move.pause)
@@ -388,7 +388,7 @@ func (m *moves) again(now clock.Time, p ring.Partition) {
 }
 
 // forget begins to delete a partition. What is in memory of it goes at once.
-func (m *moves) forget(p ring.Partition) {
+func (m *transfer) forget(p ring.Partition) {
 	v := m.c.vnodes.Use(p)
 	m.c.elector.unlead(p)
 	m.c.elector.runs.Abort(p, "the partition is being deleted here")
@@ -404,20 +404,20 @@ func (m *moves) forget(p ring.Partition) {
 	m.c.trees.forget(p)
 	m.c.scrubs.forget(p)
 	m.c.repairs.forget(p)
-	delete(m.out, p)
+	delete(m.outgoing, p)
 	m.c.view.Dropping[p] = true
 	m.at = min(m.at, m.c.now.Mono)
 }
 
 // released forgets what is kept in memory for the claims and queues of a partition that this
 // node keeps no longer: nothing else ends them here.
-func (m *moves) released(v *vnode.Vnode) {
-	v.Held(m.c.desk.onEnd)
+func (m *transfer) released(v *vnode.Vnode) {
+	v.Held(m.c.readyIndex.onEnd)
 	v.Queues(func(name string, _ *vnode.Counts) { m.c.queues.emptied(name) })
 }
 
 // delete goes on with deletions.
-func (m *moves) delete() {
+func (m *transfer) delete() {
 	for p := range m.c.view.Cells {
 		p := ring.Partition(p)
 		if !m.c.view.Dropping[p] {
@@ -435,4 +435,4 @@ func (m *moves) delete() {
 }
 
 // next is when something is due, mono ns.
-func (m *moves) next() int64 { return min(m.at, m.wake) }
+func (m *transfer) next() int64 { return min(m.at, m.wake) }

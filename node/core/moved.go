@@ -43,7 +43,7 @@ func (c observer) moved(r *message.Request) *proto.Error {
 	}
 	for _, p := range about {
 		if foreign && c.view.Elsewhere(p) || c.view.Deleting(p) {
-			e := c.moves.gone(p)
+			e := c.transfer.gone(p)
 			e.Guarantee = "replicas read"
 			return e
 		}
@@ -57,7 +57,7 @@ func (c observer) moved(r *message.Request) *proto.Error {
 //
 // Each way to write to a partition that nobody leads here asks for this, or for
 // [view.Deleting]: requests do, and [peers.keep] for facts of all kinds.
-func (m *moves) refuses(p ring.Partition) *proto.Error {
+func (m *transfer) refuses(p ring.Partition) *proto.Error {
 	if !m.c.view.Deleting(p) {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (m *moves) refuses(p ring.Partition) *proto.Error {
 	return e
 }
 
-func (m *moves) gone(p ring.Partition) *proto.Error {
+func (m *transfer) gone(p ring.Partition) *proto.Error {
 	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "partition %d is not kept on node %s, or not any longer; try again", p, m.c.cfg.Self.Node)
 	e.RetryAfter = 100 * time.Millisecond
 	return e
@@ -82,12 +82,12 @@ func (c enqueuing) closing(now clock.Time, t *nornv1.TaskSpec) *proto.Error {
 	if !ok {
 		return nil // refused for that
 	}
-	return c.moves.refuses(p)
+	return c.transfer.refuses(p)
 }
 
 // outcome is how a task has ended by what is here: unknown, too, while its
 // partition is being deleted, because what is left of its facts may say anything.
-func (l *links) outcome(task id.ID) (crdt.State, error) {
+func (l *edges) outcome(task id.ID) (crdt.State, error) {
 	p := ring.Of(task, len(l.c.view.Cells))
 	if l.c.view.Deleting(p) {
 		return crdt.StateUnknown, nil

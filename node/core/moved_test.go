@@ -166,7 +166,7 @@ func TestWhatIsBeingDeletedIsNotWrittenTo(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/routed=%v", name, routed), func(t *testing.T) {
 				r, p, done, open := dropping(t)
 				m := request(r, dropped{p, done, open, r.in(p)})
-				r.peers[1].core.moves.forget(p)
+				r.peers[1].core.transfer.forget(p)
 				var err *proto.Error
 				if routed {
 					answer := r.forwarded(1, m, p)
@@ -237,7 +237,7 @@ func TestNobodyGivesFactsToWhatIsBeingDeleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, p, done, open := dropping(t)
 			r.forwarded(1, &nornv1.GetRequest{Id: open.Bytes()}) // and nobody answers yet
-			r.peers[1].core.moves.forget(p)
+			r.peers[1].core.transfer.forget(p)
 			r.post = nil
 			r.check(r.peers[1].core.Step(r.now, &message.FromPeer{From: r.peers[0].self, Message: say(r, p, done, open)}))
 			r.turn(1)
@@ -314,7 +314,7 @@ func TestAHintIsHandedOverBeforeItsPartitionGoes(t *testing.T) {
 	var answers []letter // that nobody of the cohort is about to change it
 	for range 100 {
 		for n := 0; n < len(r.post); {
-			move := r.peers[late].core.moves.out[p]
+			move := r.peers[late].core.transfer.outgoing[p]
 			if m, ok := r.post[n].message.(*message.FactsTaken); ok && r.post[n].to == late && move != nil && m.Write == move.probe {
 				answers = append(answers, r.post[n])
 				r.post = slices.Delete(r.post, n, n+1)
@@ -363,11 +363,11 @@ func TestAWaitingTaskThatHasMovedKeepsNothingHere(t *testing.T) {
 	r.add(here, moves, after("q", onFailCancel, dependency))
 	r.settle()
 	c := r.peers[here].core
-	awaited := func() bool { return c.links.awaited(c.vnodes.Use(q), dependency) }
+	awaited := func() bool { return c.edges.awaited(c.vnodes.Use(q), dependency) }
 	if !awaited() {
 		t.Fatal("nothing depends on it")
 	}
-	c.moves.forget(p)
+	c.transfer.forget(p)
 	c.view.Cells[p].Cohort = []register.Member{r.peers[(here+1)%3].self, r.peers[(here+2)%3].self}
 	c.view.Look()
 	r.turn(here)
@@ -406,8 +406,8 @@ func TestADependencyThatHasMovedHereIsSeen(t *testing.T) {
 	r.check(err)
 	c := r.peers[here].core
 	r.check(c.Step(r.now, &message.FromPeer{From: r.peers[other].self, Message: &message.Facts{Write: 5, Parts: []message.PartFacts{{Partition: q, Epoch: c.view.Cells[q].Epoch, Facts: facts}}}}))
-	c.links.news = nil // it did not lead the task then
-	clear(c.links.told)
+	c.edges.news = nil // it did not lead the task then
+	clear(c.edges.told)
 	c.view.Cells[q].Cohort = append(slices.Clone(c.view.Cells[q].Cohort), r.peers[here].self)
 	c.view.Look()
 	r.turn(here)
@@ -443,7 +443,7 @@ func TestADependencyThatHasMovedAwayIsAskedAbout(t *testing.T) {
 	if !vnode.Known(r.peers[here].store, q, dependency) {
 		t.Fatal("the dependency is not here")
 	}
-	c.moves.forget(q)
+	c.transfer.forget(q)
 	c.view.Cells[q].Cohort = slices.DeleteFunc(slices.Clone(c.view.Cells[q].Cohort), func(m register.Member) bool { return m == self })
 	c.view.Look()
 	r.turn(here)

@@ -27,7 +27,7 @@ func TestWhoIsToldByAnotherIsNotAlone(t *testing.T) {
 			r.check(p.core.Step(r.clock(0), message.Changed{State: state, Leads: true, Majority: true, Voters: []register.Member{p.self}}))
 			r.turn(0)
 			r.check(p.core.Step(r.clock(0), message.Registered{Result: register.Result{Tag: 1, State: state}}))
-			m := p.core.marks
+			m := p.core.durability
 			if !m.trusts(1) || !m.counts(1, 0) {
 				t.Fatalf("alone: trusts %t, counts %t", m.trusts(1), m.counts(1, 0))
 			}
@@ -35,8 +35,8 @@ func TestWhoIsToldByAnotherIsNotAlone(t *testing.T) {
 				return
 			}
 			m.heard(r.peers[1].self, 5)
-			if m.trusts(1) || m.counts(1, 0) || m.spared() || Forgotten(p.core) == nil {
-				t.Errorf("told: trusts %t, counts %t, spared %t, says %v", m.trusts(1), m.counts(1, 0), m.spared(), Forgotten(p.core))
+			if m.trusts(1) || m.counts(1, 0) || m.mayRetire() || Forgotten(p.core) == nil {
+				t.Errorf("told: trusts %t, counts %t, spared %t, says %v", m.trusts(1), m.counts(1, 0), m.mayRetire(), Forgotten(p.core))
 			}
 		})
 	}

@@ -23,9 +23,9 @@ const (
 	cellsFrom = 3
 )
 
-// outside is what a node that was removed does beside handing over: it finds out
+// formerMember is what a node that was removed does beside handing over: it finds out
 // who keeps what it has.
-type outside struct {
+type formerMember struct {
 	c    *Core
 	at   int64                                                // mono ns of the next question; Never: there is nothing to ask
 	turn int                                                  // whose it is to be asked
@@ -33,9 +33,9 @@ type outside struct {
 }
 
 // work asks when it is time.
-func (o *outside) work(now clock.Time) {
-	m := o.c.moves
-	if !m.c.view.Dismissed || len(m.out) == 0 {
+func (o *formerMember) work(now clock.Time) {
+	m := o.c.transfer
+	if !m.c.view.Dismissed || len(m.outgoing) == 0 {
 		o.at = clock.Never
 		return
 	}
@@ -46,7 +46,7 @@ func (o *outside) work(now clock.Time) {
 	ask := &message.Cells{Ask: true}
 	var to []register.Member
 	for _, p := range m.todo {
-		if m.out[p] == nil {
+		if m.outgoing[p] == nil {
 			continue
 		}
 		ask.Cells = append(ask.Cells, message.KnownCell{Partition: p, Cell: register.Cell{Epoch: o.c.view.Cells[p].Epoch}})
@@ -68,7 +68,7 @@ func (o *outside) work(now clock.Time) {
 
 // take answers who asks, and learns from an answer. A cell that a member knows has
 // been in the register: a later one is as good as heard from there.
-func (o *outside) take(now clock.Time, from register.Member, m *message.Cells) {
+func (o *formerMember) take(now clock.Time, from register.Member, m *message.Cells) {
 	switch {
 	case m.Ask && !o.c.view.Dismissed:
 		answer := &message.Cells{}
@@ -87,7 +87,7 @@ func (o *outside) take(now clock.Time, from register.Member, m *message.Cells) {
 
 // enough tells whether enough members say that a cell is this one, from among them: two, or the
 // only other one. This node hands over to its cohort what it has, and deletes it then.
-func (o *outside) enough(p ring.Partition, cell *register.Cell, from register.Member) bool {
+func (o *formerMember) enough(p ring.Partition, cell *register.Cell, from register.Member) bool {
 	if o.said == nil {
 		o.said = make(map[ring.Partition]map[register.Member]register.Cell)
 	}
@@ -109,7 +109,7 @@ func (o *outside) enough(p ring.Partition, cell *register.Cell, from register.Me
 	return same >= min(2, max(others, 1))
 }
 
-func (o *outside) learn(now clock.Time, from register.Member, cells []message.KnownCell) {
+func (o *formerMember) learn(now clock.Time, from register.Member, cells []message.KnownCell) {
 	some := false
 	for i := range cells {
 		p := cells[i].Partition
@@ -117,7 +117,7 @@ func (o *outside) learn(now clock.Time, from register.Member, cells []message.Kn
 			continue
 		}
 		o.c.view.Cells[p], some = cells[i].Cell, true
-		if move := o.c.moves.out[p]; move != nil {
+		if move := o.c.transfer.outgoing[p]; move != nil {
 			move.tries, move.pause = 0, 0
 		}
 	}
@@ -125,7 +125,7 @@ func (o *outside) learn(now clock.Time, from register.Member, cells []message.Kn
 		return
 	}
 	o.c.acceptors.registered()
-	o.c.moves.learn(now)
+	o.c.transfer.learn(now)
 }
 
 // Handover tells what a node that was removed still has to hand over: of how many
@@ -134,17 +134,17 @@ func Handover(c *Core) (partitions int, why string) {
 	if !c.view.Dismissed {
 		return 0, ""
 	}
-	for _, p := range c.moves.todo {
-		if move := c.moves.out[p]; move != nil {
+	for _, p := range c.transfer.todo {
+		if move := c.transfer.outgoing[p]; move != nil {
 			partitions++
-			why = cmp.Or(why, c.moves.waitsFor(p, move))
+			why = cmp.Or(why, c.transfer.waitsFor(p, move))
 		}
 	}
 	return partitions + len(c.view.Dropping), why
 }
 
 // waitsFor tells why a partition has not been handed over yet.
-func (m *moves) waitsFor(p ring.Partition, move *move) string {
+func (m *transfer) waitsFor(p ring.Partition, move *move) string {
 	cohort, up := m.c.view.Cells[p].Cohort, 0
 	for _, o := range cohort {
 		if o != m.c.cfg.Self && m.c.view.Up(o) {
@@ -162,7 +162,7 @@ func (m *moves) waitsFor(p ring.Partition, move *move) string {
 		return fmt.Sprintf("%d of the %d nodes that keep partition %d are in reach, %d are needed", up, len(cohort), p, need)
 	case aside > 0 && move.aside.write != 0 && move.tries > 0:
 		return fmt.Sprintf("those who keep partition %d have no room for facts older than gc-grace: raise `quarantine` there", p)
-	case m.c.asides.full > 0 && move.tries > 0:
+	case m.c.quarantine.full > 0 && move.tries > 0:
 		return "there is no room here to keep facts older than gc-grace aside: raise `quarantine`"
 	}
 	return fmt.Sprintf("partition %d is being compared with those who keep it", p)

@@ -18,14 +18,14 @@ type peers struct{ *Core }
 
 func (c peers) take(now clock.Time, m *message.FromPeer) {
 	if mark := message.DurabilityIn(m.Message); mark != nil {
-		c.marks.saw(now, m.From, *mark)
+		c.durability.saw(now, m.From, *mark)
 	}
 	switch b := m.Message.(type) {
 	case *message.Facts:
 		c.facts(now, m.From, b)
 	case *message.FactsTaken:
-		if !c.moves.answered(now, m.From, b) && !c.asides.answered(now, m.From, b) {
-			c.writes.taken(m.From, b)
+		if !c.transfer.answered(now, m.From, b) && !c.quarantine.answered(now, m.From, b) {
+			c.quorumWrites.taken(m.From, b)
 		}
 	case *message.Repair:
 		c.repairs.take(now, m.From, b)
@@ -38,38 +38,38 @@ func (c peers) take(now clock.Time, m *message.FromPeer) {
 	case *message.Fetched:
 		c.fetches.fetched(now, m.From, b)
 	case *message.Watch:
-		c.links.watches.watch(now, m.From, b)
+		c.edges.watches.watch(now, m.From, b)
 	case *message.Outcomes:
-		c.links.watches.hear(b)
+		c.edges.watches.hear(b)
 	case *message.QueueHeads:
-		c.seeks.learn(now, m.From, b)
-		c.inquiries.inquired(now, m.From, b)
+		c.remoteClaims.learn(now, m.From, b)
+		c.freshnessProbes.inquired(now, m.From, b)
 	case *message.RepairCompleted:
-		c.collect.purges.compared(now, m.From, b)
+		c.collect.tombstones.compared(now, m.From, b)
 	case *message.Purge:
-		c.collect.purges.take(now, m.From, b)
+		c.collect.tombstones.take(now, m.From, b)
 	case *message.Cells:
-		c.outside.take(now, m.From, b)
+		c.formerMember.take(now, m.From, b)
 	case *message.QuarantineFacts:
-		c.asides.told(now, m.From, b)
+		c.quarantine.told(now, m.From, b)
 	case *message.Withdraw:
 		c.cancel(message.Origin{Conn: c.routes.conn(m.From), Request: b.Number})
 	case *message.Dropped:
 		c.undelivered(now, b.Grants)
 	case *message.Claims:
-		c.grants.asked(now, m.From, b)
+		c.leases.asked(now, m.From, b)
 	case *message.ClaimsTaken:
-		c.grants.taken(now, m.From, b)
+		c.leases.taken(now, m.From, b)
 	case *message.AskOrphans:
-		c.grants.stuck(m.From, b)
+		c.leases.answerOrphans(m.From, b)
 	case *message.NotHeld:
-		c.grants.unheld(now, b)
+		c.leases.dropNotHeld(now, b)
 	case *message.Work:
 		c.sessions.known.take(now, m.From, b)
 	case *message.ReclaimLease:
-		c.grants.frees.take(now, b)
+		c.leases.reclaims.take(now, b)
 	case *message.AbandonClaims:
-		c.lost.take(now, b)
+		c.abandonedClaims.take(now, b)
 	default:
 		c.elections(now, m)
 	}
@@ -88,7 +88,7 @@ func (c peers) elections(now clock.Time, m *message.FromPeer) {
 	case *message.PushesTaken:
 		for i := range b.Votes {
 			c.elector.runs.Pushed(now, m.From, b.Votes[i])
-			c.elector.runs.Hopeless(b.Votes[i].Partition, c.marks.stands)
+			c.elector.runs.Hopeless(b.Votes[i].Partition, c.durability.stands)
 		}
 	case *message.Elect:
 		v.stand(now, m.From, b)
@@ -115,14 +115,14 @@ func (c peers) facts(now clock.Time, from register.Member, m *message.Facts) {
 			}
 			// Who is no member any more does not know which cohort is the newest.
 			all = all && !(len(part.Facts) == 0 && c.view.Dismissed)
-			c.moves.found(now, part.Partition)
+			c.transfer.found(now, part.Partition)
 		}
 		if !all {
 			refused = append(refused, part.Partition)
 		}
 	}
 	if !c.took(from, m, refused) {
-		c.unsaid.add(now, from, m, refused)
+		c.deferredAcks.add(now, from, m, refused)
 	}
 }
 
@@ -134,9 +134,9 @@ func (c peers) took(from register.Member, m *message.Facts, refused []ring.Parti
 		p, epoch := m.Parts[i].Partition, m.Parts[i].Epoch
 		switch {
 		case slices.Contains(refused, p):
-		case c.marks.forgetful(p): // kept, but no copy that counts
+		case c.durability.forgetful(p): // kept, but no copy that counts
 			answer.Refused = append(answer.Refused, p)
-		case c.acceptors.blind(p, epoch) || !c.marks.counts(p, epoch):
+		case c.acceptors.blind(p, epoch) || !c.durability.counts(p, epoch):
 			return false
 		default:
 			if f, ok := c.acceptors.fence(p, epoch); ok {
@@ -199,10 +199,10 @@ func (c peers) keep(now clock.Time, from register.Member, part *message.PartFact
 		case ring.Of(task, len(c.view.Cells)) != part.Partition:
 			all = false
 			continue
-		case aside && c.asides.belongs(now, v, some):
-			all = c.asides.take(now, part.Partition, some) && all
+		case aside && c.quarantine.belongs(now, v, some):
+			all = c.quarantine.take(now, part.Partition, some) && all
 			continue
-		case c.collect.purges.tooOld(now, from, part.Partition, some):
+		case c.collect.tombstones.belowHorizon(now, from, part.Partition, some):
 			c.stats.Stale++
 			old = append(old, task)
 			all = false
@@ -220,7 +220,7 @@ func (c peers) keep(now clock.Time, from register.Member, part *message.PartFact
 			void = append(void, task)
 		}
 	}
-	c.asides.tell(from, part.Partition, old)
+	c.quarantine.tell(from, part.Partition, old)
 	return n, void, all
 }
 
@@ -229,9 +229,9 @@ func (c peers) keep(now clock.Time, from register.Member, part *message.PartFact
 func (c peers) merge(now clock.Time, v *vnode.Vnode, some []crdt.Fact) (merged vnode.Merged, ok bool) {
 	task := some[0].Task
 	key := keys{c.Core}.buried(v.Partition, some)
-	c.writes.quiet = true // what came from a coordinator is not sent on
+	c.quorumWrites.quiet = true // what came from a coordinator is not sent on
 	merged, err := vnode.Merge(v, c.round.Tx, some, now)
-	c.writes.quiet = false
+	c.quorumWrites.quiet = false
 	if damaged(err) {
 		c.round.Check(err)
 	}
@@ -269,7 +269,7 @@ func (c peers) arrived(now clock.Time, facts []crdt.Fact) {
 			}
 			keys{c.Core}.learn(now, f.Task, t.Enqueued) // it holds its key again
 			if t.Waiting() {
-				c.links.link(now, f.Task, t.Enqueued)
+				c.edges.link(now, f.Task, t.Enqueued)
 			}
 		case crdt.KindEnqueued:
 			// Not of this fact: another spec may be here, and stay.
@@ -281,9 +281,9 @@ func (c peers) arrived(now clock.Time, facts []crdt.Fact) {
 }
 
 func (c peers) enqueued(now clock.Time, task id.ID, spec *crdt.Enqueued) {
-	c.desk.use(spec.Queue, now)
+	c.readyIndex.use(spec.Queue, now)
 	keys{c.Core}.learn(now, task, spec)
 	if len(spec.Dependencies) > 0 {
-		c.links.link(now, task, spec)
+		c.edges.link(now, task, spec)
 	}
 }

@@ -46,7 +46,7 @@ func TestLogReadersGiveWayToo(t *testing.T) {
 			t.Fatalf("it is told %v", reply.Err)
 		}
 	}
-	if n := r.core.logs.count + len(r.core.desk.byTime); n != 40 || left != 20 {
+	if n := r.core.logs.count + len(r.core.readyIndex.byTime); n != 40 || left != 20 {
 		t.Errorf("%d wait, %d of them of the first one", n, left)
 	}
 }
@@ -63,7 +63,7 @@ func TestNobodyHasMoreThanAQuarterOfWhatWaits(t *testing.T) {
 	if !crowds(routes, message.Origin{Conn: 7}) || crowds(routes, message.Origin{Conn: 8}) || crowds(routes, message.Origin{Conn: message.PeerConns + 7}) {
 		t.Error("of gathers one has a quarter, and may have more; or others may have none")
 	}
-	for _, g := range append([]*gather(nil), routes.byTime...) {
+	for _, g := range append([]*scatterRequest(nil), routes.byTime...) {
 		routes.forget(g)
 	}
 	if len(routes.held) != 0 || crowds(routes, message.Origin{Conn: 7}) {
@@ -72,13 +72,13 @@ func TestNobodyHasMoreThanAQuarterOfWhatWaits(t *testing.T) {
 	c.fetches.open = make(map[uint64]*fetch)
 	for n := range uint64(maxFetches / 4) {
 		c.fetches.open[n] = &fetch{from: message.Origin{Conn: 7, Request: n}}
-		c.grants.soles.waits = append(c.grants.soles.waits, soleWait{r: &message.Request{From: message.Origin{Conn: 7, Request: n}}})
+		c.leases.leadership.waits = append(c.leases.leadership.waits, confirmationWait{r: &message.Request{From: message.Origin{Conn: 7, Request: n}}})
 	}
 	for conn, want := range map[uint64]int64{7: maxFetches / 4, 8: 0, message.PeerConns + 7: 0} {
 		if n := c.fetches.held(conn); n != want {
 			t.Errorf("connection %d has %d reads of replicas", conn, n)
 		}
-		if n := c.grants.soles.held(conn); n != want {
+		if n := c.leases.leadership.heldBy(conn); n != want {
 			t.Errorf("connection %d has %d requests that wait for who leads alone", conn, n)
 		}
 	}

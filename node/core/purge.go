@@ -17,7 +17,7 @@ import (
 	"github.com/norn-dev/norn/vnode"
 )
 
-// purges lets tombstones go (design 6, K8). The leader of a partition does, once
+// tombstones lets tombstones go (design 6, K8). The leader of a partition does, once
 // gc-grace is over and it knows of each other member of the registered cohort
 // that it has the tombstone: a comparison with it that began after the tombstone
 // had come here has ended well. It drops the tombstone and tells the others. Who
@@ -26,7 +26,7 @@ import (
 //
 // All times are those of this node's monotonic clock: nothing here trusts that
 // clocks agree but the grace itself.
-type purges struct {
+type tombstones struct {
 	c      *Core
 	rounds map[message.Pair]comparison // comparisons that this node has begun
 	heard  map[message.Pair]comparison // that others have
@@ -59,11 +59,11 @@ type graveScan struct {
 	at   vnode.GravesCursor
 }
 
-// maxHold bounds [purges.hold].
+// maxHold bounds [tombstones.hold].
 const maxHold = time.Hour
 
-func newPurges(c *Core) *purges {
-	return &purges{
+func newTombstones(c *Core) *tombstones {
+	return &tombstones{
 		c: c, rounds: make(map[message.Pair]comparison), heard: make(map[message.Pair]comparison), marks: make(map[message.Pair]*mark),
 		cells: make(map[ring.Partition]register.Cell), scans: make(map[ring.Partition]*graveScan), tidied: make(map[ring.Partition]int64),
 	}
@@ -71,22 +71,22 @@ func newPurges(c *Core) *purges {
 
 // hold is how long every member must have had a tombstone before it goes. Whoever
 // becomes a member after that has copied from one that had it: a copy older than
-// half of that is made anew, see [purges.stale]. And a tombstone that comes back,
+// half of that is made anew, see [tombstones.stale]. And a tombstone that comes back,
 // because a member does not let it go, does not travel more often than that.
-func (p *purges) hold() time.Duration { return min(p.c.cfg.GCGrace/8, maxHold) }
+func (p *tombstones) hold() time.Duration { return min(p.c.cfg.GCGrace/8, maxHold) }
 
 // margin is what a comparison may have left alone because it was young: the ID
 // says so, which may be eta ahead, to a node whose clock is eta behind.
-func (p *purges) margin() int64 { return int64(settleTime + 2*p.c.cfg.Eta) }
+func (p *tombstones) margin() int64 { return int64(settleTime + 2*p.c.cfg.Eta) }
 
 // stale tells whether too much may have happened since a newcomer has begun to
 // copy a partition.
-func (p *purges) stale(now clock.Time, began int64) bool {
+func (p *tombstones) stale(now clock.Time, began int64) bool {
 	return now.Mono-began > int64(max(p.hold()/2, 5*time.Second))
 }
 
 // begin draws the session of a comparison that this node begins.
-func (p *purges) begin(now clock.Time, k message.Pair) (session uint64) {
+func (p *tombstones) begin(now clock.Time, k message.Pair) (session uint64) {
 	session = p.c.cfg.Rand.Uint64()
 	p.rounds[k] = comparison{session, now.Mono, p.c.view.Cells[k.Partition].Epoch}
 	return session
@@ -94,14 +94,14 @@ func (p *purges) begin(now clock.Time, k message.Pair) (session uint64) {
 
 // asked hears of a comparison that another member begins. Said twice it has begun
 // the first time.
-func (p *purges) asked(now clock.Time, k message.Pair, m *antientropy.Message) {
+func (p *tombstones) asked(now clock.Time, k message.Pair, m *antientropy.Message) {
 	if old, ok := p.heard[k]; m.Kind == antientropy.KindHello && p.members(k) && (!ok || old.session != m.Session) {
 		p.heard[k] = comparison{m.Session, now.Mono, p.c.view.Cells[k.Partition].Epoch}
 	}
 }
 
 // ended hears how a comparison has ended that this node began.
-func (p *purges) ended(now clock.Time, k message.Pair, r *antientropy.Result) {
+func (p *tombstones) ended(now clock.Time, k message.Pair, r *antientropy.Result) {
 	o, ok := p.rounds[k]
 	delete(p.rounds, k)
 	if !ok || !agreed(r) || !p.members(k) {
@@ -119,7 +119,7 @@ func agreed(r *antientropy.Result) bool {
 
 // compared hears the same from the other side. That may have begun long before it was
 // heard of here: its first message is sent again until it is answered, as it was.
-func (p *purges) compared(now clock.Time, from register.Member, m *message.RepairCompleted) {
+func (p *tombstones) compared(now clock.Time, from register.Member, m *message.RepairCompleted) {
 	k := message.Pair{Partition: m.Partition, Peer: from}
 	if o, ok := p.heard[k]; ok && o.session == m.Session {
 		delete(p.heard, k)
@@ -131,13 +131,13 @@ func (p *purges) compared(now clock.Time, from register.Member, m *message.Repai
 }
 
 // members tells whether both sides are of the cohort.
-func (p *purges) members(k message.Pair) bool {
+func (p *tombstones) members(k message.Pair) bool {
 	cohort := p.c.view.Cells[k.Partition].Cohort
 	return slices.Contains(cohort, k.Peer) && slices.Contains(cohort, p.c.cfg.Self)
 }
 
 // mark notes that the peer has what was here when a comparison began.
-func (p *purges) mark(now clock.Time, k message.Pair, o comparison) {
+func (p *tombstones) mark(now clock.Time, k message.Pair, o comparison) {
 	if o.epoch != p.c.view.Cells[k.Partition].Epoch && !mutant.MarkOfBefore.On() || !p.members(k) {
 		return // it may have left and come back meanwhile
 	}
@@ -164,7 +164,7 @@ func (m *mark) ripen(now clock.Time, hold time.Duration) {
 // follow drops what is known of a cohort that has changed, or may have: who left
 // it and came back has deleted everything in between. One epoch more with the
 // same members is a new leader.
-func (p *purges) follow(at ring.Partition) {
+func (p *tombstones) follow(at ring.Partition) {
 	cell, old := &p.c.view.Cells[at], p.cells[at]
 	if cell.Epoch == old.Epoch {
 		return
@@ -184,7 +184,7 @@ func sortedMembers(all []register.Member) []register.Member {
 }
 
 // forget drops what is known of a partition that is not kept here any longer.
-func (p *purges) forget(at ring.Partition) {
+func (p *tombstones) forget(at ring.Partition) {
 	for _, all := range []map[message.Pair]comparison{p.rounds, p.heard} {
 		for k := range all { // Any order: each is looked at for itself.
 			if k.Partition == at {
@@ -204,9 +204,9 @@ func (p *purges) forget(at ring.Partition) {
 
 // proven is the mono ns up to which everything that came here is on the disks of
 // the whole cohort; ok is false when that is not known.
-func (p *purges) proven(now clock.Time, at ring.Partition) (upTo int64, ok bool) {
+func (p *tombstones) proven(now clock.Time, at ring.Partition) (upTo int64, ok bool) {
 	upTo = math.MaxInt64
-	if p.c.writes.alone(at) || mutant.PurgeByTime.On() {
+	if p.c.quorumWrites.alone(at) || mutant.PurgeByTime.On() {
 		return upTo, true
 	}
 	p.follow(at)
@@ -226,9 +226,9 @@ func (p *purges) proven(now clock.Time, at ring.Partition) (upTo int64, ok bool)
 	return upTo, true
 }
 
-// agreedSince is [purges.agreedAt] in wall ns.
-func (p *purges) agreedSince(now clock.Time, at ring.Partition) int64 {
-	switch mono := p.agreedAt(at); mono {
+// agreedSince is [tombstones.comparedSince] in wall ns.
+func (p *tombstones) agreedSince(now clock.Time, at ring.Partition) int64 {
+	switch mono := p.comparedSince(at); mono {
 	case math.MinInt64, math.MaxInt64:
 		return mono
 	default:
@@ -236,14 +236,14 @@ func (p *purges) agreedSince(now clock.Time, at ring.Partition) int64 {
 	}
 }
 
-// agreedAt is the mono ns up to which whatever any member of the cohort was told of a
+// comparedSince is the mono ns up to which whatever any member of the cohort was told of a
 // partition is here, and what was here then is there: tasks that were finished, and
 // known here to be, before that may be collected, because nobody knows anything else of
 // them (design 6). Both matter: an end that one member told this node of after another
 // one had been compared with is not known to that one. It is far in the past while a
 // member has not been compared with.
-func (p *purges) agreedAt(at ring.Partition) int64 {
-	if p.c.writes.alone(at) || mutant.PurgeByTime.On() {
+func (p *tombstones) comparedSince(at ring.Partition) int64 {
+	if p.c.quorumWrites.alone(at) || mutant.PurgeByTime.On() {
 		return math.MaxInt64
 	}
 	p.follow(at)
@@ -264,9 +264,9 @@ func (p *purges) agreedAt(at ring.Partition) int64 {
 // caughtUp tells whether since this node leads a partition it has been compared with so
 // many of its cohort that it has heard of everything that a majority has acknowledged
 // before. What of this is young by its ID a comparison leaves alone.
-func (p *purges) caughtUp(at ring.Partition) bool {
+func (p *tombstones) caughtUp(at ring.Partition) bool {
 	p.follow(at)
-	cohort, since := p.c.view.Cells[at].Cohort, p.c.links.watches.needs.led[at]
+	cohort, since := p.c.view.Cells[at].Cohort, p.c.edges.watches.needs.led[at]
 	missing := len(cohort) - quorum.Majority(len(cohort))
 	for _, o := range cohort {
 		if m := p.marks[message.Pair{Partition: at, Peer: o}]; m != nil && m.latest+p.margin() >= since {
@@ -281,13 +281,13 @@ func (p *purges) caughtUp(at ring.Partition) bool {
 // of its node, that node one ahead of the leader, and the leader one ahead of who
 // is asked to take the task anew, who must refuse it as too old by then. The
 // others let go one earlier by their own clocks, so that they never lag.
-func (p *purges) over(now clock.Time, etas int) int64 {
+func (p *tombstones) over(now clock.Time, etas int) int64 {
 	return now.Wall - int64(p.c.cfg.GCGrace) - int64(etas)*int64(p.c.cfg.Eta)
 }
 
 // look lets some tombstones of a partition go that this node leads, and tells
 // whether there are more.
-func (p *purges) look(now clock.Time, v *vnode.Vnode) (more bool) {
+func (p *tombstones) look(now clock.Time, v *vnode.Vnode) (more bool) {
 	at := v.Partition
 	upTo, ok := p.proven(now, at)
 	if !ok {
@@ -309,8 +309,8 @@ func (p *purges) look(now clock.Time, v *vnode.Vnode) (more bool) {
 
 // stays tells whether what is left of a task says to another one, here or elsewhere, how
 // its dependency has ended.
-func (p *purges) stays(now clock.Time, v *vnode.Vnode, task id.ID) bool {
-	return p.c.links.waitedFor(v, task) || p.c.links.watches.needs.keep(now, v.Partition, task)
+func (p *tombstones) stays(now clock.Time, v *vnode.Vnode, task id.ID) bool {
+	return p.c.edges.waitedFor(v, task) || p.c.edges.watches.needs.keep(now, v.Partition, task)
 }
 
 // orphans drops facts of tasks without an enqueue that nobody can enqueue any
@@ -318,8 +318,8 @@ func (p *purges) stays(now clock.Time, v *vnode.Vnode, task id.ID) bool {
 // comparisons that were begun after that time that none of them has the enqueue,
 // unless it is of a unique key or a launch, whose ID does not say when that may
 // come. It does so only now and then, in case one of them brings them back.
-func (p *purges) orphans(now clock.Time, v *vnode.Vnode) (more bool) {
-	at, alone := v.Partition, p.c.writes.alone(v.Partition)
+func (p *tombstones) orphans(now clock.Time, v *vnode.Vnode) (more bool) {
+	at, alone := v.Partition, p.c.quorumWrites.alone(v.Partition)
 	upTo, ok := p.proven(now, at)
 	if last, before := p.tidied[at]; !ok || before && !alone && now.SinceMono(last) < p.hold() {
 		return false
@@ -350,7 +350,7 @@ func (p *purges) orphans(now clock.Time, v *vnode.Vnode) (more bool) {
 }
 
 // tell tells the other members what has gone.
-func (p *purges) tell(v *vnode.Vnode, gone []id.ID) {
+func (p *tombstones) tell(v *vnode.Vnode, gone []id.ID) {
 	if len(gone) == 0 {
 		return
 	}
@@ -363,7 +363,7 @@ func (p *purges) tell(v *vnode.Vnode, gone []id.ID) {
 
 // drop lets tombstones and orphans go whose time is over, and gives those that
 // went.
-func (p *purges) drop(v *vnode.Vnode, tasks []id.ID, upTo int64) (gone []id.ID) {
+func (p *tombstones) drop(v *vnode.Vnode, tasks []id.ID, upTo int64) (gone []id.ID) {
 	for _, task := range tasks {
 		went, err := vnode.Forget(v, p.c.round.Tx, task, upTo)
 		if !p.c.round.Check(err) {
@@ -379,28 +379,28 @@ func (p *purges) drop(v *vnode.Vnode, tasks []id.ID, upTo int64) (gone []id.ID) 
 // take lets tombstones go that the leader has let go. What it says is not trusted
 // with anything else, and what a task here waits for stays: the leader may not keep that
 // one, nor have been told. It gets the tombstone back.
-func (p *purges) take(now clock.Time, from register.Member, m *message.Purge) {
+func (p *tombstones) take(now clock.Time, from register.Member, m *message.Purge) {
 	if int(m.Partition) >= len(p.c.view.Cells) || !p.members(message.Pair{Partition: m.Partition, Peer: from}) || m.Epoch < p.c.view.Cells[m.Partition].Epoch {
 		return
 	}
 	v := p.c.vnodes.Use(m.Partition)
 	tasks := slices.DeleteFunc(slices.Clone(m.Tasks), func(task id.ID) bool {
-		return ring.Of(task, len(p.c.view.Cells)) != m.Partition || p.c.links.waitedFor(v, task)
+		return ring.Of(task, len(p.c.view.Cells)) != m.Partition || p.c.edges.waitedFor(v, task)
 	})
 	p.drop(v, tasks, p.over(now, 2))
 }
 
-// tooOld tells whether facts of one task are not taken because of who sends them:
+// belowHorizon tells whether facts of one task are not taken because of who sends them:
 // below the horizon, what nobody here knows may have been collected, and who is
 // not of the cohort has no part in the proof that it was not. They may be the only
-// copy, and are kept aside ([asides]). A tombstone brings nothing back.
-func (p *purges) tooOld(now clock.Time, from register.Member, at ring.Partition, facts []crdt.Fact) bool {
+// copy, and are kept aside ([quarantine]). A tombstone brings nothing back.
+func (p *tombstones) belowHorizon(now clock.Time, from register.Member, at ring.Partition, facts []crdt.Fact) bool {
 	return !slices.Contains(p.c.view.Cells[at].Cohort, from) && p.below(now, at, facts)
 }
 
 // below tells whether facts of one task are below the horizon and the task is
 // unknown here.
-func (p *purges) below(now clock.Time, at ring.Partition, facts []crdt.Fact) bool {
+func (p *tombstones) below(now clock.Time, at ring.Partition, facts []crdt.Fact) bool {
 	if slices.ContainsFunc(facts, func(f crdt.Fact) bool { return f.Key.Kind == crdt.KindTombstone }) {
 		return false
 	}

@@ -121,7 +121,7 @@ func (r *trio) wantGone(most time.Duration, each ...func()) time.Duration {
 		for _, p := range r.peers {
 			if !p.down {
 				stones, live := p.have()
-				r.t.Logf("%s: %d tombstones, %d tasks; marks %v", p.self.Node, stones, live, p.core.collect.purges.marks)
+				r.t.Logf("%s: %d tombstones, %d tasks; marks %v", p.self.Node, stones, live, p.core.collect.tombstones.marks)
 			}
 		}
 		r.t.Fatalf("after %v there is something left", took)
@@ -152,7 +152,7 @@ func TestTombstonesGoOnAllReplicas(t *testing.T) {
 	}
 	// Nobody has anything to look at again.
 	for i, p := range r.peers {
-		if n := len(p.core.collect.purges.rounds) + len(p.core.collect.purges.heard); n > 2*testPartitions {
+		if n := len(p.core.collect.tombstones.rounds) + len(p.core.collect.tombstones.heard); n > 2*testPartitions {
 			t.Errorf("node %d remembers %d comparisons", i, n)
 		}
 	}
@@ -334,7 +334,7 @@ func TestWhoLeftHasNothingToShow(t *testing.T) {
 	r := newTrio(t).collecting()
 	r.stock(0, 4)
 	knows := func() bool {
-		_, ok := r.peers[0].core.collect.purges.proven(r.now, 0)
+		_, ok := r.peers[0].core.collect.tombstones.proven(r.now, 0)
 		return ok
 	}
 	change := func(cohort ...int) {
@@ -377,7 +377,7 @@ func TestWhoLeftHasNothingToShow(t *testing.T) {
 // what was here when it began, whenever that is heard, and however often.
 func TestALateWordIsAboutItsComparison(t *testing.T) {
 	r := newTrio(t).collecting()
-	p, from := r.peers[1].core.collect.purges, r.peers[0].self
+	p, from := r.peers[1].core.collect.tombstones, r.peers[0].self
 	k, began := message.Pair{Partition: 0, Peer: from}, r.now
 	hello := &antientropy.Message{Kind: antientropy.KindHello, Session: 7}
 	p.asked(began, k, hello)
@@ -406,7 +406,7 @@ func TestALateWordIsAboutItsComparison(t *testing.T) {
 // more, go on all replicas; not while one is down that may have the enqueue.
 func TestOrphansGo(t *testing.T) {
 	r := newTrio(t).collecting()
-	if _, ok := r.until(3*time.Minute, func() bool { _, ok := r.peers[0].core.collect.purges.proven(r.now, 0); return ok }); !ok {
+	if _, ok := r.until(3*time.Minute, func() bool { _, ok := r.peers[0].core.collect.tombstones.proven(r.now, 0); return ok }); !ok {
 		t.Fatal("nothing is known of the others")
 	}
 	task, lost := r.ids.Next(r.now.Wall), r.ids.Next(r.now.Wall)
@@ -531,7 +531,7 @@ func TestWhoIsFurthestBehindCounts(t *testing.T) {
 	for behind := range 3 {
 		r := newTrio(t)
 		c := r.peers[r.leader(1)].core
-		p, cohort := c.collect.purges, c.view.Cells[1].Cohort
+		p, cohort := c.collect.tombstones, c.view.Cells[1].Cohort
 		if cohort[behind] == c.cfg.Self {
 			continue
 		}

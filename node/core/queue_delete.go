@@ -37,7 +37,7 @@ func bare(set *nornv1.QueueSettings) *nornv1.QueueSettings {
 func (q *queues) remove(from message.Origin, m *nornv1.SetQueueRequest, version uint64) {
 	name := m.GetName()
 	join := q.join(&nornv1.QueuesRequest{Names: []string{name}})
-	asked, err := q.ask(from, name, join, func(*gather) {
+	asked, err := q.ask(from, name, join, func(*scatterRequest) {
 		reply, err := join.answer()
 		if err != nil {
 			q.c.round.Refuse(from, err)
@@ -48,7 +48,7 @@ func (q *queues) remove(from message.Origin, m *nornv1.SetQueueRequest, version 
 	switch {
 	case err != nil:
 		q.c.round.Refuse(from, err)
-	case !asked && !q.c.desk.knows(name):
+	case !asked && !q.c.readyIndex.knows(name):
 		q.c.round.Refuse(from, refusal.NoQueue(name))
 	case !asked:
 		q.removeIf(from, m, version, q.wire(q.c.now, name, q.c.about(&message.Request{})))
@@ -79,7 +79,7 @@ func (q *queues) hide(name string) {
 			return
 		}
 	}
-	delete(q.c.desk.known, name)
+	delete(q.c.readyIndex.known, name)
 }
 
 // deletedAt is when a queue was deleted, wall ns; 0: it was not.

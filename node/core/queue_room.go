@@ -23,10 +23,10 @@ const (
 )
 
 // use notes that a queue is used: it has a task now, or a setting.
-func (d *desk) use(name string, now clock.Time) { d.known[name] = now.Mono }
+func (d *readyIndex) use(name string, now clock.Time) { d.known[name] = now.Mono }
 
 // knows tells whether a queue has tasks or settings.
-func (d *desk) knows(name string) bool {
+func (d *readyIndex) knows(name string) bool {
 	_, is := d.known[name]
 	return is
 }
@@ -39,16 +39,16 @@ type countedNames struct {
 
 // room refuses one more name than there may be.
 func (q *queues) room(now clock.Time, name string) *proto.Error {
-	if q.c.desk.knows(name) || len(q.c.desk.known) < q.c.cfg.MaxQueues {
+	if q.c.readyIndex.knows(name) || len(q.c.readyIndex.known) < q.c.cfg.MaxQueues {
 		return nil
 	}
-	if now.Mono >= q.counted.until || len(q.c.desk.known) < q.counted.of {
-		q.counted = countedNames{n: q.counting(now), of: len(q.c.desk.known), until: now.Mono + int64(countAgain)}
+	if now.Mono >= q.counted.until || len(q.c.readyIndex.known) < q.counted.of {
+		q.counted = countedNames{n: q.counting(now), of: len(q.c.readyIndex.known), until: now.Mono + int64(countAgain)}
 	}
-	n := q.counted.n + len(q.c.desk.known) - q.counted.of // those that came since count
+	n := q.counted.n + len(q.c.readyIndex.known) - q.counted.of // those that came since count
 	switch {
-	case len(q.c.desk.known) >= max(mostNames, q.c.cfg.MaxQueues):
-		return refusal.TooManyQueues(len(q.c.desk.known))
+	case len(q.c.readyIndex.known) >= max(mostNames, q.c.cfg.MaxQueues):
+		return refusal.TooManyQueues(len(q.c.readyIndex.known))
 	case n >= q.c.cfg.MaxQueues:
 		return refusal.TooManyQueues(n)
 	}
@@ -66,7 +66,7 @@ func (q *queues) counting(now clock.Time) (n int) {
 			}
 		})
 	}
-	for name, used := range q.c.desk.known { // Any order: they are counted.
+	for name, used := range q.c.readyIndex.known { // Any order: they are counted.
 		if s := q.sets[name]; busy[name] || s != nil && s.own || now.Mono-used < int64(unusedFor) {
 			n++
 		}

@@ -24,11 +24,11 @@ import (
 // queues is what operators have set per queue. The truth is in the register;
 // this is what it said last.
 type queues struct {
-	c       *Core
-	sets    map[string]*setting
-	tallies *tallies
-	names   []string // see [queues.sorted]
-	counted countedNames
+	c            *Core
+	sets         map[string]*setting
+	remoteCounts *remoteCounts
+	names        []string // see [queues.sorted]
+	counted      countedNames
 }
 
 // setting is one queue's settings with what follows from them.
@@ -75,7 +75,7 @@ func (q *queues) load(s *register.State) *proto.Error {
 		s.own = gproto.Size(bare(s.set)) > 0
 		q.sets[name] = s
 		if s.own {
-			q.c.desk.use(name, q.c.now)
+			q.c.readyIndex.use(name, q.c.now)
 		} else {
 			q.hide(name)
 		}
@@ -97,9 +97,9 @@ func (q *queues) load(s *register.State) *proto.Error {
 
 // paused does what follows from a queue being paused, or not any more.
 func (q *queues) paused(name string, old, s *setting) {
-	q.c.desk.pause(name, s.set.GetPaused())
+	q.c.readyIndex.pause(name, s.set.GetPaused())
 	if old != nil && old.set.GetPaused() && !s.set.GetPaused() {
-		q.c.seeks.resumed(q.c.now, name)
+		q.c.remoteClaims.resumed(q.c.now, name)
 	}
 }
 
@@ -114,7 +114,7 @@ func (q *queues) emptied(name string) {
 			return
 		}
 	}
-	delete(q.c.desk.known, name)
+	delete(q.c.readyIndex.known, name)
 }
 
 // of gives the settings of a queue; nil when none were ever made.
@@ -152,7 +152,7 @@ func (q *queues) admit(name string) *proto.Error {
 	case s.GetDraining():
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "queue %s is draining and takes no new tasks%s; `norn queue resume %s` opens it again", name, noted(s), name)
 	case s.GetMaxTasks() > 0:
-		if n, others := q.tallies.unfinished(q.c.now, name); n >= s.GetMaxTasks() {
+		if n, others := q.remoteCounts.unfinished(q.c.now, name); n >= s.GetMaxTasks() {
 			about := ""
 			if others > 0 {
 				about = "about "
@@ -211,10 +211,10 @@ func (q *queues) list(now clock.Time, r *message.Request, m *nornv1.QueuesReques
 			q.c.round.Refuse(from, err)
 			return
 		}
-		if !q.c.desk.knows(name) && r.Routed {
+		if !q.c.readyIndex.knows(name) && r.Routed {
 			continue // another node may know it
 		}
-		if !q.c.desk.knows(name) {
+		if !q.c.readyIndex.knows(name) {
 			q.c.round.Refuse(from, refusal.NoQueue(name))
 			return
 		}
@@ -232,8 +232,8 @@ func (q *queues) list(now clock.Time, r *message.Request, m *nornv1.QueuesReques
 // thousand for each would hold up everybody: those of before are right as long as they are
 // as many and all known.
 func (q *queues) sorted() []string {
-	known := q.c.desk.known
-	gone := func(name string) bool { return !q.c.desk.knows(name) }
+	known := q.c.readyIndex.known
+	gone := func(name string) bool { return !q.c.readyIndex.knows(name) }
 	if len(q.names) != len(known) || slices.ContainsFunc(q.names, gone) {
 		q.names = slices.Sorted(maps.Keys(known))
 	}
@@ -254,7 +254,7 @@ func (q *queues) wire(now clock.Time, name string, about []ring.Partition) *norn
 		}
 	}
 	w.OldestReadySeconds = time.Duration(now.Wall - first).Seconds()
-	w.WaitingClaims = q.c.desk.waiting(name)
+	w.WaitingClaims = q.c.readyIndex.waiting(name)
 	return w
 }
 
@@ -263,7 +263,7 @@ func (q *queues) wire(now clock.Time, name string, about []ring.Partition) *norn
 func (q *queues) join(m *nornv1.QueuesRequest) *queueLists {
 	l := &queueLists{asked: m}
 	if groups, _ := q.c.routes.readers(); groups != nil && groups.of[q.c.cfg.Self] == nil {
-		l.waits = q.c.desk.waiting
+		l.waits = q.c.readyIndex.waiting
 	}
 	return l
 }
@@ -345,14 +345,14 @@ func (q *queues) write(from message.Origin, m *nornv1.SetQueueRequest, version u
 		q.c.round.Refuse(from, proto.Invalid("settings: %v", problem))
 		return
 	}
-	q.c.send(errand{set: &setQueue{from: from, m: m, old: version}}, register.Request{
+	q.c.send(registerRequest{set: &setQueue{from: from, m: m, old: version}}, register.Request{
 		Queues: append([]register.QueueChange{{Name: m.GetName(), Old: version, Settings: b}}, q.leftovers(m.GetName())...),
 	})
 }
 
 // anew comes back to a change once the register has been read: this node may be behind.
 func (q *queues) anew(from message.Origin, m *nornv1.SetQueueRequest) {
-	q.c.send(errand{then: func(_ clock.Time, r register.Result) {
+	q.c.send(registerRequest{then: func(_ clock.Time, r register.Result) {
 		if r.Err != nil {
 			q.c.round.Refuse(from, refusal.MembershipUnavailable(r.Err, nornv1.Effect_EFFECT_NONE))
 			return
@@ -380,7 +380,7 @@ func (q *queues) unset(from message.Origin, m *nornv1.SetQueueRequest, fresh boo
 // ask has those who know the tasks of a queue tell how it is, and tells whether it does:
 // else it is this node alone that knows them, or there is nobody for some. What they say
 // is the answer, or for then, which may be nil.
-func (q *queues) ask(from message.Origin, name string, join joiner, then func(*gather)) (bool, *proto.Error) {
+func (q *queues) ask(from message.Origin, name string, join joiner, then func(*scatterRequest)) (bool, *proto.Error) {
 	r := q.c.routes
 	groups, lost := r.readers()
 	switch {

@@ -9,12 +9,12 @@ import (
 	"github.com/norn-dev/norn/register"
 )
 
-// reach counts who of a partition's cohort has answered a write or a read, and who of
+// quorumCall counts who of a partition's cohort has answered a write or a read, and who of
 // the cohorts that those answers name (design 5): whoever has voted for another cohort,
 // or knows a later one, says so, and a majority of that one is needed too. So a write
 // outlives an election that it did not know of, and a read finds what was written
 // through one.
-type reach struct {
+type quorumCall struct {
 	epoch  uint64 // of the cell that the cohort is of
 	cohort []register.Member
 	others [][]register.Member // cohorts that need a majority too
@@ -28,9 +28,9 @@ type reach struct {
 // keeps proposals open.
 const maxFences = 2 * election.MaxOpen
 
-// newReach begins with nobody's answer; self's own is added by the caller.
-func newReach(c *register.Cell, self register.Member) reach {
-	r := reach{epoch: c.Epoch, cohort: c.Cohort, tally: quorum.NewTally(c.Cohort)}
+// newQuorumCall begins with nobody's answer; self's own is added by the caller.
+func newQuorumCall(c *register.Cell, self register.Member) quorumCall {
+	r := quorumCall{epoch: c.Epoch, cohort: c.Cohort, tally: quorum.NewTally(c.Cohort)}
 	for _, m := range c.Cohort {
 		if m != self {
 			r.left = append(r.left, m)
@@ -40,13 +40,13 @@ func newReach(c *register.Cell, self register.Member) reach {
 }
 
 // add counts an answer.
-func (r *reach) add(m register.Member) {
+func (r *quorumCall) add(m register.Member) {
 	r.acks = append(r.acks, m)
 	r.tally.Add(m)
 }
 
 // fence adds cohorts that need a majority too, and gives who is to be asked as well.
-func (r *reach) fence(f *message.Fence, self register.Member) (more []register.Member) {
+func (r *quorumCall) fence(f *message.Fence, self register.Member) (more []register.Member) {
 	for _, cohort := range f.Cohorts {
 		known := func(other []register.Member) bool { return election.Same(other, cohort) }
 		if len(cohort) == 0 || known(r.cohort) || slices.ContainsFunc(r.others, known) {
@@ -72,13 +72,13 @@ func (r *reach) fence(f *message.Fence, self register.Member) (more []register.M
 
 // reached tells whether n of the cohort have answered and, where that is a majority or
 // more, a majority of each other cohort.
-func (r *reach) reached(n int) bool {
+func (r *quorumCall) reached(n int) bool {
 	return r.tally.ReachedW(n) && !(r.over && n >= quorum.Majority(len(r.cohort)))
 }
 
 // within tells whether n of the cohort and a majority of each other one, see
-// [reach.reached], can answer if all of those do that are in reach.
-func (r *reach) within(n int, up func(register.Member) bool) bool {
+// [quorumCall.reached], can answer if all of those do that are in reach.
+func (r *quorumCall) within(n int, up func(register.Member) bool) bool {
 	could := quorum.NewTally(append([][]register.Member{r.cohort}, r.others...)...)
 	for _, m := range r.acks {
 		could.Add(m)

@@ -55,7 +55,7 @@ func TestAnAckIsNotCountedBeforeOthersHaveTold(t *testing.T) {
 	}
 	r.tell()
 	r.live(time.Second, 50*time.Millisecond, r.between(0, 1))
-	if res := r.result(0, from); res != nil || r.peers[1].core != nil && r.peers[1].forgot == nil && r.peers[1].core.marks.lost == 0 {
+	if res := r.result(0, from); res != nil || r.peers[1].core != nil && r.peers[1].forgot == nil && r.peers[1].core.durability.lost == 0 {
 		t.Errorf("after they have: %v", res)
 	}
 }
@@ -98,12 +98,12 @@ func TestAnAckThatHadToWaitIsGivenOnceOthersHaveTold(t *testing.T) {
 // more, and then who has sent the facts sends them again.
 func TestAnswersThatWaitAreBounded(t *testing.T) {
 	r := newTrio(t)
-	u := &unsaid{c: r.peers[0].core}
+	u := &deferredAcks{c: r.peers[0].core}
 	m := &message.Facts{Write: 1, Parts: []message.PartFacts{{Partition: 1, Epoch: 99}}}
-	for range maxUnsaid + 5 {
+	for range maxDeferredAcks + 5 {
 		u.add(r.now, r.peers[1].self, m, nil)
 	}
-	if len(u.list) != maxUnsaid {
+	if len(u.list) != maxDeferredAcks {
 		t.Errorf("%d wait", len(u.list))
 	}
 	u.add(r.now.Add(writeTimeout), r.peers[1].self, m, nil)

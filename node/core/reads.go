@@ -194,7 +194,7 @@ func (c *Core) log(now clock.Time, from message.Origin, deadline int64, m *nornv
 		c.round.Refuse(from, bad)
 		return
 	}
-	w := &logWait{from: from, task: task, req: m, unsure: c.fetches.unsure, timed: timed{until: now.Mono + int64(wait), place: -1}}
+	w := &logWait{from: from, task: task, req: m, unsure: c.fetches.tooFewAnswered, timed: timed{until: now.Mono + int64(wait), place: -1}}
 	if deadline != 0 {
 		w.until = min(w.until, deadline)
 	}

@@ -69,7 +69,7 @@ func TestMoreCohortsThanAWriteCanReach(t *testing.T) {
 		r := newTrio(t)
 		task := r.at(1)
 		ask, one := r.enqueue(0, task, nil), r.enqueue(0, r.at(1), &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE})
-		w := r.peers[0].core.writes
+		w := r.peers[0].core.quorumWrites
 		f := message.Fence{Partition: 1}
 		for n := range maxFences + extra {
 			f.Cohorts = append(f.Cohorts, []register.Member{r.peers[0].self, r.peers[1].self, {Node: "later", Incarnation: register.Incarnation{99, byte(n)}}})
@@ -102,7 +102,7 @@ func TestAllIsAllOfEachCohort(t *testing.T) {
 	} {
 		r := newCluster(t, 5, time.Second)
 		next := []register.Member{r.peers[0].self, r.peers[3].self, r.peers[4].self}
-		w := r.peers[0].core.writes
+		w := r.peers[0].core.quorumWrites
 		r.post = nil
 		ask := r.enqueue(0, r.at(0), c.need)
 		taken := func(from int, fences ...message.Fence) {
@@ -248,7 +248,7 @@ func TestARetryIsNotBuried(t *testing.T) {
 		if e := retry(); nodes == 5 && (e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || e.RetryAfter == 0) {
 			t.Errorf("when it is not known who needs it: %v", e)
 		}
-		r.live(time.Duration(r.peers[next].core.links.watches.remember()), time.Second, nothing)
+		r.live(time.Duration(r.peers[next].core.edges.watches.remember()), time.Second, nothing)
 		e := retry()
 		if e != nil && e.Kind != nornv1.ErrorKind_ERROR_KIND_CONFLICT {
 			t.Errorf("of %d nodes: %v", nodes, e)
@@ -527,7 +527,7 @@ func TestAReadDoesNotOutliveItsPartition(t *testing.T) {
 	s.Cells[1].Epoch++
 	s.Cells[1].Cohort = []register.Member{r.peers[2].self, r.peers[3].self, r.peers[4].self}
 	r.check(c.Step(r.clock(1), message.Changed{State: s}))
-	c.moves.forget(1)
+	c.transfer.forget(1)
 	r.turn(1)
 	c.view.Dropping[1] = true // there is more of it
 	r.settle()

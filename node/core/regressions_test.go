@@ -268,7 +268,7 @@ func TestAnOlderAnswerOfTheRegisterUndoesNothing(t *testing.T) {
 	var old register.Result
 	r.register.Do(register.Request{Tag: 1 << 40}, func(res register.Result) { old = res })
 	r.set("q", &nornv1.QueueSettings{Paused: true}, "paused")
-	r.core.send(errand{}, register.Request{})
+	r.core.send(registerRequest{}, register.Request{})
 	old.Tag = r.core.tag
 	r.step(message.Registered{Result: old})
 	r.turn()

@@ -174,7 +174,7 @@ func (r *repairs) begin(now clock.Time) {
 		}
 		r.last = k
 		r.begun = append(r.begun, k)
-		r.ready(k, i.Start(now, r.c.collect.purges.begin(now, k)))
+		r.ready(k, i.Start(now, r.c.collect.tombstones.begin(now, k)))
 		return
 	}
 }
@@ -214,7 +214,7 @@ func (r *repairs) initiator(k message.Pair, cfg antientropy.Config) *antientropy
 func (r *repairs) copy(now clock.Time, k message.Pair) {
 	delete(r.ours, k)
 	delete(r.wake, k)
-	r.ready(k, r.initiator(k, r.moving).Start(now, r.c.collect.purges.begin(now, k)))
+	r.ready(k, r.initiator(k, r.moving).Start(now, r.c.collect.tombstones.begin(now, k)))
 }
 
 // returned has a peer that was out of reach compared with at its next turn,
@@ -222,7 +222,7 @@ func (r *repairs) copy(now clock.Time, k message.Pair) {
 // on: without an end it would wait for its own.
 func (r *repairs) returned(m register.Member) {
 	silent := func(k message.Pair) bool {
-		return k.Peer == m && r.ours[k] != nil && !r.c.moves.busy[k] && !r.c.elector.compares(k)
+		return k.Peer == m && r.ours[k] != nil && !r.c.transfer.busy[k] && !r.c.elector.compares(k)
 	}
 	for _, k := range r.begun {
 		if silent(k) && r.urgent.going[k] {
@@ -237,14 +237,14 @@ func (r *repairs) returned(m register.Member) {
 // forget ends all comparisons of a partition.
 func (r *repairs) forget(p ring.Partition) {
 	gone := func(k message.Pair) bool { return k.Partition == p }
-	maps.DeleteFunc(r.c.moves.busy, func(k message.Pair, _ bool) bool { return gone(k) })
+	maps.DeleteFunc(r.c.transfer.busy, func(k message.Pair, _ bool) bool { return gone(k) })
 	r.begun = slices.DeleteFunc(r.begun, gone)
 	maps.DeleteFunc(r.ours, func(k message.Pair, _ *antientropy.Initiator) bool { return gone(k) })
 	maps.DeleteFunc(r.theirs, func(k message.Pair, _ answerer) bool { return gone(k) })
 	maps.DeleteFunc(r.wake, func(k message.Pair, _ int64) bool { return gone(k) })
 	maps.DeleteFunc(r.rouse, func(k message.Pair, _ int64) bool { return gone(k) })
 	r.urgent.forget(p)
-	r.c.collect.purges.forget(p)
+	r.c.collect.tombstones.forget(p)
 }
 
 // take goes on with a message of the other side.
@@ -267,7 +267,7 @@ func (r *repairs) take(now clock.Time, from register.Member, m *message.Repair) 
 			r.send(k, antientropy.Refuse(m.Message, antientropy.ReasonAbsent))
 			return
 		}
-		r.c.collect.purges.asked(now, k, m.Message)
+		r.c.collect.tombstones.asked(now, k, m.Message)
 		r.want(r.rouse, k, r.answerer(k, tree, !slices.Contains(cohort, from)).Step(now, m.Message))
 	default:
 		if i := r.ours[k]; i != nil {
@@ -328,10 +328,10 @@ func (r *repairs) ready(k message.Pair, ready antientropy.Ready) {
 	} else {
 		r.compare++
 	}
-	r.c.collect.purges.ended(r.now, k, ready.Result)
+	r.c.collect.tombstones.ended(r.now, k, ready.Result)
 	r.c.scrubs.suspect(k.Partition, ready.Result.Suspects)
 	elected := r.c.elector.compared(k, ready.Result)
-	if r.c.moves.compared(r.now, k, ready.Result) || elected {
+	if r.c.transfer.compared(r.now, k, ready.Result) || elected {
 		delete(r.ours, k) // the next comparison, as a member, is another one
 	}
 }

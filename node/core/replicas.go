@@ -11,14 +11,14 @@ import (
 
 // replicas is how many copies of each partition there are to be: what the register
 // says, or before that is heard what it said when this node's directory was made.
-func (m *moves) replicas() int {
+func (m *transfer) replicas() int {
 	return cmp.Or(m.c.view.State.Cluster.Replicas, m.c.cfg.Cluster.Replicas)
 }
 
 // setReplicas sets that. The plan follows it, and the cohorts the plan: one member at a
 // time, by elections with the votes of the cohort before and after.
 func (c admin) setReplicas(d *decision, n uint32) *proto.Error {
-	was := c.moves.replicas()
+	was := c.transfer.replicas()
 	if n < 1 || n > ring.MaxReplicas {
 		return proto.Invalid("there are 1 to %d replicas of each partition, not %d", ring.MaxReplicas, n)
 	}

@@ -35,22 +35,22 @@ type routes struct {
 	peers  []register.Member          // by connection
 	conns  map[register.Member]uint64 // back
 	number uint64
-	parts  map[uint64]*part
-	byTime byTime[*gather]
-	of     map[message.Origin]*gather
+	parts  map[uint64]*leg
+	byTime byTime[*scatterRequest]
+	of     map[message.Origin]*scatterRequest
 	held   map[uint64]int // of byTime, by connection
 
-	forsaken forsaken
+	abandonedLegs abandonedLegs
 }
 
 func newRoutes(c *Core) *routes {
-	return &routes{c: c, conns: make(map[register.Member]uint64), parts: make(map[uint64]*part), of: make(map[message.Origin]*gather), held: make(map[uint64]int)}
+	return &routes{c: c, conns: make(map[register.Member]uint64), parts: make(map[uint64]*leg), of: make(map[message.Origin]*scatterRequest), held: make(map[uint64]int)}
 }
 
 // leader is who grants the claims of a partition.
 func (r *routes) leader(p ring.Partition) (register.Member, bool) {
 	m, ok := placement.Leading(&r.c.view.Cells[p])
-	return m, ok && r.c.view.Serves(m) && r.c.marks.stands(m)
+	return m, ok && r.c.view.Serves(m) && r.c.durability.stands(m)
 }
 
 // leads tells whether a partition's claims are handed out, as far as this node can see: the
@@ -186,7 +186,7 @@ func (r *routes) split(now clock.Time, q *message.Request, list items) bool {
 				to, ok = r.reader(p) // of two replicas each would give a key away
 			}
 			if !ok && list.hint && !r.c.view.Deleting(p) {
-				to = r.c.cfg.Self // better here than nowhere: see [writes]
+				to = r.c.cfg.Self // better here than nowhere: see [quorumWrites]
 			} else if !ok {
 				lost[i] = p
 				continue
@@ -230,13 +230,13 @@ func (l *items) anyBest() bool {
 // is up and intact, and so is its leader.
 func (r *routes) takes(p ring.Partition) bool {
 	_, ok := r.leader(p)
-	return ok && r.c.young == 0 && placement.Takes(&r.c.view.Cells[p], r.c.marks.stands)
+	return ok && r.c.young == 0 && placement.Takes(&r.c.view.Cells[p], r.c.durability.stands)
 }
 
 // copies is how many members of a partition's cohort are in reach, with copies that count.
 func (r *routes) copies(p ring.Partition) (n int) {
 	for _, m := range r.c.view.Cells[p].Cohort {
-		if r.c.marks.stands(m) {
+		if r.c.durability.stands(m) {
 			n++
 		}
 	}
@@ -275,7 +275,7 @@ func (r *routes) readers() (*groups, *proto.Error) {
 }
 
 // each asks them.
-func (r *routes) each(now clock.Time, g *gather, who *groups, body gproto.Message) {
+func (r *routes) each(now clock.Time, g *scatterRequest, who *groups, body gproto.Message) {
 	for _, to := range who.order {
 		var only []ring.Partition
 		for _, p := range who.of[to] {

@@ -219,7 +219,7 @@ func TestAReadSeesWhatAMajorityHas(t *testing.T) {
 	}
 	clear(r.cut)
 	r.now = r.now.Add(10 * time.Second) // nothing is sent again
-	r.peers[0].core.writes.open = nil
+	r.peers[0].core.quorumWrites.open = nil
 	for _, l := range []nornv1.ReadLevel{nornv1.ReadLevel_READ_LEVEL_ONE, nornv1.ReadLevel_READ_LEVEL_QUORUM, nornv1.ReadLevel_READ_LEVEL_ONE} {
 		// Through itself: a cluster whose leader is the first would be asked else.
 		r.next++

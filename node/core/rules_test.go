@@ -152,7 +152,7 @@ func TestAWindowLongerThanTheGraceIsOpenToItsEnd(t *testing.T) {
 // before it was heard of here, as it was.
 func TestAComparisonIsAsOldAsWhoBeganItSays(t *testing.T) {
 	r := newTrio(t).collecting()
-	p, from := r.peers[1].core.collect.purges, r.peers[0].self
+	p, from := r.peers[1].core.collect.tombstones, r.peers[0].self
 	k := message.Pair{Partition: 0, Peer: from}
 	p.asked(r.now, k, &antientropy.Message{Kind: antientropy.KindHello, Session: 7})
 	p.compared(r.now.Add(time.Second), from, &message.RepairCompleted{Partition: 0, Session: 7, Age: time.Minute})
@@ -186,15 +186,15 @@ func TestACohortIsAskedBeforeAPartitionGoes(t *testing.T) {
 	c := r.peers[0].core
 	m := &move{cell: c.view.Cells[0]}
 	before := len(c.round.Ready.Send)
-	if c.moves.sure(r.now, 0, m) || len(c.round.Ready.Send) != before+2 || m.probe == 0 {
+	if c.transfer.sure(r.now, 0, m) || len(c.round.Ready.Send) != before+2 || m.probe == 0 {
 		t.Fatalf("nobody is asked: %d messages", len(c.round.Ready.Send)-before)
 	}
 	m.clear = append(m.clear, r.peers[1].self)
-	if c.moves.sure(r.now, 0, m) {
+	if c.transfer.sure(r.now, 0, m) {
 		t.Error("one of three is enough")
 	}
 	m.clear = append(m.clear[:0], r.peers[1].self, r.peers[2].self)
-	if !c.moves.sure(r.now, 0, m) {
+	if !c.transfer.sure(r.now, 0, m) {
 		t.Error("two of three are not")
 	}
 }

@@ -31,15 +31,15 @@ func TestWhatWaitsToBeSaid(t *testing.T) {
 	}
 	say := func(after time.Duration) []message.Send {
 		c.round.Ready.Send = nil
-		c.unsaid.look = true
-		c.unsaid.work(r.now.Add(after))
+		c.deferredAcks.look = true
+		c.deferredAcks.work(r.now.Add(after))
 		return c.round.Ready.Send
 	}
-	c.unsaid.add(r.now, r.peers[1].self, m, nil)
-	if all := say(writeTimeout + 1); len(all) != 0 || len(c.unsaid.list) != 0 {
-		t.Errorf("too late it says %v, and %d wait", all, len(c.unsaid.list))
+	c.deferredAcks.add(r.now, r.peers[1].self, m, nil)
+	if all := say(writeTimeout + 1); len(all) != 0 || len(c.deferredAcks.list) != 0 {
+		t.Errorf("too late it says %v, and %d wait", all, len(c.deferredAcks.list))
 	}
-	c.unsaid.add(r.now, r.peers[1].self, m, nil)
+	c.deferredAcks.add(r.now, r.peers[1].self, m, nil)
 	c.view.Dropping[1] = true
 	all := say(0)
 	if delete(c.view.Dropping, 1); len(all) != 1 || len(all[0].Message.(*message.FactsTaken).Refused) != 1 || all[0].Message.(*message.FactsTaken).Refused[0] != 1 {
@@ -73,7 +73,7 @@ func TestWhoseCopyCounts(t *testing.T) {
 		t.Error("a node that was removed knows of no other cohort")
 	}
 	c.view.Dismissed = false
-	c.marks.lost, c.marks.by = 99, r.peers[1].self
+	c.durability.lost, c.durability.by = 99, r.peers[1].self
 	other := crdt.Completed{Token: 1<<32 + 2, At: r.now.Wall}.Fact(task)
 	if !refused(other) {
 		t.Error("a copy counts on a disk that has forgotten something")
@@ -81,7 +81,7 @@ func TestWhoseCopyCounts(t *testing.T) {
 	if _, kept := vnode.FactOf(c.round.Tx, 1, task, other.Key); !kept {
 		t.Error("it is not kept")
 	}
-	c.marks.lost = 0
+	c.durability.lost = 0
 }
 
 // TestWhoAnswersAReader: nobody who knows of a later cohort than it can name, and nobody who is
@@ -159,7 +159,7 @@ func TestAWritersOwnCopy(t *testing.T) {
 // clock, too, is set aside.
 func TestWhatOneMemberSaysCountsOnce(t *testing.T) {
 	r, m, out := leaving(t)
-	a, cohort := m.c.asides, m.c.view.Cells[0].Cohort
+	a, cohort := m.c.quarantine, m.c.view.Cells[0].Cohort
 	out.aside.write = 7
 	a.answered(r.now, cohort[0], &message.FactsTaken{Write: 7})
 	if a.answered(r.now, cohort[0], &message.FactsTaken{Write: 7}); out.aside.write == 0 {
@@ -189,17 +189,17 @@ func TestWhatOneMemberSaysCountsOnce(t *testing.T) {
 func TestWhoIsSpared(t *testing.T) {
 	r := newCluster(t, 5, 0)
 	r.live(3*time.Second, 500*time.Millisecond, nothing)
-	m := r.peers[0].core.marks
+	m := r.peers[0].core.durability
 	m.c.view.Voters = []register.Member{r.peers[3].self, r.peers[4].self}
-	if !m.spared() {
-		t.Fatalf("nobody lacks it: %v have told", m.told)
+	if !m.mayRetire() {
+		t.Fatalf("nobody lacks it: %v have told", m.confirmedBy)
 	}
 	other := r.peers[1].self
-	if delete(m.told, other); m.spared() {
+	if delete(m.confirmedBy, other); m.mayRetire() {
 		t.Error("one of a cohort of three has not told")
 	}
-	m.told[other] = true
-	if m.c.heard([]register.Member{r.peers[2].self, r.peers[3].self, r.peers[4].self}); m.spared() {
+	m.confirmedBy[other] = true
+	if m.c.heard([]register.Member{r.peers[2].self, r.peers[3].self, r.peers[4].self}); m.mayRetire() {
 		t.Error("one of a cohort of three is not in reach")
 	}
 }
@@ -224,13 +224,13 @@ func TestWhatTheRegisterDidNotTakeIsAskedForAgain(t *testing.T) {
 	r := newRig(t)
 	r.manual = true
 	r.core.cfg.Common = true
-	r.core.commons.learn(true)
+	r.core.sharedConfig.learn(true)
 	tag := r.core.tag
-	if r.core.commons.asked == 0 {
+	if r.core.sharedConfig.asked == 0 {
 		t.Fatal("nothing is asked")
 	}
 	r.step(message.Registered{Result: register.Result{Tag: tag, Err: errors.New("no majority")}})
-	if r.core.commons.asked != 0 {
+	if r.core.sharedConfig.asked != 0 {
 		t.Error("it is not asked again")
 	}
 }
@@ -241,12 +241,12 @@ func TestANodeThatWasRemovedLearnsOfItsPartitions(t *testing.T) {
 	cell := m.c.view.Cells[0]
 	old := cell.Epoch
 	cell.Epoch += 3
-	m.c.outside.learn(r.now, register.Member{Node: "x"}, []message.KnownCell{{Partition: 0, Cell: cell}})
+	m.c.formerMember.learn(r.now, register.Member{Node: "x"}, []message.KnownCell{{Partition: 0, Cell: cell}})
 	if m.c.view.Cells[0].Epoch != old+3 || m.c.acceptors.all[0].Seen != old+3 {
 		t.Errorf("told of epoch %d it knows of %d, and has seen %d", old+3, m.c.view.Cells[0].Epoch, m.c.acceptors.all[0].Seen)
 	}
 	cell.Epoch--
-	if m.c.outside.learn(r.now, register.Member{Node: "x"}, []message.KnownCell{{Partition: 0, Cell: cell}}); m.c.view.Cells[0].Epoch != old+3 {
+	if m.c.formerMember.learn(r.now, register.Member{Node: "x"}, []message.KnownCell{{Partition: 0, Cell: cell}}); m.c.view.Cells[0].Epoch != old+3 {
 		t.Error("an older word takes that back")
 	}
 }
@@ -269,7 +269,7 @@ func TestAQuestionAboutManyTasksIsBounded(t *testing.T) {
 		f.open[n] = nil
 	}
 	q := &message.Request{From: message.Origin{Conn: 1, Request: 9}, Body: &nornv1.CancelRequest{Ids: [][]byte{r.at(1).Bytes()}}}
-	if waits := f.hear(r.now, q); waits || !q.Unsure || len(f.open) > maxFetches {
+	if waits := f.readBeforeDecide(r.now, q); waits || !q.Unsure || len(f.open) > maxFetches {
 		t.Errorf("it waits: %v, is unsure: %v, with %d reads", waits, q.Unsure, len(f.open))
 	}
 	clear(f.open)

@@ -360,7 +360,7 @@ func TestTheNextOnesHearWhenNobodyComes(t *testing.T) {
 			l.step(i, message.Cancel{From: message.Origin{Conn: 1, Request: l.requests}})
 		}
 	}
-	if got := l.cores[0].seeks.hungry["q"]; got == nil || len(got.asked) != nodes-1 {
+	if got := l.cores[0].remoteClaims.subscribers["q"]; got == nil || len(got.asked) != nodes-1 {
 		t.Fatalf("hungry are %+v", got)
 	}
 	task := l.led(0)
@@ -385,11 +385,11 @@ func TestAllHearThatTasksAreWanted(t *testing.T) {
 	}
 	l.run(50 * time.Millisecond)
 	c := l.cores[0]
-	q := c.desk.queues["q"]
+	q := c.readyIndex.queues["q"]
 	q.wanted = l.now.Mono + int64(wantedFor) // as others do, who were told what is here
-	q.again, q.told = q.wanted, c.summaries.head(l.now, q)
+	q.again, q.told = q.wanted, c.headGossip.head(l.now, q)
 	for _, o := range l.cores[1:] {
-		c.seeks.starve("q", o.cfg.Self, true)
+		c.remoteClaims.subscribe("q", o.cfg.Self, true)
 	}
 	told := make(map[int]bool)
 	l.said = func(from, to int, m any) {

@@ -39,13 +39,13 @@ const (
 	maxFew = 8
 )
 
-// seeks finds work that other nodes hand out, for the claim requests that came
+// remoteClaims finds work that other nodes hand out, for the claim requests that came
 // here: the best head goes first, as far as it is known (design 7.3).
-type seeks struct {
+type remoteClaims struct {
 	c     *Core
 	heads map[register.Member]map[string]*remote
-	asked map[message.AskKey]*gather // claims on their way
-	at    int64                      // mono ns of the next look at who waits
+	asked map[message.AskKey]*scatterRequest // claims on their way
+	at    int64                              // mono ns of the next look at who waits
 	turn  int
 	again uint64            // turns of those that are asked again
 	who   []register.Member // the other leaders
@@ -56,8 +56,8 @@ type seeks struct {
 
 	stranded int64 // mono ns at which those who wait are sent away; clock.Never: somebody leads
 
-	hungry map[string]*hungry // by queue: of the others, who was told that it has nothing
-	meals  []meal             // queues of them that have something now
+	subscribers map[string]*subscribers // by queue: of the others, who was told that it has nothing
+	notices     []pendingNotice         // queues of them that have something now
 }
 
 // remote is what is known of one queue at another leader.
@@ -73,27 +73,27 @@ type remote struct {
 	heard  int64  // mono ns of the last news
 	behind int64  // mono ns since when what is better there is passed over, or since the last request went; 0: it is not
 
-	inquired int64 // mono ns of a question that is not answered, see [inquiries]; 0: there is none
+	inquired int64 // mono ns of a question that is not answered, see [freshnessProbes]; 0: there is none
 }
 
 // full tells whether as many requests as make sense are on their way to a queue
 // elsewhere: one for each of a few tasks, this node's share of many.
-func (s *seeks) full(h *remote) bool {
+func (s *remoteClaims) full(h *remote) bool {
 	if h.known && h.ready && h.few > 0 {
 		return h.open >= min(h.credit, h.few)
 	}
 	return h.open >= max(h.credit, h.marks.Count()/(1+len(s.leaders())))
 }
 
-func newSeeks(c *Core) *seeks {
-	return &seeks{
-		c: c, heads: make(map[register.Member]map[string]*remote), asked: make(map[message.AskKey]*gather),
-		hungry: make(map[string]*hungry), at: clock.Never, shy: clock.Never, stranded: clock.Never,
+func newRemoteClaims(c *Core) *remoteClaims {
+	return &remoteClaims{
+		c: c, heads: make(map[register.Member]map[string]*remote), asked: make(map[message.AskKey]*scatterRequest),
+		subscribers: make(map[string]*subscribers), at: clock.Never, shy: clock.Never, stranded: clock.Never,
 	}
 }
 
 // leaders are the other nodes that lead something and are up, in order.
-func (s *seeks) leaders() []register.Member {
+func (s *remoteClaims) leaders() []register.Member {
 	if s.seen == s.c.view.Changes {
 		return s.who
 	}
@@ -107,7 +107,7 @@ func (s *seeks) leaders() []register.Member {
 	return s.who
 }
 
-func (s *seeks) of(m register.Member, name string) *remote {
+func (s *remoteClaims) of(m register.Member, name string) *remote {
 	queues := s.heads[m]
 	if queues == nil {
 		queues = make(map[string]*remote)
@@ -125,17 +125,17 @@ func (s *seeks) of(m register.Member, name string) *remote {
 // best is the node to ask next: the one with the best head that is known, or
 // one of which nothing is known; none when all have nothing. A request that does
 // not wait asks everybody once.
-func (s *seeks) best(w *waiter, leaders []register.Member) (to register.Member, rank *claim.Rank, found bool) {
+func (s *remoteClaims) best(w *claimRequest, leaders []register.Member) (to register.Member, rank *claim.Rank, found bool) {
 	s.turn++
 	for i := range leaders {
 		m := leaders[(s.turn+i)%len(leaders)]
-		if s.vain(w, m) {
+		if s.alreadyTried(w, m) {
 			continue
 		}
 		for _, name := range w.names {
 			h := s.of(m, name)
 			switch {
-			case s.c.desk.paused[name], w.parks && s.full(h):
+			case s.c.readyIndex.paused[name], w.parks && s.full(h):
 			case h.known && h.ready:
 				if rank == nil || h.rank.Compare(rank) < 0 {
 					to, rank, found = m, &h.rank, true
@@ -150,13 +150,13 @@ func (s *seeks) best(w *waiter, leaders []register.Member) (to register.Member, 
 
 // claim serves a request from here or from elsewhere, whoever has the better
 // task. It tells whether the request is on its way or answered.
-func (s *seeks) claim(now clock.Time, w *waiter) bool {
+func (s *remoteClaims) claim(now clock.Time, w *claimRequest) bool {
 	if s.c.view.Alone || w.routed {
 		return s.c.grant(now, w)
 	}
 	leaders := s.leaders()
 	to, theirs, found := s.best(w, leaders)
-	if q, _ := s.c.desk.best(w); q != nil {
+	if q, _ := s.c.readyIndex.best(w); q != nil {
 		calm := (q.looked == 0 || now.Mono-q.looked >= int64(maxBehind)) && len(w.tried) == 0
 		q.looked = now.Mono
 		_, ours, _ := q.heads.Best()
@@ -180,8 +180,8 @@ func (s *seeks) claim(now clock.Time, w *waiter) bool {
 // ask sends a request to another leader. The one that is asked first may decline: what
 // made it the first may be gone by the time it is asked. Then the next one is to grant
 // whatever it has, so that no request goes in circles.
-func (s *seeks) ask(now clock.Time, w *waiter, to register.Member) {
-	first := len(w.tried) == 0 && !w.sure
+func (s *remoteClaims) ask(now clock.Time, w *claimRequest, to register.Member) {
+	first := len(w.tried) == 0 && !w.mustServe
 	for _, name := range w.names {
 		h := s.of(to, name)
 		h.open, h.behind = h.open+1, now.Mono
@@ -192,7 +192,7 @@ func (s *seeks) ask(now clock.Time, w *waiter, to register.Member) {
 	waited := time.Duration(now.Mono - w.received)
 	r := s.c.routes
 	g := r.gather(now, &message.Request{From: w.from}, nil, 0)
-	k := &seeking{s: s, w: w, to: to, waited: waited}
+	k := &remoteClaim{s: s, w: w, to: to, waited: waited}
 	g.join, g.then, g.choosy = k, k.came, first
 	if w.key().Named() {
 		s.asked[w.key()] = g
@@ -200,31 +200,31 @@ func (s *seeks) ask(now clock.Time, w *waiter, to register.Member) {
 	r.forward(now, g, to, nil, body, nil)
 }
 
-// seeking is a claim request at another leader.
-type seeking struct {
-	s      *seeks
-	w      *waiter
+// remoteClaim is a claim request at another leader.
+type remoteClaim struct {
+	s      *remoteClaims
+	w      *claimRequest
 	to     register.Member
 	waited time.Duration
 	reply  *nornv1.ClaimReply
 	err    *proto.Error
 }
 
-func (k *seeking) take(_ []int, m gproto.Message) { k.reply, _ = m.(*nornv1.ClaimReply) }
+func (k *remoteClaim) take(_ []int, m gproto.Message) { k.reply, _ = m.(*nornv1.ClaimReply) }
 
-func (k *seeking) fail(_ []int, err *proto.Error) { k.err = err }
+func (k *remoteClaim) fail(_ []int, err *proto.Error) { k.err = err }
 
-func (k *seeking) answer() (gproto.Message, *proto.Error) { return k.reply, nil }
+func (k *remoteClaim) answer() (gproto.Message, *proto.Error) { return k.reply, nil }
 
 // came passes on what was granted, or lets the search go on.
-func (k *seeking) came(g *gather) {
+func (k *remoteClaim) came(g *scatterRequest) {
 	got := len(k.reply.GetGrants()) > 0
 	k.s.returned(g, k.w, k.to, got)
 	if g.declined {
-		k.w.sure = true
+		k.w.mustServe = true
 		k.w.tried = slices.DeleteFunc(k.w.tried, func(t trial) bool { return t.at == k.to }) // it may be the best one after all
 	}
-	if !got && k.orphaned() {
+	if !got && k.unanswerable() {
 		k.s.c.round.Refuse(k.w.from, k.err)
 		return
 	}
@@ -232,7 +232,7 @@ func (k *seeking) came(g *gather) {
 		k.s.unmet(k.to)
 	}
 	if !got {
-		news := !k.s.vain(k.w, k.to) // faster than the answer
+		news := !k.s.alreadyTried(k.w, k.to) // faster than the answer
 		k.s.c.pursue(k.s.c.now, k.w)
 		if news { // it may have found something elsewhere, and others wait
 			k.more()
@@ -244,11 +244,11 @@ func (k *seeking) came(g *gather) {
 	k.more()
 }
 
-// orphaned tells whether nobody will ever say what a request was granted here. A node
+// unanswerable tells whether nobody will ever say what a request was granted here. A node
 // that has not answered is asked again while it is up, and says so then. Of one that is
 // gone only the client can free it, by a new request that names this one: so it has to
 // know at once that this one has no answer.
-func (k *seeking) orphaned() bool {
+func (k *remoteClaim) unanswerable() bool {
 	if k.err == nil {
 		delete(k.w.doubts, k.to)
 		return false
@@ -256,12 +256,12 @@ func (k *seeking) orphaned() bool {
 	if k.w.doubts == nil {
 		k.w.doubts = make(map[register.Member]*proto.Error)
 	}
-	k.w.doubts[k.to], k.w.short = k.err, true
+	k.w.doubts[k.to], k.w.failedQuorum = k.err, true
 	return k.err.Effect == nornv1.Effect_EFFECT_UNKNOWN && !k.s.c.view.Up(k.to)
 }
 
 // doubt gives why it cannot be said that there is nothing for a request; nil: it can.
-func (s *seeks) doubt(w *waiter) (why *proto.Error) {
+func (s *remoteClaims) doubt(w *claimRequest) (why *proto.Error) {
 	leaders := s.leaders()
 	for _, m := range membersOf(w.doubts) {
 		switch e := w.doubts[m]; {
@@ -275,7 +275,7 @@ func (s *seeks) doubt(w *waiter) (why *proto.Error) {
 }
 
 // more sends others to where there is something.
-func (k *seeking) more() {
+func (k *remoteClaim) more() {
 	for _, name := range k.w.names {
 		if k.s.of(k.to, name).ready {
 			k.s.send(k.s.c.now, k.to, name)
@@ -284,21 +284,21 @@ func (k *seeking) more() {
 }
 
 // fills counts how often a node has told that a queue of a request has something.
-func (s *seeks) fills(m register.Member, w *waiter) (n uint64) {
+func (s *remoteClaims) fills(m register.Member, w *claimRequest) (n uint64) {
 	for _, name := range w.names {
 		n += s.of(m, name).fills
 	}
 	return n
 }
 
-// vain tells whether a request was at a node in vain, and nothing has come there
+// alreadyTried tells whether a request was at a node in vain, and nothing has come there
 // since it was sent.
-func (s *seeks) vain(w *waiter, m register.Member) bool {
+func (s *remoteClaims) alreadyTried(w *claimRequest, m register.Member) bool {
 	return slices.Contains(w.tried, trial{m, s.fills(m, w)})
 }
 
 // returned notes that a request is no longer on its way.
-func (s *seeks) returned(g *gather, w *waiter, to register.Member, got bool) {
+func (s *remoteClaims) returned(g *scatterRequest, w *claimRequest, to register.Member, got bool) {
 	if s.asked[w.key()] == g {
 		delete(s.asked, w.key())
 	}
@@ -316,18 +316,18 @@ func (s *seeks) returned(g *gather, w *waiter, to register.Member, got bool) {
 
 // withdraw gives up a request with this key that is on its way, if there is
 // one, and gives its origin.
-func (s *seeks) withdraw(key message.AskKey) (message.Origin, bool) {
+func (s *remoteClaims) withdraw(key message.AskKey) (message.Origin, bool) {
 	g := s.asked[key]
 	if g == nil {
 		return message.Origin{}, false
 	}
-	k := g.join.(*seeking)
+	k := g.join.(*remoteClaim)
 	s.c.routes.abandon(g)
 	return k.w.from, true
 }
 
 // learn takes the news of another leader.
-func (s *seeks) learn(now clock.Time, from register.Member, m *message.QueueHeads) {
+func (s *remoteClaims) learn(now clock.Time, from register.Member, m *message.QueueHeads) {
 	for _, n := range m.Heads {
 		h := s.of(from, n.Queue)
 		h.known, h.ready, h.rank, h.few = true, n.Ready, n.Rank, n.Few
@@ -335,13 +335,13 @@ func (s *seeks) learn(now clock.Time, from register.Member, m *message.QueueHead
 		if n.Full || !n.Ready {
 			h.marks = n.Marks // else those of before: what has gone since was before them
 		}
-		if q := s.c.desk.queues[n.Queue]; q != nil {
+		if q := s.c.readyIndex.queues[n.Queue]; q != nil {
 			if _, ours, ok := q.heads.Best(); ok && !h.before(ours) {
 				h.behind = 0
 			}
 		}
 		if n.Wanted {
-			s.c.summaries.want(now, n.Queue, false)
+			s.c.headGossip.want(now, n.Queue, false)
 		}
 		if n.Ready {
 			h.fills++
@@ -351,22 +351,22 @@ func (s *seeks) learn(now clock.Time, from register.Member, m *message.QueueHead
 }
 
 // send has requests that wait for a queue asked for at a node that has work.
-func (s *seeks) send(now clock.Time, to register.Member, name string) {
-	q := s.c.desk.queues[name]
+func (s *remoteClaims) send(now clock.Time, to register.Member, name string) {
+	q := s.c.readyIndex.queues[name]
 	h := s.of(to, name)
-	for q != nil && !s.full(h) && !s.c.desk.paused[name] {
-		w := s.c.desk.first(q, now.Mono)
+	for q != nil && !s.full(h) && !s.c.readyIndex.paused[name] {
+		w := s.c.readyIndex.first(q, now.Mono)
 		if w == nil || w.routed {
 			return
 		}
-		s.c.desk.drop(w)
+		s.c.readyIndex.drop(w)
 		s.ask(now, w, to)
-		q = s.c.desk.queues[name]
+		q = s.c.readyIndex.queues[name]
 	}
 }
 
 // resumed has those ask who wait for a queue that was paused, where there is something.
-func (s *seeks) resumed(now clock.Time, name string) {
+func (s *remoteClaims) resumed(now clock.Time, name string) {
 	for _, m := range s.leaders() {
 		if h := s.of(m, name); !h.known || h.ready {
 			s.send(now, m, name)
@@ -376,7 +376,7 @@ func (s *seeks) resumed(now clock.Time, name string) {
 
 // meet asks those who have begun to lead for the ones that wait, so that they know of them.
 // What was known of one that has led before is of before: it may have started anew since.
-func (s *seeks) meet(now clock.Time) {
+func (s *remoteClaims) meet(now clock.Time) {
 	leaders, again := s.leaders(), s.shy <= now.Mono
 	if s.metAs == s.seen && !again {
 		return
@@ -384,7 +384,7 @@ func (s *seeks) meet(now clock.Time) {
 	if s.metAs = s.seen; again {
 		s.shy = clock.Never
 	}
-	names := slices.Sorted(maps.Keys(s.c.desk.queues))
+	names := slices.Sorted(maps.Keys(s.c.readyIndex.queues))
 	for _, m := range leaders {
 		if slices.Contains(s.met, m) {
 			continue
@@ -400,18 +400,18 @@ func (s *seeks) meet(now clock.Time) {
 }
 
 // unmet has a node asked once more: it is named as a leader, and does not lead yet.
-func (s *seeks) unmet(m register.Member) {
+func (s *remoteClaims) unmet(m register.Member) {
 	s.met = slices.DeleteFunc(slices.Clone(s.met), func(o register.Member) bool { return o == m })
 	s.shy = min(s.shy, s.c.now.Mono+int64(shyPause))
 }
 
 // work asks again for those who wait, one per queue and leader, should news have been
 // lost, and spreads what the others are hungry for.
-func (s *seeks) work(now clock.Time) {
-	s.feed(now)
+func (s *remoteClaims) work(now clock.Time) {
+	s.notify(now)
 	s.meet(now)
 	s.strand(now)
-	if s.c.view.Alone || len(s.c.desk.byTime) == 0 {
+	if s.c.view.Alone || len(s.c.readyIndex.byTime) == 0 {
 		s.at, s.shy = clock.Never, clock.Never
 		return
 	}
@@ -428,7 +428,7 @@ func (s *seeks) work(now clock.Time) {
 	}
 	s.again++
 	to := leaders[s.again%uint64(len(leaders))] // the same for all queues: none misses any
-	for _, name := range slices.Sorted(maps.Keys(s.c.desk.queues)) {
+	for _, name := range slices.Sorted(maps.Keys(s.c.readyIndex.queues)) {
 		if h := s.of(to, name); h.open == 0 {
 			s.send(now, to, name)
 		}
@@ -438,16 +438,16 @@ func (s *seeks) work(now clock.Time) {
 // strand sends those away who wait at a node that leads nothing and has had no leader in
 // reach for a while: as it is cut off from the others, mostly, who go on. What is asked
 // for from then on is refused at once ([Core.unled]).
-func (s *seeks) strand(now clock.Time) {
+func (s *remoteClaims) strand(now clock.Time) {
 	switch c := s.c; {
-	case c.view.Alone || len(c.desk.byTime) == 0 || c.Leading() > 0 || len(s.leaders()) > 0:
+	case c.view.Alone || len(c.readyIndex.byTime) == 0 || c.Leading() > 0 || len(s.leaders()) > 0:
 		s.stranded = clock.Never
 	case s.stranded == clock.Never:
 		s.stranded = now.Mono + int64(strandedAfter)
 	case s.stranded <= now.Mono:
-		for len(c.desk.byTime) > 0 {
-			w := c.desk.byTime[0]
-			c.desk.drop(w)
+		for len(c.readyIndex.byTime) > 0 {
+			w := c.readyIndex.byTime[0]
+			c.readyIndex.drop(w)
 			c.giveUp(now, w)
 		}
 		s.stranded = clock.Never
@@ -456,7 +456,7 @@ func (s *seeks) strand(now clock.Time) {
 
 // served tells a node that asked for tasks what is left, and remembers which
 // queues have nothing for it.
-func (s *seeks) served(to register.Member, w *waiter) {
+func (s *remoteClaims) served(to register.Member, w *claimRequest) {
 	news := &message.QueueHeads{}
 	for _, name := range w.names {
 		h := s.head(name)
@@ -464,14 +464,14 @@ func (s *seeks) served(to register.Member, w *waiter) {
 		if h.Ready {
 			continue
 		}
-		s.starve(name, to, true)
+		s.subscribe(name, to, true)
 	}
 	s.c.round.Ready.Early = append(s.c.round.Ready.Early, message.Send{To: to, Message: news})
 }
 
-func (s *seeks) head(name string) message.QueueHead {
+func (s *remoteClaims) head(name string) message.QueueHead {
 	h := message.QueueHead{Queue: name}
-	if q := s.c.desk.queues[name]; q != nil && !s.c.desk.paused[name] {
+	if q := s.c.readyIndex.queues[name]; q != nil && !s.c.readyIndex.paused[name] {
 		if _, rank, ok := q.heads.Best(); ok {
 			h.Ready, h.Rank, h.Few = true, *rank, s.few(q)
 		}
@@ -480,7 +480,7 @@ func (s *seeks) head(name string) message.QueueHead {
 }
 
 // few counts the ready tasks of a queue, if they are.
-func (s *seeks) few(q *queue) (n int) {
+func (s *remoteClaims) few(q *queue) (n int) {
 	if q.heads.Len() > maxFew {
 		return 0
 	}

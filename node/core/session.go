@@ -48,7 +48,7 @@ type sessions struct {
 	asked   lineAsks
 
 	asks  workAsks
-	names shards
+	names workerNames
 	known holdings
 }
 

@@ -87,7 +87,7 @@ func (h *holdings) work(now clock.Time) {
 		return
 	}
 	h.take(now, h.s.c.cfg.Self, m)
-	for _, to := range h.s.c.seeks.leaders() {
+	for _, to := range h.s.c.remoteClaims.leaders() {
 		h.send(to, m.Items)
 	}
 }

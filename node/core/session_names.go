@@ -32,11 +32,11 @@ const (
 	nameKeep  = 10 * time.Minute
 )
 
-// shards are the names of workers: leases in the register, one holder each. The
+// workerNames are the names of workers: leases in the register, one holder each. The
 // register orders the writes; whether a lease has lapsed every node decides for
 // itself, by its own monotonic clock: the whole lease and the buffer must have run
 // since it first saw the write, which came after the lease began.
-type shards struct {
+type workerNames struct {
 	s       *sessions
 	at      uint64 // revision that the cells are of
 	cells   map[string]*shard
@@ -58,13 +58,13 @@ type shard struct {
 	seen    int64 // mono ns at which this node saw the version
 }
 
-func (n *shards) begin(s *sessions) {
+func (n *workerNames) begin(s *sessions) {
 	n.s, n.since, n.sweepAt = s, clock.Never, clock.Never
 	n.cells, n.of = make(map[string]*shard), make(map[session.Instance]string)
 }
 
 // learn takes over what the register says.
-func (n *shards) learn(now clock.Time, state *register.State) {
+func (n *workerNames) learn(now clock.Time, state *register.State) {
 	if state.NamesAt < n.at || state.NamesAt == n.at && len(n.cells) == len(state.Names) {
 		return
 	}
@@ -111,7 +111,7 @@ func (n *shards) learn(now clock.Time, state *register.State) {
 
 // told is what a session here has to hear when its name goes to somebody else, or is
 // its worker's by another node: nobody asks as long as nothing is heard of the worker.
-func (n *shards) told(now clock.Time, old, next *shard) []session.NameAnswer {
+func (n *workerNames) told(now clock.Time, old, next *shard) []session.NameAnswer {
 	i, _ := n.s.d.Info(now, old.cell.Holder.Instance)
 	a := session.NameAnswer{Instance: i.Identity.Instance, Holder: next.cell.Holder}
 	switch {
@@ -146,12 +146,12 @@ func readShard(name string, held register.Name, now clock.Time) *shard {
 }
 
 // lapsed tells whether a lease is surely over, wherever its holder's clock stands.
-func (n *shards) lapsed(c *shard, now clock.Time) bool {
+func (n *workerNames) lapsed(c *shard, now clock.Time) bool {
 	return now.Mono-c.seen >= int64(c.lease+clock.Margin(c.lease, 0)+n.s.c.cfg.Buffer)
 }
 
 // ask takes requests about names.
-func (n *shards) ask(now clock.Time, all []session.NameRequest) {
+func (n *workerNames) ask(now clock.Time, all []session.NameRequest) {
 	for _, r := range all {
 		c := n.cells[r.Identity.Name]
 		renews := r.Op == session.NameAcquire && c != nil && !c.cell.Dead && c.cell.Holder.Instance == r.Identity.Instance && c.cell.Association == r.Association
@@ -162,7 +162,7 @@ func (n *shards) ask(now clock.Time, all []session.NameRequest) {
 }
 
 // work decides what waits: at the register, or here where nothing is to be written.
-func (n *shards) work(now clock.Time) {
+func (n *workerNames) work(now clock.Time) {
 	if now.Mono >= n.sweepAt {
 		n.sweepAt = now.Mono + int64(nameSweep)
 		n.sweep(now)
@@ -180,17 +180,17 @@ func (n *shards) work(now clock.Time) {
 	n.s.again = true // what was answered here is to be looked at
 }
 
-// naming is a request that is being written.
-type naming struct {
+// nameLease is a request that is being written.
+type nameLease struct {
 	session.NameRequest
 	verdict session.NameVerdict
 }
 
 // write decides requests by what the register had last, and has the outcomes
 // written, each from exactly that.
-func (n *shards) write(now clock.Time, some []session.NameRequest) {
+func (n *workerNames) write(now clock.Time, some []session.NameRequest) {
 	var changes []register.NameChange
-	var asked []naming
+	var asked []nameLease
 	named := make(map[string]bool)
 	for _, r := range some {
 		c := n.cells[r.Identity.Name]
@@ -216,18 +216,18 @@ func (n *shards) write(now clock.Time, some []session.NameRequest) {
 			Name: r.Identity.Name, Old: c.version, Data: n.data(next, lease),
 			Other: next.Holder.Instance != c.cell.Holder.Instance || next.Dead != c.cell.Dead,
 		})
-		asked = append(asked, naming{r, verdict})
+		asked = append(asked, nameLease{r, verdict})
 	}
 	if len(changes) == 0 {
 		return
 	}
 	n.busy = true
-	n.s.c.send(errand{then: func(now clock.Time, res register.Result) { n.written(now, asked, res) }}, register.Request{Names: changes})
+	n.s.c.send(registerRequest{then: func(now clock.Time, res register.Result) { n.written(now, asked, res) }}, register.Request{Names: changes})
 }
 
 // written passes on what became of the changes. One that somebody else was before is
 // decided again.
-func (n *shards) written(now clock.Time, asked []naming, res register.Result) {
+func (n *workerNames) written(now clock.Time, asked []nameLease, res register.Result) {
 	n.busy, n.s.again = false, true
 	for i, r := range asked {
 		switch {
@@ -241,7 +241,7 @@ func (n *shards) written(now clock.Time, asked []naming, res register.Result) {
 	}
 }
 
-func (n *shards) answer(now clock.Time, r session.NameRequest, v session.NameVerdict, holder session.Identity) {
+func (n *workerNames) answer(now clock.Time, r session.NameRequest, v session.NameVerdict, holder session.Identity) {
 	if r.No == 0 {
 		return // of a sweep
 	}
@@ -252,7 +252,7 @@ func (n *shards) answer(now clock.Time, r session.NameRequest, v session.NameVer
 }
 
 // data is what the register keeps of a holder; nothing for a name that is free.
-func (n *shards) data(c session.Cell, lease time.Duration) []byte {
+func (n *workerNames) data(c session.Cell, lease time.Duration) []byte {
 	if c.Holder.Instance.IsZero() {
 		return nil
 	}
@@ -270,7 +270,7 @@ func (n *shards) data(c session.Cell, lease time.Duration) []byte {
 
 // sweep has the register's leader give up names that nobody has had for long: names
 // must not pile up when workers come and go under ever new ones.
-func (n *shards) sweep(now clock.Time) {
+func (n *workerNames) sweep(now clock.Time) {
 	if !n.s.c.view.Leads || n.busy {
 		return
 	}
@@ -285,11 +285,11 @@ func (n *shards) sweep(now clock.Time) {
 	}
 	slices.SortFunc(changes, func(a, b register.NameChange) int { return cmp.Compare(a.Name, b.Name) })
 	n.busy = true
-	n.s.c.send(errand{then: func(clock.Time, register.Result) { n.busy = false }}, register.Request{Names: changes[:min(len(changes), nameBatch)]})
+	n.s.c.send(registerRequest{then: func(clock.Time, register.Result) { n.busy = false }}, register.Request{Names: changes[:min(len(changes), nameBatch)]})
 }
 
 // next is when there is something to do, mono ns.
-func (n *shards) next() int64 {
+func (n *workerNames) next() int64 {
 	at := n.sweepAt
 	if len(n.waiting) > 0 && !n.busy {
 		if n.urgent {
@@ -301,7 +301,7 @@ func (n *shards) next() int64 {
 }
 
 // holder gives who has a name.
-func (n *shards) holder(name string) (session.Instance, register.Member, bool) {
+func (n *workerNames) holder(name string) (session.Instance, register.Member, bool) {
 	c := n.cells[name]
 	if c == nil || c.cell.Dead || c.cell.Holder.Instance.IsZero() {
 		return session.Instance{}, register.Member{}, false

@@ -46,8 +46,8 @@ func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
 	}
 	// Another node may lead by now and have renewed it under the same token: that it is over
 	// is certain once a majority has said since its end that nobody else leads.
-	if at, held := vnode.LapsedAt(v, task, token); held && at <= c.now.Mono && !c.grants.soles.since(v.Partition, at) {
-		c.grants.soles.want(v.Partition)
+	if at, held := vnode.LapsedAt(v, task, token); held && at <= c.now.Mono && !c.leases.leadership.confirmedSince(v.Partition, at) {
+		c.leases.leadership.confirm(v.Partition)
 		return refusal.LeaseInDoubt(v, token)
 	}
 	d, err := vnode.ReadTask(c.round.Tx, ring.Of(task, len(c.view.Cells)), task, vnode.ReadOptions{NoLog: true})
@@ -117,7 +117,7 @@ func (c settling) renew(now clock.Time, from message.Origin, m *nornv1.RenewRequ
 		return
 	}
 	reply := &nornv1.RenewReply{}
-	pledges := make([]*pledge, len(m.GetClaims()))
+	pledges := make([]*proposal, len(m.GetClaims()))
 	for i, ref := range m.GetClaims() {
 		res := &nornv1.RenewResult{}
 		reply.Results = append(reply.Results, res)
@@ -143,13 +143,13 @@ func (c settling) renew(now clock.Time, from message.Origin, m *nornv1.RenewRequ
 		}
 		c.stats.Renewed++
 		res.Claim, res.LeaseSeconds = convert.Claim(&r), r.Lease.Seconds()
-		pledges[i] = c.grants.add(v.Partition, task, &r, false)
+		pledges[i] = c.leases.add(v.Partition, task, &r, false)
 		if mutant.UnfencedRenewal.On() {
 			pledges[i] = nil
 		}
 	}
 	round := c.round.This()
-	c.grants.owe(now, pledges, func(clock.Time) {
+	c.leases.await(now, pledges, func(clock.Time) {
 		for i, pl := range pledges {
 			if res := reply.Results[i]; pl != nil && pl.state == failed {
 				res.Claim, res.LeaseSeconds = nil, 0
@@ -166,7 +166,7 @@ func (c settling) update(now clock.Time, from message.Origin, m *nornv1.UpdateRe
 		bad = convert.CheckBatch(1 + len(m.GetMore()))
 	}
 	if bad == nil {
-		bad = c.writes.check(m.GetDurability())
+		bad = c.quorumWrites.check(m.GetDurability())
 	}
 	all := []crdt.Update{{Seq: m.GetSeq(), Data: m.GetData()}}
 	for _, more := range m.GetMore() {
@@ -235,7 +235,7 @@ const maxSame = 64
 func (c settling) complete(now clock.Time, from message.Origin, m *nornv1.CompleteRequest) {
 	err := convert.CheckBatch(len(m.GetCompletions()))
 	if err == nil {
-		err = c.writes.checkEnd(m.GetDurability())
+		err = c.quorumWrites.checkEnd(m.GetDurability())
 	}
 	if err != nil {
 		c.round.Refuse(from, err)
@@ -287,7 +287,7 @@ func (c settling) unheardOf(now clock.Time, task id.ID, token uint64) bool {
 // add stores a fact that any node may write and says what it has bought.
 func (c settling) add(now clock.Time, task id.ID, f crdt.Fact, counter *uint64, res *nornv1.WriteResult) {
 	p := ring.Of(task, len(c.view.Cells))
-	if e := c.moves.refuses(p); e != nil {
+	if e := c.transfer.refuses(p); e != nil {
 		res.Error = e.Proto()
 		return
 	}
@@ -316,12 +316,12 @@ func (c settling) add(now clock.Time, task id.ID, f crdt.Fact, counter *uint64, 
 		*counter++
 	}
 	res.Receipt = &nornv1.Receipt{}
-	c.writes.bought(res, res.Receipt, task, existed, f.Key)
+	c.quorumWrites.bought(res, res.Receipt, task, existed, f.Key)
 }
 
 // bought fills the receipt of a decision that was accepted.
 func (c settling) bought(res *nornv1.WriteResult, task id.ID, existed bool) {
-	c.writes.bought(res, res.Receipt, task, existed, crdt.Key{})
+	c.quorumWrites.bought(res, res.Receipt, task, existed, crdt.Key{})
 }
 
 func (c settling) fail(now clock.Time, from message.Origin, m *nornv1.FailRequest) {
@@ -384,7 +384,7 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteRe
 		c.stats.Failed++
 	}
 	res.State, res.Receipt = nornv1.State(state), &nornv1.Receipt{}
-	c.writes.bought(res, res.Receipt, task, existed, crdt.Key{Kind: crdt.KindFailed, A: f.GetToken()})
+	c.quorumWrites.bought(res, res.Receipt, task, existed, crdt.Key{Kind: crdt.KindFailed, A: f.GetToken()})
 	return nil
 }
 
@@ -398,7 +398,7 @@ func (c settling) release(now clock.Time, from message.Origin, m *nornv1.Release
 		return
 	}
 	reply := &nornv1.WriteReply{}
-	pledges := make([]*pledge, len(m.GetClaims()))
+	pledges := make([]*proposal, len(m.GetClaims()))
 	for i, ref := range m.GetClaims() {
 		res := &nornv1.WriteResult{}
 		reply.Results = append(reply.Results, res)
@@ -424,10 +424,10 @@ func (c settling) release(now clock.Time, from message.Origin, m *nornv1.Release
 		}
 		res.Receipt = &nornv1.Receipt{}
 		convert.FillReceipt(res.Receipt, task, v.Partition, existed)
-		pledges[i] = c.grants.add(v.Partition, task, &claim.Record{Token: ref.GetToken(), Outcome: claim.Released}, true)
+		pledges[i] = c.leases.add(v.Partition, task, &claim.Record{Token: ref.GetToken(), Outcome: claim.Released}, true)
 	}
 	round := c.round.This()
-	c.grants.owe(now, pledges, func(clock.Time) {
+	c.leases.await(now, pledges, func(clock.Time) {
 		for i, pl := range pledges {
 			if pl != nil && pl.state == failed {
 				reply.Results[i].Receipt, reply.Results[i].Error = nil, refusal.NoMajority(pl.p).Proto()

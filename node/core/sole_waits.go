@@ -17,24 +17,24 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 )
 
-// soleWait is a request that waits until a majority has said that this node still leads,
+// confirmationWait is a request that waits until a majority has said that this node still leads,
 // or an answer that has its copies and does so.
-type soleWait struct {
+type confirmationWait struct {
 	since message.ConfirmedSince
 	r     *message.Request // nil: then it is an answer
-	held  *held
+	held  *waitingAnswer
 	until int64 // mono ns: then it goes on without, and is refused
 }
 
-// maxSoleWaits bounds them.
-const maxSoleWaits = 1 << 14
+// maxConfirmationWaits bounds them.
+const maxConfirmationWaits = 1 << 14
 
-// hear has a request wait that retries a task, or asks who has a unique key or is to have
+// readIndex has a request wait that retries a task, or asks who has a unique key or is to have
 // it, until a majority has said that this node still leads, and tells whether it does. A
 // process that stood still would give the key of a task that has been retried since, or
 // under an ID that has been used and is done, or retry a task whose key another one has by
 // now, or which has been retried and died again.
-func (s *soles) hear(now clock.Time, r *message.Request) (waits bool) {
+func (s *confirmations) readIndex(now clock.Time, r *message.Request) (waits bool) {
 	if s.hearing = r.Confirm; r.Confirm.At != 0 || r.Unsure || s.g.c.view.Alone {
 		return false // it was asked, or too few of the same members have just answered something else
 	}
@@ -48,21 +48,21 @@ func (s *soles) hear(now clock.Time, r *message.Request) (waits bool) {
 	if len(parts) == 0 {
 		return false
 	}
-	if !portion.Fits(maxSoleWaits, int64(len(s.waits)), s.held(r.From.Conn), 1) {
+	if !portion.Fits(maxConfirmationWaits, int64(len(s.waits)), s.heldBy(r.From.Conn), 1) {
 		s.g.c.round.Refuse(r.From, refusal.Crowded(maxGathers))
 		return true
 	}
 	r.Confirm = message.ConfirmedSince{At: max(now.Mono, 1), Parts: parts}
-	s.waits = append(s.waits, soleWait{since: r.Confirm, r: r, until: now.Mono + int64(grantTimeout)})
+	s.waits = append(s.waits, confirmationWait{since: r.Confirm, r: r, until: now.Mono + int64(grantTimeout)})
 	for _, p := range parts {
-		s.want(p)
+		s.confirm(p)
 	}
 	return true
 }
 
-// held is how many requests of a connection wait: they are looked at only when there are many.
-func (s *soles) held(conn uint64) (n int64) {
-	if len(s.waits) < maxSoleWaits/4 || conn >= message.OwnConns {
+// heldBy is how many requests of a connection wait: they are looked at only when there are many.
+func (s *confirmations) heldBy(conn uint64) (n int64) {
+	if len(s.waits) < maxConfirmationWaits/4 || conn >= message.OwnConns {
 		return 0
 	}
 	for i := range s.waits {
@@ -101,10 +101,10 @@ func ledBy(c *Core, m gproto.Message) (all []id.ID) {
 	return all
 }
 
-// still refuses to decide something about a partition unless a majority has said, since it
+// stillLeads refuses to decide something about a partition unless a majority has said, since it
 // was asked for the request that is being handled, that this node leads.
-func (s *soles) still(p ring.Partition, guarantee string) *proto.Error {
-	if !slices.Contains(s.hearing.Parts, p) || s.g.c.vnodes.See(p).Leading() != 0 && s.since(p, s.hearing.At) {
+func (s *confirmations) stillLeads(p ring.Partition, guarantee string) *proto.Error {
+	if !slices.Contains(s.hearing.Parts, p) || s.g.c.vnodes.See(p).Leading() != 0 && s.confirmedSince(p, s.hearing.At) {
 		return nil
 	}
 	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "no majority has confirmed that node %s still leads partition %d; try again", s.g.c.cfg.Self.Node, p)
@@ -113,7 +113,7 @@ func (s *soles) still(p ring.Partition, guarantee string) *proto.Error {
 }
 
 // goOn has requests and answers go on that need not wait any longer.
-func (s *soles) goOn(now clock.Time) {
+func (s *confirmations) goOn(now clock.Time) {
 	s.look = false
 	waits := s.waits
 	s.waits = nil
@@ -131,22 +131,22 @@ func (s *soles) goOn(now clock.Time) {
 
 // decided tells whether all is known that somebody waits for. Where something was asked
 // before that it is asked again.
-func (s *soles) decided(since message.ConfirmedSince) bool {
+func (s *confirmations) decided(since message.ConfirmedSince) bool {
 	done := true
 	for _, p := range since.Parts {
-		if s.g.c.vnodes.See(p).Leading() != 0 && !s.since(p, since.At) {
-			s.want(p)
+		if s.g.c.vnodes.See(p).Leading() != 0 && !s.confirmedSince(p, since.At) {
+			s.confirm(p)
 			done = false
 		}
 	}
 	return done
 }
 
-// confirm has an answer wait that has its copies now, if it says what is so only when this
+// awaitConfirmation has an answer wait that has its copies now, if it says what is so only when this
 // node leads still: else the next leader may have decided otherwise before any of them had
 // come to it. If a majority has them, and says after that that nobody else was elected
 // meanwhile, whoever is elected later hears of them before it decides.
-func (s *soles) confirm(h *held) (waits bool) {
+func (s *confirmations) awaitConfirmation(h *waitingAnswer) (waits bool) {
 	since := message.ConfirmedSince{At: max(s.g.c.now.Mono, 1)}
 	for _, it := range h.items {
 		if it.epoch != 0 && !slices.Contains(since.Parts, it.partition) {
@@ -156,15 +156,15 @@ func (s *soles) confirm(h *held) (waits bool) {
 	if len(since.Parts) == 0 {
 		return false
 	}
-	s.waits = append(s.waits, soleWait{since: since, held: h, until: since.At + int64(grantTimeout)})
+	s.waits = append(s.waits, confirmationWait{since: since, held: h, until: since.At + int64(grantTimeout)})
 	s.look = true
 	return true
 }
 
 // answer lets such an answer go, with what is unknown.
-func (s *soles) answer(w soleWait) {
+func (s *confirmations) answer(w confirmationWait) {
 	for _, it := range w.held.items {
-		if it.epoch == 0 || it.epoch == s.g.c.vnodes.See(it.partition).Leading() && s.since(it.partition, w.since.At) {
+		if it.epoch == 0 || it.epoch == s.g.c.vnodes.See(it.partition).Leading() && s.confirmedSince(it.partition, w.since.At) {
 			continue
 		}
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "while this was written another node may have come to lead partition %d, and have decided otherwise; ask again", it.partition)

@@ -16,8 +16,8 @@ func (r *trio) stays(when string, nodes ...int) {
 		p := r.peers[i]
 		if p.forgot != nil {
 			r.t.Errorf("%s: node %d ended: %v", when, i+1, p.forgot)
-		} else if c := p.core; c.marks.lost == 0 || c.Leading() != 0 {
-			r.t.Errorf("%s: node %d has lost %d, leads %d", when, i+1, c.marks.lost, c.Leading())
+		} else if c := p.core; c.durability.lost == 0 || c.Leading() != 0 {
+			r.t.Errorf("%s: node %d has lost %d, leads %d", when, i+1, c.durability.lost, c.Leading())
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestWhoHasForgottenIsNoMajorityForAnother(t *testing.T) {
 		r.post = nil
 		r.live(5*time.Second, 100*time.Millisecond, nothing)
 		for i := range 2 {
-			if lost := r.peers[i].core.marks.lost; lost != 0 {
+			if lost := r.peers[i].core.durability.lost; lost != 0 {
 				t.Fatalf("node %d knows already: %d", i+1, lost)
 			}
 		}
@@ -88,7 +88,7 @@ func TestWhoHasForgottenIsNoMajorityForAnother(t *testing.T) {
 		r.setAllBack(old)
 		r.live(20*time.Second, 100*time.Millisecond, nothing)
 		r.stays("all were set back", 0, 1)
-		if p := r.peers[2]; p.forgot != nil || p.core.marks.lost != 0 {
+		if p := r.peers[2]; p.forgot != nil || p.core.durability.lost != 0 {
 			t.Errorf("the newest disk of the three: ended %v", p.forgot)
 		}
 	})
@@ -150,7 +150,7 @@ func TestWhoSaysNothingOfItsDiskIsNotCounted(t *testing.T) {
 func TestWhatIsSaidOfADiskCountsWhileInReach(t *testing.T) {
 	r := newTrio(t)
 	r.live(3*time.Second, 250*time.Millisecond, nothing)
-	s, o := &r.peers[0].core.marks.sound, r.peers[1].self
+	s, o := &r.peers[0].core.durability.peers, r.peers[1].self
 	if !s.counts(o) || s.counts(r.peers[0].self) {
 		t.Fatalf("of the others it has heard %v", s.of)
 	}
@@ -191,24 +191,24 @@ func TestWhatIsSaidOfADiskCountsWhileInReach(t *testing.T) {
 func TestWhoIsSoundForWhom(t *testing.T) {
 	r := newCohorts(t, 5, 0, func(p int) []int { return [][]int{{0, 1, 2}, {0, 3, 4}}[p%2] })
 	r.live(3*time.Second, 250*time.Millisecond, nothing)
-	m, all := r.peers[0].core.marks, r.peers
+	m, all := r.peers[0].core.durability, r.peers
 	want := func(when string, sound ...bool) {
 		t.Helper()
-		m.sound.look = true
+		m.peers.look = true
 		for i, o := range all[1:] {
-			if got := m.sound.towards(o.self); got != sound[i] {
+			if got := m.peers.towards(o.self); got != sound[i] {
 				t.Errorf("%s: sound for node %d: %t", when, i+2, got)
 			}
 		}
 	}
 	want("all have told", true, true, true, true)
-	delete(m.told, all[1].self)
+	delete(m.confirmedBy, all[1].self)
 	want("one in reach has not told", false, false, true, true)
 	delete(m.c.view.Alive(), all[1].self)
 	want("one out of reach has not told", true, true, true, true)
-	w := m.sound.of[all[2].self]
-	w.whole = false
-	m.sound.of[all[2].self] = w
+	w := m.peers.of[all[2].self]
+	w.claimsIntact = false
+	m.peers.of[all[2].self] = w
 	want("and the other one has forgotten something", false, false, true, true)
 	m.lost = 1
 	want("it has forgotten something", false, false, false, false)

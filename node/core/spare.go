@@ -23,11 +23,11 @@ func without(self register.Member, needs []register.Member, counts func(register
 	return others >= quorum.Majority(len(needs))
 }
 
-// Spared tells whether a node that has lost what it had acknowledged may end, by what the
-// others in reach have said: the same question as [marks.spared], by their register. least is
+// MayRetire tells whether a node that has lost what it had acknowledged may end, by what the
+// others in reach have said: the same question as [durability.mayRetire], by their register. least is
 // how many of them have to say so. Who is needed is not one's word either: one who lies could
 // name a register that is newer than all, in which nobody needs this node.
-func Spared(self register.Member, said map[register.Member]message.MayRetire, least int) bool {
+func MayRetire(self register.Member, said map[register.Member]message.MayRetire, least int) bool {
 	var revisions []uint64
 	for _, s := range said { // Any order: they are sorted.
 		if s.Sound {
@@ -49,9 +49,9 @@ func Spared(self register.Member, said map[register.Member]message.MayRetire, le
 	return true
 }
 
-// Witness is what a node can say of itself and the register when it is asked whether another
+// Attestation is what a node can say of itself and the register when it is asked whether another
 // one can be spared. It does not change.
-type Witness struct {
+type Attestation struct {
 	sound    bool
 	self     register.Member
 	revision uint64
@@ -60,11 +60,11 @@ type Witness struct {
 	voters   [2][]register.Member // and the outgoing ones
 }
 
-// Testify gives the witness as it is now; nil: as it was. It is asked for with each round.
-func Testify(c *Core, was *Witness) *Witness {
-	s, sight := &c.marks.sound, c.view
-	now := Witness{
-		sound: c.view.Current && c.marks.lost == 0 && len(sight.Voters) > 0 && len(c.view.State.Cells) == len(c.view.Cells),
+// Attest gives the witness as it is now; nil: as it was. It is asked for with each round.
+func Attest(c *Core, was *Attestation) *Attestation {
+	s, sight := &c.durability.peers, c.view
+	now := Attestation{
+		sound: c.view.Current && c.durability.lost == 0 && len(sight.Voters) > 0 && len(c.view.State.Cells) == len(c.view.Cells),
 		self:  c.cfg.Self, revision: c.view.State.Revision, cells: c.view.State.Cells,
 		voters: [2][]register.Member{sight.Voters, sight.Outgoing},
 	}
@@ -81,7 +81,7 @@ func Testify(c *Core, was *Witness) *Witness {
 }
 
 // For is what a witness says to one who asks; nil is none, and says that it does not count.
-func (w *Witness) For(who register.Member) (s message.MayRetire) {
+func (w *Attestation) For(who register.Member) (s message.MayRetire) {
 	if w == nil || !w.sound || who == w.self {
 		return s
 	}

@@ -41,10 +41,10 @@ func TestWhoIsSparedByWhatOthersSay(t *testing.T) {
 		for who, s := range c.said {
 			said[of(who)[0]] = s
 		}
-		if got := Spared(of(1)[0], said, 1); got != c.want {
+		if got := MayRetire(of(1)[0], said, 1); got != c.want {
 			t.Errorf("%s: spared: %t", name, got)
 		}
-		if len(said) < 2 && Spared(of(1)[0], said, 2) {
+		if len(said) < 2 && MayRetire(of(1)[0], said, 2) {
 			t.Errorf("%s: spared by one alone", name)
 		}
 	}
@@ -56,21 +56,21 @@ func TestWhatANodeSaysOfAnother(t *testing.T) {
 	r := newCohorts(t, 5, 0, func(p int) []int { return [][]int{{0, 1, 2}, {0, 3, 4}}[p%2] })
 	r.live(3*time.Second, 250*time.Millisecond, nothing)
 	c, who := r.peers[0].core, r.peers[1].self
-	if (*Witness)(nil).For(who).Sound {
+	if (*Attestation)(nil).For(who).Sound {
 		t.Error("nobody says that a node has lost nothing")
 	}
-	w := Testify(c, nil)
-	if s := w.For(who); !s.Sound || len(s.Needs) == 0 || len(s.Needs) > 2 || Testify(c, w) != nil {
-		t.Fatalf("it says %+v; and is another one when nothing has changed: %t", s, Testify(c, w) != nil)
+	w := Attest(c, nil)
+	if s := w.For(who); !s.Sound || len(s.Needs) == 0 || len(s.Needs) > 2 || Attest(c, w) != nil {
+		t.Fatalf("it says %+v; and is another one when nothing has changed: %t", s, Attest(c, w) != nil)
 	}
-	delete(c.marks.told, r.peers[2].self)
-	c.marks.sound.look = true
-	next := Testify(c, w)
+	delete(c.durability.confirmedBy, r.peers[2].self)
+	c.durability.peers.look = true
+	next := Attest(c, w)
 	if next == nil || next.For(who).Sound || !next.For(r.peers[3].self).Sound || !w.For(who).Sound {
 		t.Errorf("one of a cohort has not told what it knows: %+v", next)
 	}
 	r.check(c.Step(r.now, message.Forgot{Why: "told so"}))
-	if last := Testify(c, next); last == nil || last.For(r.peers[3].self).Sound {
+	if last := Attest(c, next); last == nil || last.For(r.peers[3].self).Sound {
 		t.Errorf("it has forgotten something: %+v", last)
 	}
 }
@@ -84,8 +84,8 @@ func TestWhoIsToldThatItHasForgotten(t *testing.T) {
 	r.live(3*time.Second, 250*time.Millisecond, nothing)
 	p, q := r.peers[0], r.peers[1]
 	r.check(p.core.Step(r.now, message.Forgot{Why: "told so"}))
-	if m := p.core.marks; m.trusts(ring.Partition(1)) || m.spared() || Forgotten(p.core) == nil {
-		t.Errorf("told so: votes %t, spared %t, says %v", m.trusts(1), m.spared(), Forgotten(p.core))
+	if m := p.core.durability; m.trusts(ring.Partition(1)) || m.mayRetire() || Forgotten(p.core) == nil {
+		t.Errorf("told so: votes %t, spared %t, says %v", m.trusts(1), m.mayRetire(), Forgotten(p.core))
 	}
 	r.check(q.core.Step(r.now, message.Forgot{Why: "told so, too"}))
 	r.live(10*time.Second, 100*time.Millisecond, nothing)

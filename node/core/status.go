@@ -120,31 +120,31 @@ func (c observer) lone() bool { return len(c.view.Voters) == 0 && !c.view.Compan
 func (c observer) majority() bool { return c.view.Majority || c.lone() && c.view.Joined }
 
 func (c observer) movement() *nornv1.MovementStatus {
-	return &nornv1.MovementStatus{Copied: c.moves.moved, HandedOver: c.moves.left}
+	return &nornv1.MovementStatus{Copied: c.transfer.moved, HandedOver: c.transfer.left}
 }
 
 // aboutSelf is this node but for what the register says of it.
 func (c observer) aboutSelf() *nornv1.NodeStatus {
-	tasks, bytes := c.asides.kept()
+	tasks, bytes := c.quarantine.kept()
 	forgot := ""
-	if c.marks.forgotten(c.cfg.Self) {
-		forgot = c.marks.shown()
+	if c.durability.forgotten(c.cfg.Self) {
+		forgot = c.durability.shown()
 	}
 	return &nornv1.NodeStatus{
 		Forgot:           forgot,
-		QuarantinedTasks: uint32(tasks), QuarantinedBytes: uint64(bytes), QuarantineRefused: c.asides.full,
+		QuarantinedTasks: uint32(tasks), QuarantinedBytes: uint64(bytes), QuarantineRefused: c.quarantine.full,
 		Name: c.cfg.Self.Node, Incarnation: c.cfg.Self.Incarnation.String(), State: "up", Alive: true,
 		Zone: c.cfg.Zone, Address: c.cfg.Address, Repair: c.repairs.status(), Led: uint32(c.Leading()),
-		CopiesLeft: uint32(len(c.moves.in)), HandoversLeft: uint32(len(c.moves.out) + len(c.view.Dropping)), ClockFault: c.clocks.why,
+		CopiesLeft: uint32(len(c.transfer.incoming)), HandoversLeft: uint32(len(c.transfer.outgoing) + len(c.view.Dropping)), ClockFault: c.clocks.why,
 	}
 }
 
 // picture is the cluster as it looks from here.
 func (c observer) picture(now clock.Time, removed bool) *nornv1.StatusReply {
-	view := c.moves.driver.View()
+	view := c.transfer.driver.View()
 	progress := view.Progress()
 	reply := &nornv1.StatusReply{
-		ClusterId: c.cfg.Cluster.ID.String(), Node: c.cfg.Self.Node, Replicas: uint32(c.moves.replicas()),
+		ClusterId: c.cfg.Cluster.ID.String(), Node: c.cfg.Self.Node, Replicas: uint32(c.transfer.replicas()),
 		Register: &nornv1.RegisterStatus{Majority: c.majority(), Revision: c.view.State.Revision, Generation: c.view.State.Generation},
 		Movement: c.movement(), Repair: c.repairs.status(),
 	}
@@ -227,7 +227,7 @@ func (c observer) nodes(progress *placement.Progress, removed bool) (all []about
 			Address: c.view.Clients[n.Member], Alive: c.view.Up(n.Member),
 		}
 		s.ClockOffsetMs, s.ClockErrorMs = c.clocks.offsetOf(offsets, n.Member)
-		if c.marks.forgotten(n.Member) {
+		if c.durability.forgotten(n.Member) {
 			s.Forgot = "it says so"
 		}
 		if n.Member == c.cfg.Self {

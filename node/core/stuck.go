@@ -20,15 +20,15 @@ const (
 	maxStuck = 1000
 )
 
-// align brings the claims of this node in line with their leaders' (design 6).
-func (g *grants) align(now clock.Time) {
-	if g.alignAt > now.Mono {
+// reconcileLeases brings the claims of this node in line with their leaders' (design 6).
+func (g *leases) reconcileLeases(now clock.Time) {
+	if g.reconcileAt > now.Mono {
 		return
 	}
-	g.alignAt = now.Mono + int64(stuckEvery)
+	g.reconcileAt = now.Mono + int64(stuckEvery)
 	to := make(map[register.Member]*message.AskOrphans)
 	if mutant.UngatedClaims.On() {
-		g.alignAll(now, to)
+		g.reconcileAll(now, to)
 	}
 	for p, v := range g.c.vnodes.Each() {
 		leader, ok := placement.Leading(&g.c.view.Cells[p])
@@ -47,8 +47,8 @@ func (g *grants) align(now clock.Time) {
 	}
 }
 
-// alignAll asks everybody about every claim, for a mutant.
-func (g *grants) alignAll(now clock.Time, to map[register.Member]*message.AskOrphans) {
+// reconcileAll asks everybody about every claim, for a mutant.
+func (g *leases) reconcileAll(now clock.Time, to map[register.Member]*message.AskOrphans) {
 	for p, v := range g.c.vnodes.Each() {
 		for _, m := range g.c.view.Cells[p].Cohort {
 			all := vnode.Stuck(v, now.Add(2*clock.MaxLease), maxStuck)
@@ -63,8 +63,8 @@ func (g *grants) alignAll(now clock.Time, to map[register.Member]*message.AskOrp
 	}
 }
 
-// stuck answers a member that asks about claims.
-func (g *grants) stuck(from register.Member, m *message.AskOrphans) {
+// answerOrphans answers a member that asks about claims.
+func (g *leases) answerOrphans(from register.Member, m *message.AskOrphans) {
 	answer := &message.NotHeld{}
 	for i := range m.Parts {
 		part := &m.Parts[i]
@@ -85,8 +85,8 @@ func (g *grants) stuck(from register.Member, m *message.AskOrphans) {
 	}
 }
 
-// unheld ends what the leader of the epoch promised here does not hold.
-func (g *grants) unheld(now clock.Time, m *message.NotHeld) {
+// dropNotHeld ends what the leader of the epoch promised here does not hold.
+func (g *leases) dropNotHeld(now clock.Time, m *message.NotHeld) {
 	for i := range m.Parts {
 		part := &m.Parts[i]
 		if int(part.Partition) >= len(g.c.view.Cells) || g.c.vnodes.See(part.Partition).Leading() != 0 || g.c.view.Deleting(part.Partition) {

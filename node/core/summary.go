@@ -54,17 +54,17 @@ func (h *remote) better(rank *claim.Rank) (n, most int) {
 	return n, most
 }
 
-// summaries tells the other nodes what is best here, while somebody asks for it:
+// headGossip tells the other nodes what is best here, while somebody asks for it:
 // each node so serves claims by itself as long as no other one has fallen behind
 // (design 7.3).
-type summaries struct {
+type headGossip struct {
 	c  *Core
 	at int64 // mono ns before which nothing is told
 }
 
 // want notes that somebody asks for a queue: here, or where that was told from.
-func (s *summaries) want(now clock.Time, name string, here bool) {
-	q := s.c.desk.queues[name]
+func (s *headGossip) want(now clock.Time, name string, here bool) {
+	q := s.c.readyIndex.queues[name]
 	if q == nil || s.c.view.Alone {
 		return // who asks in vain is told when there is something
 	}
@@ -74,17 +74,17 @@ func (s *summaries) want(now clock.Time, name string, here bool) {
 	}
 	if q.again <= now.Mono {
 		q.again, q.told = q.wanted, message.QueueHead{}
-		s.c.desk.stir(q)
+		s.c.readyIndex.announce(q)
 	}
 }
 
 // work tells the news, if it is time.
-func (s *summaries) work(now clock.Time) {
-	if len(s.c.desk.stirred) == 0 || now.Mono < s.at {
+func (s *headGossip) work(now clock.Time) {
+	if len(s.c.readyIndex.stirred) == 0 || now.Mono < s.at {
 		return
 	}
 	news, anew := &message.QueueHeads{}, make(map[string]bool)
-	all := s.c.desk.stirred
+	all := s.c.readyIndex.stirred
 	left := all[:0]
 	for _, q := range all {
 		if len(news.Heads) == maxNews {
@@ -105,7 +105,7 @@ func (s *summaries) work(now clock.Time) {
 		}
 	}
 	clear(all[len(left):])
-	s.c.desk.stirred = left
+	s.c.readyIndex.stirred = left
 	others := s.others()
 	s.at = now.Mono + int64(tellEvery)*int64(max(2, len(others)))/2
 	if len(news.Heads) == 0 {
@@ -113,13 +113,13 @@ func (s *summaries) work(now clock.Time) {
 	}
 	for _, m := range others {
 		to := news
-		known := func(h message.QueueHead) bool { return !anew[h.Queue] && s.c.seeks.spares(m, &h) }
+		known := func(h message.QueueHead) bool { return !anew[h.Queue] && s.c.remoteClaims.spares(m, &h) }
 		if slices.ContainsFunc(news.Heads, known) {
 			to = &message.QueueHeads{Heads: slices.DeleteFunc(slices.Clone(news.Heads), known)}
 		}
 		for i := range to.Heads {
 			if h := &to.Heads[i]; !h.Ready {
-				s.c.seeks.starve(h.Queue, m, false)
+				s.c.remoteClaims.subscribe(h.Queue, m, false)
 			}
 		}
 		if len(to.Heads) > 0 {
@@ -128,28 +128,28 @@ func (s *summaries) work(now clock.Time) {
 	}
 }
 
-func (s *summaries) others() []register.Member {
+func (s *headGossip) others() []register.Member {
 	return slices.SortedFunc(maps.Keys(s.c.view.Alive()), register.Member.Compare)
 }
 
 // next is when there is something to tell, mono ns.
-func (s *summaries) next() int64 {
-	if len(s.c.desk.stirred) == 0 {
+func (s *headGossip) next() int64 {
+	if len(s.c.readyIndex.stirred) == 0 {
 		return clock.Never
 	}
 	return s.at
 }
 
 // head counts what is ready of a queue.
-func (s *summaries) head(now clock.Time, q *queue) message.QueueHead {
-	h := s.c.seeks.head(q.name)
+func (s *headGossip) head(now clock.Time, q *queue) message.QueueHead {
+	h := s.c.remoteClaims.head(q.name)
 	h.Wanted, h.Full = q.asked > now.Mono, true
 	if !h.Ready {
 		return h
 	}
 	n, beyond := 0, false
 	var last claim.Rank
-	at := s.c.desk.queues[q.name]
+	at := s.c.readyIndex.queues[q.name]
 	at.heads.Walk(func(member, place int) *claim.Rank {
 		window, more := vnode.Window(s.c.vnodes.See(ring.Partition(member)), q.name)
 		if place >= len(window) {
@@ -177,7 +177,7 @@ func (s *summaries) head(now clock.Time, q *queue) message.QueueHead {
 
 // passed counts what is better elsewhere than a task that is granted here, as far
 // as it is known: the rank error.
-func (s *seeks) passed(name string, rank *claim.Rank) (n int) {
+func (s *remoteClaims) passed(name string, rank *claim.Rank) (n int) {
 	if s.c.view.Alone {
 		return 0
 	}
@@ -190,15 +190,15 @@ func (s *seeks) passed(name string, rank *claim.Rank) (n int) {
 
 // lags tells whether some leader has fallen so far behind a task of ours that it
 // is to be asked first.
-func (s *seeks) lags(w *waiter, leaders []register.Member, ours *claim.Rank) bool {
+func (s *remoteClaims) lags(w *claimRequest, leaders []register.Member, ours *claim.Rank) bool {
 	return s.behind(w, leaders, ours, min(maxLead*w.max, message.MostRanks))
 }
 
 // behind tells whether some leader may have so many tasks that are better than ours.
-func (s *seeks) behind(w *waiter, leaders []register.Member, ours *claim.Rank, lead int) bool {
+func (s *remoteClaims) behind(w *claimRequest, leaders []register.Member, ours *claim.Rank, lead int) bool {
 	for _, m := range leaders {
 		for _, name := range w.names {
-			if s.c.desk.paused[name] {
+			if s.c.readyIndex.paused[name] {
 				continue
 			}
 			if _, most := s.of(m, name).better(ours); most >= lead {
@@ -216,11 +216,11 @@ func (s *seeks) behind(w *waiter, leaders []register.Member, ours *claim.Rank, l
 // many that has to be grows with the leaders: of more of them what is known is older, and
 // more nodes send theirs to the best. A request for many tasks is not sent twice for that:
 // what it gets is out of order by more than a leader tells of.
-func (s *seeks) declines(w *waiter) bool {
-	if !w.choosy || maxLead*w.max > message.MostRanks {
+func (s *remoteClaims) declines(w *claimRequest) bool {
+	if !w.mayDecline || maxLead*w.max > message.MostRanks {
 		return false
 	}
-	q, _ := s.c.desk.best(w)
+	q, _ := s.c.readyIndex.best(w)
 	if q == nil {
 		return false
 	}
@@ -233,13 +233,13 @@ func (s *seeks) declines(w *waiter) bool {
 // over what is better there for too long: the one with the best task, one request at
 // a time. While it is calm, and nobody has asked here for as long as that, none is to be
 // passed over: where requests are rare, each would be another reason to wait.
-func (s *seeks) overdue(now clock.Time, w *waiter, leaders []register.Member, ours *claim.Rank, calm bool) (to register.Member, found bool) {
+func (s *remoteClaims) overdue(now clock.Time, w *claimRequest, leaders []register.Member, ours *claim.Rank, calm bool) (to register.Member, found bool) {
 	var best *claim.Rank
 	for _, m := range leaders {
 		for _, name := range w.names {
 			h := s.of(m, name)
 			switch {
-			case s.c.desk.paused[name] || !h.before(ours) || s.vain(w, m):
+			case s.c.readyIndex.paused[name] || !h.before(ours) || s.alreadyTried(w, m):
 			case h.behind == 0 && !calm:
 				h.behind = now.Mono
 			case h.open == 0 && (calm || now.Mono-h.behind >= int64(maxBehind)) && (best == nil || h.rank.Compare(best) < 0):

@@ -100,7 +100,7 @@ func TestNewsEndsWithTheClaims(t *testing.T) {
 	ask[*nornv1.ClaimReply](r, 0, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, LeaseSeconds: 300})
 	r.pass(10 * time.Millisecond)
 	r.settle()
-	if h := r.peers[0].core.seeks.of(r.peers[1].self, "q"); !h.known || !h.ready || h.marks.N == 0 {
+	if h := r.peers[0].core.remoteClaims.of(r.peers[1].self, "q"); !h.known || !h.ready || h.marks.N == 0 {
 		t.Fatalf("what is known of another node: %+v", h)
 	}
 	told := 0

@@ -26,13 +26,13 @@ const (
 	oldTally = 5 * time.Second
 )
 
-// tallies count the unfinished tasks of queues that have a limit. Where there are more nodes
+// remoteCounts count the unfinished tasks of queues that have a limit. Where there are more nodes
 // than replicas this node keeps a part of them, and asks for the rest while enqueues come in.
 //
 // It does not reckon the rest from what is here: tasks of a client are in few partitions for a
 // while, and one that keeps those would refuse with a small part of what is allowed. What is
 // not known is not there: rather too many tasks get in than too few.
-type tallies struct {
+type remoteCounts struct {
 	c     *Core
 	judge map[string]bool // queues that enqueues were judged of since they were asked for
 	of    map[string]*tally
@@ -47,13 +47,13 @@ type tally struct {
 	here []ring.Partition // the others
 }
 
-func newTallies(c *Core) *tallies {
-	return &tallies{c: c, judge: make(map[string]bool), of: make(map[string]*tally)}
+func newRemoteCounts(c *Core) *remoteCounts {
+	return &remoteCounts{c: c, judge: make(map[string]bool), of: make(map[string]*tally)}
 }
 
 // unfinished is how many tasks of a queue are not finished, as far as that is known here:
 // all that others have said of it, and what is here now.
-func (t *tallies) unfinished(now clock.Time, name string) (all, others uint64) {
+func (t *remoteCounts) unfinished(now clock.Time, name string) (all, others uint64) {
 	var here []ring.Partition
 	if !t.c.view.Holder {
 		t.judge[name] = true
@@ -68,7 +68,7 @@ func (t *tallies) unfinished(now clock.Time, name string) (all, others uint64) {
 }
 
 // work asks the others, if it is time and somebody wants to know.
-func (t *tallies) work(now clock.Time) {
+func (t *remoteCounts) work(now clock.Time) {
 	if len(t.judge) == 0 || now.Mono < t.at || t.open() {
 		return
 	}
@@ -86,7 +86,7 @@ func (t *tallies) work(now clock.Time) {
 	here := make([]ring.Partition, 0, len(t.c.view.Cells))
 	for p := range t.c.view.Cells {
 		to, ok := r.keeper(ring.Partition(p))
-		if ok && t.c.moves.in[ring.Partition(p)] != nil {
+		if ok && t.c.transfer.incoming[ring.Partition(p)] != nil {
 			to, ok = r.reader(ring.Partition(p)) // it is still being copied to here
 		}
 		if !ok || to == t.c.cfg.Self {
@@ -101,7 +101,7 @@ func (t *tallies) work(now clock.Time) {
 	}
 	t.asked = t.c.crons.origin(nornv1.Method_METHOD_QUEUES)
 	g := r.gather(now, &message.Request{From: t.asked}, sum, tallyTimeout-forwardTimeout)
-	g.then = func(*gather) {
+	g.then = func(*scatterRequest) {
 		for _, name := range names {
 			t.of[name] = &tally{at: now.Mono, n: sum.of[name], here: here}
 		}
@@ -110,11 +110,11 @@ func (t *tallies) work(now clock.Time) {
 }
 
 // open tells whether answers are still waited for.
-func (t *tallies) open() bool { return t.c.routes.of[message.NumberOf(t.asked)] != nil }
+func (t *remoteCounts) open() bool { return t.c.routes.of[message.NumberOf(t.asked)] != nil }
 
 // next is when others are to be asked again, mono ns. Until they have answered there is no
 // need to wake up.
-func (t *tallies) next() int64 {
+func (t *remoteCounts) next() int64 {
 	if len(t.judge) == 0 || t.open() {
 		return int64(clock.Never)
 	}

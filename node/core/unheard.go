@@ -34,9 +34,9 @@ type unheard struct {
 	given  bool    // its sender has given it up
 }
 
-// hear has the others asked about what a request is about and is not known here, and
+// readBeforeDecide has the others asked about what a request is about and is not known here, and
 // tells whether it has to wait for that.
-func (f *fetches) hear(now clock.Time, r *message.Request) bool {
+func (f *fetches) readBeforeDecide(now clock.Time, r *message.Request) bool {
 	if r.Heard {
 		return false
 	}
@@ -73,7 +73,7 @@ func (f *fetches) misses(b []byte) bool {
 	}
 	task := id.ID(b)
 	p := ring.Of(task, len(f.c.view.Cells))
-	if f.c.writes.alone(p) || f.c.view.Elsewhere(p) {
+	if f.c.quorumWrites.alone(p) || f.c.view.Elsewhere(p) {
 		return false
 	}
 	heard, err := vnode.Heard(f.c.round.Tx, p, task)
@@ -93,7 +93,7 @@ func (f *fetches) lags(m gproto.Message) bool {
 	}
 	task := id.ID(log.GetId())
 	p := ring.Of(task, len(f.c.view.Cells))
-	if f.c.writes.alone(p) || f.c.view.Elsewhere(p) {
+	if f.c.quorumWrites.alone(p) || f.c.view.Elsewhere(p) {
 		return false
 	}
 	if after.Is && !vnode.Shows(f.c.round.Tx, p, task, after.Token, after.Seq) {
@@ -115,7 +115,7 @@ func (f *fetches) retries(m gproto.Message, b []byte) bool {
 		return false
 	}
 	p := ring.Of(id.ID(b), len(f.c.view.Cells))
-	return f.c.vnodes.See(p).Leading() != 0 && !f.c.writes.alone(p)
+	return f.c.vnodes.See(p).Leading() != 0 && !f.c.quorumWrites.alone(p)
 }
 
 // ask asks about as many as may be.
@@ -132,7 +132,7 @@ func (u *unheard) ask(now clock.Time) {
 		p := ring.Of(task, len(u.f.c.view.Cells))
 		cell := &u.f.c.view.Cells[p]
 		u.f.begin(now, u.r, p, &fetch{
-			reach: newReach(cell, u.f.c.cfg.Self), from: u.r.From, task: task, need: quorum.Majority(len(cell.Cohort)),
+			quorumCall: newQuorumCall(cell, u.f.c.cfg.Self), from: u.r.From, task: task, need: quorum.Majority(len(cell.Cohort)),
 			enough: func() bool { return true }, about: u, then: u.told,
 		})
 	}

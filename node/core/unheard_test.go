@@ -27,7 +27,7 @@ func unheardBy3(t *testing.T, leader int) (*trio, id.ID) {
 	}
 	clear(r.cut)
 	r.now = r.now.Add(10 * time.Second) // nothing is sent again
-	r.peers[0].core.writes.open = nil
+	r.peers[0].core.quorumWrites.open = nil
 	return r, task
 }
 

@@ -9,49 +9,49 @@ import (
 	"github.com/norn-dev/norn/ring"
 )
 
-// maxUnsaid bounds the answers that wait to be given. Whoever does not get one sends
+// maxDeferredAcks bounds the answers that wait to be given. Whoever does not get one sends
 // its facts again.
-const maxUnsaid = 1024
+const maxDeferredAcks = 1024
 
-// unsaid are answers about facts that are kept here already, which wait until their
+// deferredAcks are answers about facts that are kept here already, which wait until their
 // copies may be counted: until enough others have told that this node has forgotten
 // nothing, or the register which cohort is the newest. That is the matter of a moment
 // after a start, and nobody is to wait for the next try of who has sent them.
-type unsaid struct {
+type deferredAcks struct {
 	c    *Core
-	list []owing
+	list []deferredAck
 	look bool // something has changed
 }
 
-type owing struct {
+type deferredAck struct {
 	to      register.Member
 	until   int64          // mono ns: then nobody waits for it
 	facts   *message.Facts // without the facts
 	refused []ring.Partition
 }
 
-func (o *unsaid) add(now clock.Time, to register.Member, m *message.Facts, refused []ring.Partition) {
-	if len(o.list) >= maxUnsaid {
-		o.list = slices.DeleteFunc(o.list, func(x owing) bool { return x.until <= now.Mono })
+func (o *deferredAcks) add(now clock.Time, to register.Member, m *message.Facts, refused []ring.Partition) {
+	if len(o.list) >= maxDeferredAcks {
+		o.list = slices.DeleteFunc(o.list, func(x deferredAck) bool { return x.until <= now.Mono })
 	}
-	if len(o.list) >= maxUnsaid {
+	if len(o.list) >= maxDeferredAcks {
 		return
 	}
 	bare := &message.Facts{Write: m.Write}
 	for i := range m.Parts {
 		bare.Parts = append(bare.Parts, message.PartFacts{Partition: m.Parts[i].Partition, Epoch: m.Parts[i].Epoch})
 	}
-	o.list = append(o.list, owing{to, now.Mono + int64(writeTimeout), bare, slices.Clone(refused)})
+	o.list = append(o.list, deferredAck{to, now.Mono + int64(writeTimeout), bare, slices.Clone(refused)})
 }
 
 // work gives the answers that can be given now. What is deleted meanwhile is no copy.
-func (o *unsaid) work(now clock.Time) {
+func (o *deferredAcks) work(now clock.Time) {
 	if !o.look {
 		return
 	}
 	o.look = false
-	o.c.writes.trusted()
-	o.list = slices.DeleteFunc(o.list, func(x owing) bool {
+	o.c.quorumWrites.trusted()
+	o.list = slices.DeleteFunc(o.list, func(x deferredAck) bool {
 		if x.until <= now.Mono {
 			return true
 		}

@@ -84,7 +84,7 @@ func (r *repairs) hurry(now clock.Time) {
 		u.going[k] = true
 		if i := r.initiator(k, r.cfg); !i.Busy() {
 			r.begun = append(r.begun, k)
-			r.ready(k, i.Start(now, r.c.collect.purges.begin(now, k)))
+			r.ready(k, i.Start(now, r.c.collect.tombstones.begin(now, k)))
 		}
 	}
 }

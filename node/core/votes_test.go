@@ -127,7 +127,7 @@ func TestAnUnconfirmedWallClockFreesNoTask(t *testing.T) {
 	r.wrong[j] = time.Hour
 	c := r.peers[j].core
 	for _, m := range r.state().Cells[1].Cohort {
-		c.marks.heard(m, 0)
+		c.durability.heard(m, 0)
 	}
 	r.register.Do(register.Request{}, func(res register.Result) {
 		r.check(c.Step(r.clock(j), message.Registered{Result: register.Result{Tag: 1, State: res.State}}))
@@ -185,7 +185,7 @@ func TestAWriteIsAnsweredWhenItsClientGivesUp(t *testing.T) {
 	r.check(r.peers[0].core.Step(r.now, &message.Request{From: from, Body: &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}}, Received: r.now.Mono, Deadline: r.now.Mono + int64(time.Second)}))
 	r.turn(0)
 	r.post = nil // nobody hears of it
-	w := r.peers[0].core.writes
+	w := r.peers[0].core.quorumWrites
 	if next := w.next(); next > r.now.Mono+int64(time.Second) {
 		t.Errorf("it is looked at %v from now", time.Duration(next-r.now.Mono))
 	}
@@ -205,7 +205,7 @@ func TestAWriteIsAnsweredWhenItsClientGivesUp(t *testing.T) {
 // TestTooMuchWaitsForCopies: a node whose peers do not answer takes no more than so much.
 func TestTooMuchWaitsForCopies(t *testing.T) {
 	r := newTrio(t)
-	w := r.peers[0].core.writes
+	w := r.peers[0].core.quorumWrites
 	for extra, refused := range map[int]bool{0: false, 1: true} {
 		w.bytes = maxOpenBytes + extra
 		from := r.enqueue(0, r.at(1), nil)
@@ -262,7 +262,7 @@ func TestWhatIsLeftOfACollectedTaskIsSentToo(t *testing.T) {
 func TestWithinReach(t *testing.T) {
 	member := func(n byte) register.Member { return register.Member{Node: "n", Incarnation: register.Incarnation{n}} }
 	cohort := []register.Member{member(1), member(2), member(3)}
-	r := newReach(&register.Cell{Epoch: 1, Cohort: cohort}, member(1))
+	r := newQuorumCall(&register.Cell{Epoch: 1, Cohort: cohort}, member(1))
 	r.add(member(1))
 	up := map[register.Member]bool{member(2): true}
 	is := func(m register.Member) bool { return up[m] }
@@ -475,11 +475,11 @@ func TestAPostponedRequest(t *testing.T) {
 		m := claimUpTo(1)
 		m.Session, m.RequestNo, m.WaitSeconds = []byte("0123456789abcdef"), 3, 30
 		first := r.send(i, m)
-		for n := 0; n < 100 && len(c.grants.later) == 0; n++ {
+		for n := 0; n < 100 && len(c.leases.postponed) == 0; n++ {
 			r.pass(50 * time.Millisecond)
 			r.post = nil // nobody hears of it
 		}
-		if len(c.grants.later) == 0 {
+		if len(c.leases.postponed) == 0 {
 			t.Fatal("it is not postponed")
 		}
 		again := claimUpTo(1)

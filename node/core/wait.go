@@ -15,27 +15,27 @@ import (
 func (c *Core) serve(now clock.Time) {
 	if c.limited && c.vnodes.Claimed() < c.cfg.MaxClaims {
 		c.limited = false
-		c.desk.heat()
+		c.readyIndex.wakeAll()
 	}
-	for i := 0; i < len(c.desk.hot); i++ {
-		q := c.desk.hot[i]
-		q.hot = false
+	for i := 0; i < len(c.readyIndex.dirty); i++ {
+		q := c.readyIndex.dirty[i]
+		q.dirty = false
 		for c.round.Fatal() == nil && q.heads.Len() > 0 {
-			w := c.desk.first(q, now.Mono)
+			w := c.readyIndex.first(q, now.Mono)
 			if w == nil || !c.grant(now, w) {
 				break
 			}
-			c.desk.drop(w)
+			c.readyIndex.drop(w)
 		}
-		c.desk.hot[i] = nil
+		c.readyIndex.dirty[i] = nil
 	}
-	c.desk.hot = c.desk.hot[:0]
+	c.readyIndex.dirty = c.readyIndex.dirty[:0]
 }
 
 // timeouts answers the requests whose wait is over.
 func (c *Core) timeouts(now clock.Time) {
-	for w := c.desk.due(now); w != nil; w = c.desk.due(now) {
-		c.desk.drop(w)
+	for w := c.readyIndex.due(now); w != nil; w = c.readyIndex.due(now) {
+		c.readyIndex.drop(w)
 		c.giveUp(now, w)
 	}
 	c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.timeouts(now)...)
@@ -49,17 +49,17 @@ func (c *Core) cancel(from message.Origin) {
 	for _, o := range c.fetches.forsake(func(o message.Origin) bool { return message.NumberOf(o) == message.NumberOf(from) }) {
 		c.round.Refuse(o, refusal.Cancelled())
 	}
-	for _, h := range c.inquiries.take(func(h *inquirer) bool { return message.NumberOf(h.r.From) == message.NumberOf(from) }) {
+	for _, h := range c.freshnessProbes.take(func(h *freshnessProbe) bool { return message.NumberOf(h.r.From) == message.NumberOf(from) }) {
 		c.round.Refuse(h.r.From, refusal.Cancelled())
 	}
-	if w := c.desk.byConn[from.Conn][from.Request]; w != nil {
-		c.desk.drop(w)
+	if w := c.readyIndex.byConn[from.Conn][from.Request]; w != nil {
+		c.readyIndex.drop(w)
 		c.round.Refuse(w.from, refusal.Cancelled())
 	}
-	if w := c.grants.dealing[message.NumberOf(from)]; w != nil {
+	if w := c.leases.offered[message.NumberOf(from)]; w != nil {
 		w.cancelled = true
 	}
-	for _, w := range c.grants.recall(func(w *waiter) bool { return message.NumberOf(w.from) == message.NumberOf(from) }) {
+	for _, w := range c.leases.recall(func(w *claimRequest) bool { return message.NumberOf(w.from) == message.NumberOf(from) }) {
 		c.round.Refuse(w.from, refusal.Cancelled())
 	}
 	if w := c.logs.of(from); w != nil {
@@ -73,17 +73,17 @@ func (c *Core) cancel(from message.Origin) {
 // gone forgets the waiting requests of a closed connection.
 func (c *Core) gone(conn uint64) {
 	c.routes.gone(conn)
-	delete(c.desk.lines, conn)
+	delete(c.readyIndex.lines, conn)
 	c.fetches.forsake(func(o message.Origin) bool { return o.Conn == conn })
-	c.inquiries.take(func(h *inquirer) bool { return h.r.From.Conn == conn })
+	c.freshnessProbes.take(func(h *freshnessProbe) bool { return h.r.From.Conn == conn })
 	c.sessions.gone(c.now, conn)
-	for _, w := range c.desk.of(conn) {
-		c.desk.drop(w)
+	for _, w := range c.readyIndex.of(conn) {
+		c.readyIndex.drop(w)
 	}
-	for _, w := range c.grants.dealing { // Any order: each by itself.
+	for _, w := range c.leases.offered { // Any order: each by itself.
 		w.cancelled = w.cancelled || w.from.Conn == conn
 	}
-	c.grants.recall(func(w *waiter) bool { return w.from.Conn == conn })
+	c.leases.recall(func(w *claimRequest) bool { return w.from.Conn == conn })
 	for _, w := range c.logs.all(slices.Values([]uint64{conn})) {
 		c.logs.drop(w)
 	}
@@ -92,13 +92,13 @@ func (c *Core) gone(conn uint64) {
 // drain sends waiting requests away and refuses new ones, for a reason.
 func (c *Core) drain(why *proto.Error) {
 	c.closed = why
-	c.inquiries.drain()
-	for len(c.desk.byTime) > 0 {
-		w := c.desk.byTime[0]
-		c.desk.drop(w)
+	c.freshnessProbes.drain()
+	for len(c.readyIndex.byTime) > 0 {
+		w := c.readyIndex.byTime[0]
+		c.readyIndex.drop(w)
 		c.round.Refuse(w.from, why)
 	}
-	for _, w := range c.grants.recall(func(*waiter) bool { return true }) {
+	for _, w := range c.leases.recall(func(*claimRequest) bool { return true }) {
 		c.round.Refuse(w.from, why)
 	}
 	for _, w := range c.logs.all(maps.Keys(c.logs.byConn)) {

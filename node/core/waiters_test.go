@@ -31,7 +31,7 @@ func TestARequestWaitsUntilItsDeadline(t *testing.T) {
 // TestWhoWaitsNoMoreTakesNoRoom, and what waits is bounded in bytes.
 func TestWhoWaitsNoMoreTakesNoRoom(t *testing.T) {
 	r := newRig(t)
-	d := r.core.desk
+	d := r.core.readyIndex
 	waits := func() message.Origin {
 		from := r.send(1, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, WaitSeconds: 60})
 		r.turn()
@@ -93,8 +93,8 @@ func TestWhoIsGoneIsGrantedNothing(t *testing.T) {
 
 // TestTwoRequestsOfOneNumber: one goes, and the other one can still be found.
 func TestTwoRequestsOfOneNumber(t *testing.T) {
-	d := newDesk()
-	one, two := &waiter{from: message.Origin{Conn: 1, Request: 5}}, &waiter{from: message.Origin{Conn: 1, Request: 5}}
+	d := newReadyIndex()
+	one, two := &claimRequest{from: message.Origin{Conn: 1, Request: 5}}, &claimRequest{from: message.Origin{Conn: 1, Request: 5}}
 	d.park(one)
 	d.park(two)
 	if d.drop(one); d.byConn[1][5] != two {
@@ -105,7 +105,7 @@ func TestTwoRequestsOfOneNumber(t *testing.T) {
 // TestWhatIsOverCountsOnce: a claim that has ended and is then taken back, and one with the same
 // task that another leader has granted.
 func TestWhatIsOverCountsOnce(t *testing.T) {
-	d := newDesk()
+	d := newReadyIndex()
 	ask := message.AskKey{Session: [16]byte{1}, Request: 8}
 	a, b := message.GrantRef{Task: id.ID{1}, Token: 9<<32 | 1, Ask: ask}, message.GrantRef{Task: id.ID{2}, Token: 9<<32 | 2, Ask: ask}
 	d.remember(a)
@@ -132,7 +132,7 @@ func TestWhoTakesNoClaims(t *testing.T) {
 		r := newTrio(t)
 		i := r.leader(1)
 		j := (i + 1) % 3
-		m := r.peers[j].core.moves
+		m := r.peers[j].core.transfer
 		switch why {
 		case "removed":
 			m.c.view.Dismissed = true
@@ -195,9 +195,9 @@ func TestWhatIsTakenBackIsOfALeaderBefore(t *testing.T) {
 // TestReleasesAreToldSoOften: a leader that never shows that it has heard of one is left alone.
 func TestReleasesAreToldSoOften(t *testing.T) {
 	r := newTrio(t)
-	f := &r.peers[0].core.grants.frees
-	for told, over := range map[int]bool{0: false, maxFreeTold - 1: false, maxFreeTold: true} {
-		o := &free{GrantRef: message.GrantRef{Partition: 1, Task: r.at(1), Token: 5}, released: true, epoch: 1 << 20, told: told}
+	f := &r.peers[0].core.leases.reclaims
+	for told, over := range map[int]bool{0: false, maxReclaimTold - 1: false, maxReclaimTold: true} {
+		o := &reclaim{GrantRef: message.GrantRef{Partition: 1, Task: r.at(1), Token: 5}, released: true, epoch: 1 << 20, told: told}
 		if got := f.over(r.now, o); got != over {
 			t.Errorf("told %d times: over %v", told, got)
 		}
@@ -211,7 +211,7 @@ func TestRoundsOfAnotherLifeMatchNothing(t *testing.T) {
 	number := func() uint64 {
 		r.put(i, 1)
 		ask[*nornv1.ClaimReply](r, i, claimUpTo(1))
-		return r.peers[i].core.grants.number
+		return r.peers[i].core.leases.number
 	}
 	before := number()
 	r.kill(i)
@@ -248,7 +248,7 @@ func TestACopyThatWaitsIsAnswered(t *testing.T) {
 	again := message.Origin{Conn: 2, Request: 1}
 	r.check(r.peers[i].core.Step(r.now, &message.Request{From: again, Body: waiting60(7), Received: r.now.Mono}))
 	r.turn(i)
-	if d := r.peers[i].core.desk; len(d.byTime) != 1 || d.byTime[0].from != again {
+	if d := r.peers[i].core.readyIndex; len(d.byTime) != 1 || d.byTime[0].from != again {
 		t.Fatalf("%d requests wait", len(d.byTime))
 	}
 	r.settle()

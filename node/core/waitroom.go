@@ -12,7 +12,7 @@ import (
 // connection with the most of them has more than who asks: that one gives one up. So nobody
 // has more than an equal share while others ask.
 func roomToWait(c *Core, conn uint64, bytes int) *proto.Error {
-	d, all := c.desk, c.logs.count+len(c.desk.byTime)
+	d, all := c.readyIndex, c.logs.count+len(c.readyIndex.byTime)
 	if all < c.cfg.MaxWaiters && d.bytes+bytes <= maxWaitBytes || yields(c, waitsOf(c, conn), bytes) {
 		return nil
 	}
@@ -27,7 +27,7 @@ const fewWaits = 4
 // yields sends the newest request that waits on the connection with the most of them away,
 // for the sake of one that has fewer, and tells whether it did.
 func yields(c *Core, own, bytes int) bool {
-	d, most := c.desk, widest(c)
+	d, most := c.readyIndex, widest(c)
 	if waitsOf(c, most) <= max(own+1, fewWaits) {
 		return false
 	}
@@ -45,7 +45,7 @@ func yields(c *Core, own, bytes int) bool {
 	if len(d.byConn[most]) == 0 {
 		return false
 	}
-	w := latest(d.byConn[most], func(*waiter) bool { return true })
+	w := latest(d.byConn[most], func(*claimRequest) bool { return true })
 	if d.bytes-w.bytes+bytes > maxWaitBytes {
 		return false
 	}
@@ -55,7 +55,9 @@ func yields(c *Core, own, bytes int) bool {
 }
 
 // waitsOf is how many requests of a connection wait.
-func waitsOf(c *Core, conn uint64) int { return len(c.desk.byConn[conn]) + len(c.logs.byConn[conn]) }
+func waitsOf(c *Core, conn uint64) int {
+	return len(c.readyIndex.byConn[conn]) + len(c.logs.byConn[conn])
+}
 
 // latest is the last one that came of those that may be sent away; nil: none may.
 func latest[W interface {
@@ -78,7 +80,7 @@ const widestAgain = 100 * time.Millisecond
 
 // widest is the client's connection with the most requests that wait, or about so.
 func widest(c *Core) uint64 {
-	d := c.desk
+	d := c.readyIndex
 	if c.now.Mono < d.lookedAt+int64(widestAgain) && waitsOf(c, d.widest) > fewWaits {
 		return d.widest
 	}

@@ -29,15 +29,15 @@ const (
 	maxWatched = 100_000
 )
 
-// watches are dependencies across nodes.
-type watches struct {
-	l      *links
+// remoteWatches are dependencies across nodes.
+type remoteWatches struct {
+	l      *edges
 	wanted map[id.ID]bool                         // to be asked about, in this round
 	number uint64                                 // of the last round of questions
 	since  map[id.ID]since                        // from which question on a failure counts
 	asked  map[id.ID]map[register.Member]question // by others
 	failed map[id.ID]message.Outcome              // heard of last, of what others keep
-	needs  *needs
+	needs  *references
 	ended  map[register.Member]*message.Outcomes // to be told, in this round
 	at     int64                                 // mono ns of the next look
 	swept  int64                                 // mono ns of the last sweep of asked
@@ -57,23 +57,23 @@ type since struct {
 	refused int64 // since when answers are too old; 0: none was
 }
 
-func newWatches(l *links) *watches {
-	return &watches{
+func newRemoteWatches(l *edges) *remoteWatches {
+	return &remoteWatches{
 		l: l, at: clock.Never, wanted: make(map[id.ID]bool), since: make(map[id.ID]since), asked: make(map[id.ID]map[register.Member]question),
 		needs: newNeeds(l), failed: make(map[id.ID]message.Outcome), ended: make(map[register.Member]*message.Outcomes),
 	}
 }
 
 // remember is for how long this node knows who has asked, in ns.
-func (w *watches) remember() int64 { return int64(cmp.Or(w.l.c.cfg.WatchFor, watchFor)) }
+func (w *remoteWatches) remember() int64 { return int64(cmp.Or(w.l.c.cfg.WatchFor, watchFor)) }
 
 // ask has a replica asked about a task that is not kept here.
-func (w *watches) ask(task id.ID) { w.wanted[task] = true }
+func (w *remoteWatches) ask(task id.ID) { w.wanted[task] = true }
 
 // anew has it asked because of another task that waits for it: that it has failed counts
 // from that question on. What answers an earlier one may be of before a retry that was
 // acknowledged before the other task came. Past a number of tasks any answer counts.
-func (w *watches) anew(task id.ID) {
+func (w *remoteWatches) anew(task id.ID) {
 	w.ask(task)
 	if old, known := w.since[task]; known || len(w.since) < maxWatched {
 		w.since[task] = since{w.number + 1, w.l.c.now.Mono, old.refused}
@@ -81,8 +81,8 @@ func (w *watches) anew(task id.ID) {
 }
 
 // late tells whether an answer is to a question from before that, or to none of this process:
-// unless others have come for too long, as for [doubts].
-func (w *watches) late(task id.ID, number uint64) bool {
+// unless others have come for too long, as for [unconfirmedFailures].
+func (w *remoteWatches) late(task id.ID, number uint64) bool {
 	from, is := w.since[task]
 	if !is || mutant.LateOutcome.On() || int64(number-from.number) >= 0 && int64(w.number-number) >= 0 {
 		return false
@@ -96,7 +96,7 @@ func (w *watches) late(task id.ID, number uint64) bool {
 }
 
 // say has a node told how a task has ended.
-func (w *watches) say(to register.Member, number uint64, o message.Outcome) {
+func (w *remoteWatches) say(to register.Member, number uint64, o message.Outcome) {
 	m := w.ended[to]
 	if m == nil {
 		m = &message.Outcomes{Number: number}
@@ -109,7 +109,7 @@ func (w *watches) say(to register.Member, number uint64, o message.Outcome) {
 }
 
 // finished tells those who asked. That it has failed only its leader says, once that stands.
-func (w *watches) finished(task id.ID) {
+func (w *remoteWatches) finished(task id.ID) {
 	if len(w.asked[task]) == 0 {
 		return
 	}
@@ -123,7 +123,7 @@ func (w *watches) finished(task id.ID) {
 }
 
 // tell tells them.
-func (w *watches) tell(task id.ID, outcome crdt.State) {
+func (w *remoteWatches) tell(task id.ID, outcome crdt.State) {
 	who := w.asked[task]
 	delete(w.asked, task)
 	for m, q := range who { // Any order: each has its own message.
@@ -132,7 +132,7 @@ func (w *watches) tell(task id.ID, outcome crdt.State) {
 }
 
 // watch answers another node, now or when there is something to say.
-func (w *watches) watch(now clock.Time, from register.Member, m *message.Watch) {
+func (w *remoteWatches) watch(now clock.Time, from register.Member, m *message.Watch) {
 	w.needs.heard(now, m.Keep)
 	for _, task := range m.Tasks {
 		outcome, err := w.l.outcome(task)
@@ -157,7 +157,7 @@ func (w *watches) watch(now clock.Time, from register.Member, m *message.Watch) 
 }
 
 // hear takes what another node knows.
-func (w *watches) hear(m *message.Outcomes) {
+func (w *remoteWatches) hear(m *message.Outcomes) {
 	for _, o := range m.Outcomes {
 		w.l.c.crons.m.Finished(w.l.c.crons.time(w.l.c.now), o.Task, o.State)
 		if !o.State.Finished() || o.State != crdt.StateCompleted && w.late(o.Task, m.Number) {
@@ -180,7 +180,7 @@ func (w *watches) hear(m *message.Outcomes) {
 
 // elsewhere gives those of some dependencies that are not kept here, with how they
 // have failed, as far as was heard.
-func (l *links) elsewhere(dependencies []id.ID) map[id.ID]crdt.State {
+func (l *edges) elsewhere(dependencies []id.ID) map[id.ID]crdt.State {
 	away := make(map[id.ID]crdt.State)
 	for _, d := range dependencies {
 		if !l.holds(d) {
@@ -191,7 +191,7 @@ func (l *links) elsewhere(dependencies []id.ID) map[id.ID]crdt.State {
 }
 
 // note remembers a failure for a while.
-func (w *watches) note(o message.Outcome) {
+func (w *remoteWatches) note(o message.Outcome) {
 	if o.State == crdt.StateCompleted {
 		delete(w.failed, o.Task)
 	} else if len(w.failed) < maxWatched {
@@ -200,7 +200,7 @@ func (w *watches) note(o message.Outcome) {
 }
 
 // work looks at some waiting tasks and sends what there is to ask and to tell.
-func (w *watches) work(now clock.Time) {
+func (w *remoteWatches) work(now clock.Time) {
 	c := w.l.c
 	w.l.doubts.work(now)
 	switch {
@@ -250,7 +250,7 @@ func (w *watches) work(now clock.Time) {
 
 // scan goes on through the waiting tasks that this node decides about, and through those
 // that nobody does now, as far as what they depend on has to stay.
-func (w *watches) scan() {
+func (w *remoteWatches) scan() {
 	c := w.l.c
 	w.needs.begin()
 	for range c.view.Cells {
@@ -284,7 +284,7 @@ func (w *watches) scan() {
 // seek asks how a dependency has ended that is kept elsewhere. One that has come
 // here meanwhile says so itself: whoever was asked may never have answered, and its
 // end may have come here before this node led the task that waits.
-func (w *watches) seek(pair vnode.Pair) {
+func (w *remoteWatches) seek(pair vnode.Pair) {
 	if !w.l.holds(pair.Dependency) {
 		w.ask(pair.Dependency)
 		return
@@ -296,7 +296,7 @@ func (w *watches) seek(pair vnode.Pair) {
 }
 
 // sweep forgets who has not asked for long.
-func (w *watches) sweep(now clock.Time) {
+func (w *remoteWatches) sweep(now clock.Time) {
 	if now.Mono-w.swept < w.remember() {
 		return
 	}

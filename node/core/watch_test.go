@@ -261,7 +261,7 @@ func TestAFailureComesAfterACompletion(t *testing.T) {
 		r.add(leader, two, after("b", onFailCancel, dependency, other))
 		hear := func(s crdt.State) {
 			from := r.state().Cells[away].Cohort[0]
-			r.check(c.Step(r.clock(leader), &message.FromPeer{From: from, Message: &message.Outcomes{Number: c.links.watches.number, Outcomes: []message.Outcome{{Task: dependency, State: s}}}}))
+			r.check(c.Step(r.clock(leader), &message.FromPeer{From: from, Message: &message.Outcomes{Number: c.edges.watches.number, Outcomes: []message.Outcome{{Task: dependency, State: s}}}}))
 		}
 		hear(crdt.StateCompleted)
 		if told {
@@ -277,7 +277,7 @@ func TestAFailureComesAfterACompletion(t *testing.T) {
 		}
 		hear(crdt.StateCompleted)
 		r.turn(leader)
-		if n := len(c.links.news); n != 0 {
+		if n := len(c.edges.news); n != 0 {
 			t.Errorf("%d news are left", n)
 		}
 	}

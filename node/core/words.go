@@ -54,8 +54,8 @@ func newWords() words {
 }
 
 // hear takes what a member has seen of this disk.
-func (w *words) hear(m *marks, from register.Member, mark uint64) {
-	now, limit, late := m.c.now.Mono, m.own, w.met[from.Node]
+func (w *words) hear(m *durability, from register.Member, mark uint64) {
+	now, limit, late := m.c.now.Mono, m.durable, w.met[from.Node]
 	if !w.met[from.Node] && len(w.met) < maxMarks {
 		limit, w.met[from.Node] = w.base, true
 		m.noted = m.noted && len(w.of) == 0
@@ -81,7 +81,7 @@ func (w *words) says(who register.Member) bool {
 }
 
 // judge looks what the words come to, and whether this node still stands aside by them.
-func (w *words) judge(m *marks) {
+func (w *words) judge(m *durability) {
 	m.noted = false
 	if m.firm {
 		return
@@ -111,7 +111,7 @@ func (w *words) most() (mark uint64, by register.Member) {
 
 // enough tells whether what is said is enough to end: by two, or by more than half of those
 // in reach who have ever seen anything of this disk.
-func (w *words) enough(m *marks) bool {
+func (w *words) enough(m *durability) bool {
 	deny := 0
 	for who, mark := range w.saw { // Any order: they are counted.
 		if _, says := w.of[who]; !says && mark > 0 && m.c.view.Up(who) {
@@ -123,7 +123,7 @@ func (w *words) enough(m *marks) bool {
 
 // work looks whether a word is denied: others know nothing of it, for a while, and it is about
 // more than can have escaped them, or about what this process has not lost.
-func (w *words) work(m *marks) {
+func (w *words) work(m *durability) {
 	now := m.c.now.Mono
 	if w.at > now {
 		return
@@ -153,7 +153,7 @@ func (w *words) work(m *marks) {
 
 // keep drops the words of those who are no members any more, while others are left who could
 // say the same: where the register was forced to begin anew with this node alone nobody is.
-func (w *words) keep(m *marks) {
+func (w *words) keep(m *durability) {
 	if len(w.saw)+len(w.of) == 0 || !m.c.view.Company() {
 		return
 	}
@@ -172,9 +172,9 @@ func (w *words) keep(m *marks) {
 
 // regain has the node stand for what it stood for: nobody says any more that it has lost
 // something.
-func (m *marks) regain() {
+func (m *durability) regain() {
 	m.lost, m.by, m.since = 0, register.Member{}, 0
-	clear(m.sound.of)
+	clear(m.peers.of)
 	m.changed()
 	m.c.view.Changes++
 	m.c.elector.look()
@@ -182,7 +182,7 @@ func (m *marks) regain() {
 
 // lostRecord is what is written down of what a disk has lost, as it shows itself, and of who
 // says that it has.
-func lostRecord(self register.Member, m *marks) []byte {
+func lostRecord(self register.Member, m *durability) []byte {
 	var w wire.Writer
 	register.AppendMember(&w, self)
 	firm := m.firm && !m.asked
@@ -207,7 +207,7 @@ func lostRecord(self register.Member, m *marks) []byte {
 }
 
 // recall reads it. What was written by another incarnation of the directory says nothing.
-func (m *marks) recall(view store.View, now clock.Time) error {
+func (m *durability) recall(view store.View, now clock.Time) error {
 	b, ok := view.Get(lostMarkKey)
 	if !ok {
 		return nil
@@ -252,7 +252,7 @@ func (m *marks) recall(view store.View, now clock.Time) error {
 // note writes it down: the disk goes on, and once it is further than anybody has seen it
 // nothing tells any more that something before that is missing. What others are asked about
 // is not written: whoever has said it will say so again.
-func (m *marks) note() {
+func (m *durability) note() {
 	if m.noted {
 		return
 	}

@@ -34,7 +34,7 @@ func TestOneMemberEndsNoDisk(t *testing.T) {
 		r.tell()
 		lie := lies(0, 1, func(own uint64) uint64 { return own + more })(r)
 		r.live(3*time.Second, 100*time.Millisecond, lie)
-		if m := r.peers[1].core.marks; m.lost == 0 || m.trusts(1) {
+		if m := r.peers[1].core.durability; m.lost == 0 || m.trusts(1) {
 			t.Errorf("%d: it does not stand aside", more)
 		}
 		r.live(5*time.Second, 100*time.Millisecond, lie)
@@ -49,14 +49,14 @@ func TestOneMemberEndsNoDisk(t *testing.T) {
 			continue
 		}
 		r.live(10*time.Second, 100*time.Millisecond, lie)
-		if m := r.peers[1].core.marks; m.lost != 0 || !m.trusts(1) {
+		if m := r.peers[1].core.durability; m.lost != 0 || !m.trusts(1) {
 			t.Errorf("%d: it stands aside though the other one knows nothing of it: %v", more, Forgotten(r.peers[1].core))
 		}
 		r.kill(1) // what was denied is not taken up again
 		r.open(1)
 		r.tell()
 		r.live(3*time.Second, 100*time.Millisecond, lie)
-		if m := r.peers[1].core.marks; m.lost != 0 {
+		if m := r.peers[1].core.durability; m.lost != 0 {
 			t.Errorf("%d: after one more start it stands aside", more)
 		}
 	}
@@ -76,13 +76,13 @@ func TestAWordThatComesLateIsDenied(t *testing.T) {
 	}
 	r.live(3*time.Second, 100*time.Millisecond, lie)
 	for i := 1; i < 3; i++ {
-		if m := r.peers[i].core.marks; m.lost == 0 || m.trusts(1) {
+		if m := r.peers[i].core.durability; m.lost == 0 || m.trusts(1) {
 			t.Errorf("node %d does not stand aside", i+1)
 		}
 	}
 	r.live(15*time.Second, 100*time.Millisecond, lie)
 	for i := 1; i < 3; i++ {
-		if m := r.peers[i].core.marks; r.peers[i].forgot != nil || m.lost != 0 || !m.trusts(1) {
+		if m := r.peers[i].core.durability; r.peers[i].forgot != nil || m.lost != 0 || !m.trusts(1) {
 			t.Errorf("node %d still stands aside, or has ended: %v", i+1, r.peers[i].forgot)
 		}
 	}
@@ -98,7 +98,7 @@ func TestAWordIsTakenBack(t *testing.T) {
 		r.live(3*time.Second, 250*time.Millisecond, nothing)
 		lie := lies(0, 1, func(own uint64) uint64 { return own + 100 })(r)
 		r.live(3*time.Second, 100*time.Millisecond, lie)
-		if r.peers[1].core.marks.lost == 0 {
+		if r.peers[1].core.durability.lost == 0 {
 			t.Fatal("it does not stand aside")
 		}
 		if removed {
@@ -113,7 +113,7 @@ func TestAWordIsTakenBack(t *testing.T) {
 			lie = nothing
 		}
 		r.live(3*time.Second, 100*time.Millisecond, lie)
-		m := r.peers[1].core.marks
+		m := r.peers[1].core.durability
 		if m.lost != 0 || m.written {
 			t.Errorf("removed %t: it still stands aside: lost %d", removed, m.lost)
 		}
@@ -141,7 +141,7 @@ func TestAWordIsTakenBackThoughTheDiskHasGoneOn(t *testing.T) {
 		return said
 	})(r)
 	r.live(time.Second, 100*time.Millisecond, lie)
-	m := r.peers[1].core.marks
+	m := r.peers[1].core.durability
 	if m.lost == 0 || m.trusts(1) {
 		t.Fatal("it does not stand aside")
 	}
@@ -149,8 +149,8 @@ func TestAWordIsTakenBackThoughTheDiskHasGoneOn(t *testing.T) {
 		r.put(0, 1)
 		r.live(200*time.Millisecond, 100*time.Millisecond, lie)
 	}
-	if m.own <= said {
-		t.Fatalf("the disk is at %d only, want more than %d", m.own, said)
+	if m.durable <= said {
+		t.Fatalf("the disk is at %d only, want more than %d", m.durable, said)
 	}
 	r.live(3*time.Second, 100*time.Millisecond, nothing)
 	if m.lost != 0 || !m.trusts(1) {
@@ -158,8 +158,8 @@ func TestAWordIsTakenBackThoughTheDiskHasGoneOn(t *testing.T) {
 	}
 	r.put(0, 1)
 	r.live(3*time.Second, 100*time.Millisecond, nothing)
-	if known := r.peers[0].core.marks.seen[r.peers[1].self]; known <= said {
-		t.Errorf("the other one has seen %d of a disk that is at %d", known, m.own)
+	if known := r.peers[0].core.durability.heardOf[r.peers[1].self]; known <= said {
+		t.Errorf("the other one has seen %d of a disk that is at %d", known, m.durable)
 	}
 }
 

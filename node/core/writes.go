@@ -35,13 +35,13 @@ const (
 	lookEvery = resendAfter / 4
 	// maxOpenBytes is how much may wait for copies before no more is taken, and maxEndBytes
 	// before completions are not either: they make room in the queue. From shedBytes on
-	// what waits for nobody but those out of reach is let go, see [writes.shed].
+	// what waits for nobody but those out of reach is let go, see [quorumWrites.shed].
 	maxOpenBytes = 64 << 20
 	maxEndBytes  = 2 * maxOpenBytes
 	shedBytes    = maxOpenBytes / 2
 )
 
-// writes sees to it that facts written here get to the other members of their
+// quorumWrites sees to it that facts written here get to the other members of their
 // cohorts, and holds answers back until enough of them have their copies on
 // disk (design 5). All facts of a round travel as one write, one message per
 // peer; each request waits for its own partitions only.
@@ -49,8 +49,8 @@ const (
 // This node's own copy counts from the start, because answers never leave
 // before the sync of their round. If it is no member of the cohort, which happens
 // when none of them is in reach, what it keeps is a hint: durable, but no copy.
-// It is handed over like whatever else lies where it does not belong ([moves]).
-type writes struct {
+// It is handed over like whatever else lies where it does not belong ([transfer]).
+type quorumWrites struct {
 	c     *Core
 	quiet bool // facts of other coordinators are being merged
 
@@ -58,9 +58,9 @@ type writes struct {
 	again map[factRef]bool               // of these, what was here before and is sent again
 	newly id.ID                          // whose fact was stored last, until its item is bought
 
-	resent int     // bytes of again
-	items  []item  // of the request that is being handled
-	held   []*held // answers of this round that wait for it
+	resent int              // bytes of again
+	items  []item           // of the request that is being handled
+	held   []*waitingAnswer // answers of this round that wait for it
 
 	number uint64
 	open   []*write // by number
@@ -90,8 +90,8 @@ func (it *item) fail(e *proto.Error) {
 	}
 }
 
-// held is an answer that waits for copies.
-type held struct {
+// waitingAnswer is an answer that waits for copies.
+type waitingAnswer struct {
 	reply message.Reply
 	items []item
 	need  *nornv1.Durability
@@ -103,7 +103,7 @@ type write struct {
 	number uint64
 	round  uint64 // that wrote the facts here
 	parts  map[ring.Partition]*copies
-	held   []*held
+	held   []*waitingAnswer
 	bytes  int
 	began  int64 // mono ns
 	again  int64 // mono ns at which it is looked whether it is to be sent again
@@ -113,29 +113,29 @@ type write struct {
 
 // copies counts who has the facts of one partition.
 type copies struct {
-	reach
+	quorumCall
 	hint  bool // this node's copy does not count: it is not of the cohort, or may have forgotten something
 	facts []crdt.Fact
 }
 
 // cohort is who keeps a partition.
-func (w *writes) cohort(p ring.Partition) []register.Member { return w.c.view.Cells[p].Cohort }
+func (w *quorumWrites) cohort(p ring.Partition) []register.Member { return w.c.view.Cells[p].Cohort }
 
 // alone tells whether nobody else keeps the partition, or is about to.
-func (w *writes) alone(p ring.Partition) bool {
+func (w *quorumWrites) alone(p ring.Partition) bool {
 	cohort := w.cohort(p)
 	return len(cohort) == 0 || len(cohort) == 1 && cohort[0] == w.c.cfg.Self && len(w.c.acceptors.all[p].Open) == 0
 }
 
 // stored hears of every fact that is written here.
-func (w *writes) stored(p ring.Partition, f crdt.Fact) {
+func (w *quorumWrites) stored(p ring.Partition, f crdt.Fact) {
 	if !w.quiet && !w.alone(p) {
 		w.newly = f.Task
 		w.add(p, f)
 	}
 }
 
-func (w *writes) add(p ring.Partition, f crdt.Fact) {
+func (w *quorumWrites) add(p ring.Partition, f crdt.Fact) {
 	if w.round == nil {
 		w.round = make(map[ring.Partition][]crdt.Fact)
 	}
@@ -148,14 +148,14 @@ func (w *writes) add(p ring.Partition, f crdt.Fact) {
 // this key, or what is left of a task that was collected; without a key, or with that of
 // a failure, of a decision, all that says where the task is. No more than that, and once a round, however often it
 // is asked for: the payloads of a batch that is repeated may be larger than any message.
-func (w *writes) bought(result gproto.Message, r *nornv1.Receipt, task id.ID, existed bool, about crdt.Key) {
+func (w *quorumWrites) bought(result gproto.Message, r *nornv1.Receipt, task id.ID, existed bool, about crdt.Key) {
 	p := ring.Of(task, len(w.c.view.Cells))
 	convert.FillReceipt(r, task, p, existed)
 	if w.alone(p) {
 		return
 	}
 	it := item{partition: p, receipt: r, result: result}
-	if (existed || w.newly != task) && !w.resend(p, task, about) {
+	if (existed || w.newly != task) && !w.repeatWrite(p, task, about) {
 		it.fail(crowdedOut())
 		return
 	}
@@ -164,16 +164,16 @@ func (w *writes) bought(result gproto.Message, r *nornv1.Receipt, task id.ID, ex
 }
 
 // led has the item that was bought last acknowledged only if this node leads a partition
-// in some epoch still when there are copies of it, see [soles.confirm].
-func (w *writes) led(epoch uint64, r *nornv1.Receipt) {
+// in some epoch still when there are copies of it, see [confirmations.awaitConfirmation].
+func (w *quorumWrites) led(epoch uint64, r *nornv1.Receipt) {
 	if n := len(w.items); n > 0 && w.items[n-1].receipt == r {
 		w.items[n-1].epoch = epoch
 	}
 }
 
-// hold keeps back the answer to the request that was just handled, if it waits
+// awaitCopies keeps back the answer to the request that was just handled, if it waits
 // for copies. first is the number of answers before it.
-func (w *writes) hold(now clock.Time, r *message.Request, first int) {
+func (w *quorumWrites) awaitCopies(now clock.Time, r *message.Request, first int) {
 	if len(w.items) == 0 {
 		return
 	}
@@ -182,7 +182,7 @@ func (w *writes) hold(now clock.Time, r *message.Request, first int) {
 		w.items = w.items[:0]
 		return
 	}
-	h := &held{reply: replies[first], items: w.items, until: now.Mono + int64(writeTimeout)}
+	h := &waitingAnswer{reply: replies[first], items: w.items, until: now.Mono + int64(writeTimeout)}
 	if r.Deadline != 0 {
 		h.until = min(h.until, r.Deadline)
 	}
@@ -194,7 +194,7 @@ func (w *writes) hold(now clock.Time, r *message.Request, first int) {
 }
 
 // work ends a round: its facts are sent, and old writes looked at.
-func (w *writes) work(now clock.Time) {
+func (w *quorumWrites) work(now clock.Time) {
 	if len(w.round) > 0 || len(w.held) > 0 {
 		w.begin(now)
 	}
@@ -220,7 +220,7 @@ func lookAt(at int64) int64 {
 }
 
 // due does what is due about an open write.
-func (w *writes) due(now clock.Time, o *write) {
+func (w *quorumWrites) due(now clock.Time, o *write) {
 	lonely := false
 	if o.again <= now.Mono {
 		o.again = lookAt(max(o.again, now.Mono-int64(lookEvery)) + int64(resendAfter))
@@ -228,7 +228,7 @@ func (w *writes) due(now clock.Time, o *write) {
 		w.fenced(now, o)
 		lonely = now.Mono-o.began >= int64(resendAfter) && w.lonely(o)
 	}
-	o.held = slices.DeleteFunc(o.held, func(h *held) bool {
+	o.held = slices.DeleteFunc(o.held, func(h *waitingAnswer) bool {
 		// Nobody is left who could answer, or who is left is out of reach for longer
 		// than it takes to be asked again: another node may have more to say.
 		over := h.until <= now.Mono || o.complete() || lonely && w.hopeless(o, h)
@@ -254,7 +254,7 @@ func (o *write) complete() bool {
 }
 
 // begin makes a write of what the round has gathered.
-func (w *writes) begin(now clock.Time) {
+func (w *quorumWrites) begin(now clock.Time) {
 	if w.number == 0 {
 		if w.number = w.c.cfg.Rand.Uint64(); mutant.OldSeries.On() {
 			w.number = 1
@@ -263,13 +263,13 @@ func (w *writes) begin(now clock.Time) {
 	w.number++
 	o := &write{number: w.number, round: w.c.round.This(), parts: make(map[ring.Partition]*copies), held: w.held, began: now.Mono, again: now.Mono, until: now.Mono + int64(writeTimeout)}
 	for _, p := range slices.Sorted(maps.Keys(w.round)) {
-		part := &copies{reach: newReach(&w.c.view.Cells[p], w.c.cfg.Self), facts: w.round[p], hint: true}
+		part := &copies{quorumCall: newQuorumCall(&w.c.view.Cells[p], w.c.cfg.Self), facts: w.round[p], hint: true}
 		for _, f := range part.facts {
 			o.bytes += len(f.Body) + factBytes
 		}
 		w.own(p, part)
-		if outside := !slices.Contains(part.cohort, w.c.cfg.Self); outside || w.c.marks.forgetful(p) {
-			w.c.moves.hinted(now, p)
+		if outside := !slices.Contains(part.cohort, w.c.cfg.Self); outside || w.c.durability.forgetful(p) {
+			w.c.transfer.hinted(now, p)
 			if outside && mutant.OutsiderCounts.On() {
 				part.add(part.cohort[0])
 			}
@@ -284,9 +284,9 @@ func (w *writes) begin(now clock.Time) {
 
 // own counts this node's copy once it may be counted, and gives who is to have the
 // facts too because of what this node knows.
-func (w *writes) own(p ring.Partition, part *copies) (more []register.Member) {
+func (w *quorumWrites) own(p ring.Partition, part *copies) (more []register.Member) {
 	self := w.c.cfg.Self
-	if !part.hint || !slices.Contains(part.cohort, self) || w.c.acceptors.blind(p, part.epoch) || !w.c.marks.counts(p, part.epoch) {
+	if !part.hint || !slices.Contains(part.cohort, self) || w.c.acceptors.blind(p, part.epoch) || !w.c.durability.counts(p, part.epoch) {
 		return nil
 	}
 	part.hint = false
@@ -298,7 +298,7 @@ func (w *writes) own(p ring.Partition, part *copies) (more []register.Member) {
 }
 
 // trusted looks again for this node's copies that may be counted by now.
-func (w *writes) trusted() {
+func (w *quorumWrites) trusted() {
 	for _, o := range slices.Clone(w.open) {
 		more := false
 		for p, part := range o.parts { // Any order: each is looked at for itself.
@@ -312,7 +312,7 @@ func (w *writes) trusted() {
 }
 
 // send sends the facts of a write, of some age, to those who have not answered.
-func (w *writes) send(o *write, age int64) {
+func (w *quorumWrites) send(o *write, age int64) {
 	to := map[register.Member]*message.Facts{}
 	var order []register.Member
 	for _, p := range slices.Sorted(maps.Keys(o.parts)) {
@@ -336,7 +336,7 @@ func (w *writes) send(o *write, age int64) {
 }
 
 // taken counts an answer.
-func (w *writes) taken(from register.Member, m *message.FactsTaken) {
+func (w *quorumWrites) taken(from register.Member, m *message.FactsTaken) {
 	if int64(m.Write-w.taker[from]) > 0 || w.taker[from] == 0 {
 		if w.taker == nil {
 			w.taker = make(map[register.Member]uint64)
@@ -381,7 +381,7 @@ func (w *writes) taken(from register.Member, m *message.FactsTaken) {
 // or know of. What it asks somebody for may be more than it has asked for so far, and
 // answers do not say what they are about: it goes on under a new number, which answers
 // to what was asked for before do not bear.
-func (w *writes) fence(o *write, fences []message.Fence) {
+func (w *quorumWrites) fence(o *write, fences []message.Fence) {
 	more := false
 	for i := range fences {
 		if part := o.parts[fences[i].Partition]; part != nil && !mutant.FenceIgnored.On() {
@@ -394,33 +394,33 @@ func (w *writes) fence(o *write, fences []message.Fence) {
 }
 
 // anew sends a write under a new number.
-func (w *writes) anew(o *write) {
+func (w *quorumWrites) anew(o *write) {
 	w.forget(o)
 	w.number++
 	o.number, w.open = w.number, append(w.open, o)
 	w.send(o, 0)
 }
 
-func (w *writes) forget(o *write) {
+func (w *quorumWrites) forget(o *write) {
 	w.open = slices.DeleteFunc(w.open, func(x *write) bool { return x == o })
 }
 
 // fenced has partitions elected anew whose proposed cohort does not come to be:
 // else every write would have to reach it. Who stands for it is given the time, unless an
 // answer waits for that cohort by now: to elect anew is to have it lose.
-func (w *writes) fenced(now clock.Time, o *write) {
+func (w *quorumWrites) fenced(now clock.Time, o *write) {
 	waits := len(o.held) > 0 && now.Mono-o.began >= int64(resendAfter)
 	for _, p := range slices.Sorted(maps.Keys(o.parts)) {
 		part := o.parts[p]
 		if len(part.others) > 0 && part.epoch == w.c.view.Cells[p].Epoch && (waits || !w.c.elector.expects(now, p)) {
-			w.c.elector.nudge(now, p, 0)
+			w.c.elector.requestElection(now, p, 0)
 		}
 	}
 }
 
 // settle lets go the answers that have their copies.
-func (w *writes) settle(o *write) {
-	o.held = slices.DeleteFunc(o.held, func(h *held) bool {
+func (w *quorumWrites) settle(o *write) {
+	o.held = slices.DeleteFunc(o.held, func(h *waitingAnswer) bool {
 		for _, it := range h.items {
 			if !o.enough(it.partition, h.need) {
 				return false
@@ -436,8 +436,8 @@ func (w *writes) settle(o *write) {
 }
 
 // answer lets an answer go, unless it has to be confirmed first.
-func (w *writes) answer(h *held) {
-	if !w.c.grants.soles.confirm(h) {
+func (w *quorumWrites) answer(h *waitingAnswer) {
+	if !w.c.leases.leadership.awaitConfirmation(h) {
 		w.c.round.Ready.Replies = append(w.c.round.Ready.Replies, h.reply)
 	}
 }
@@ -465,7 +465,7 @@ func (it *item) count(o *write) {
 }
 
 // next is when something is due, mono ns.
-func (w *writes) next() int64 {
+func (w *quorumWrites) next() int64 {
 	at := clock.Never
 	for _, o := range w.open {
 		at = min(at, o.next)
@@ -474,7 +474,7 @@ func (w *writes) next() int64 {
 }
 
 // changed notes that the cells have changed.
-func (w *writes) changed() {
+func (w *quorumWrites) changed() {
 	w.largest, w.sole = 0, false
 	for p := range w.c.view.Cells {
 		cohort := w.cohort(ring.Partition(p))
@@ -487,19 +487,19 @@ func (w *writes) changed() {
 // the register has answered this process, what is known of it is what the disk says,
 // which may be of before there was company. With others in the cohort these are asked,
 // and know better.
-func (w *writes) unsure(l nornv1.WriteLevel) bool {
+func (w *quorumWrites) unsure(l nornv1.WriteLevel) bool {
 	few := l == nornv1.WriteLevel_WRITE_LEVEL_ONE || l == nornv1.WriteLevel_WRITE_LEVEL_COUNT
 	return w.sole && !w.c.view.Current && !few
 }
 
 // check refuses a write level that no cohort can give, and writes altogether
 // while too much waits for its copies.
-func (w *writes) check(d *nornv1.Durability) *proto.Error { return w.within(d, maxOpenBytes) }
+func (w *quorumWrites) check(d *nornv1.Durability) *proto.Error { return w.within(d, maxOpenBytes) }
 
 // checkEnd does so for what ends tasks.
-func (w *writes) checkEnd(d *nornv1.Durability) *proto.Error { return w.within(d, maxEndBytes) }
+func (w *quorumWrites) checkEnd(d *nornv1.Durability) *proto.Error { return w.within(d, maxEndBytes) }
 
-func (w *writes) within(d *nornv1.Durability, limit int) *proto.Error {
+func (w *quorumWrites) within(d *nornv1.Durability, limit int) *proto.Error {
 	cohort := max(1, w.largest)
 	switch l := d.GetLevel(); {
 	case l < 0 || l > nornv1.WriteLevel_WRITE_LEVEL_COUNT:
@@ -512,8 +512,8 @@ func (w *writes) within(d *nornv1.Durability, limit int) *proto.Error {
 		return proto.Invalid("a write needs at least one copy")
 	case w.unsure(d.GetLevel()):
 		return refusal.RegisterUnheard("durable copies")
-	case w.c.view.Joined && need > max(cohort, w.c.moves.replicas()): // no node that joins or comes back changes that
-		return proto.Invalid("%d durable copies were asked for, and the cluster keeps %d of each task; ask for fewer", need, max(cohort, w.c.moves.replicas()))
+	case w.c.view.Joined && need > max(cohort, w.c.transfer.replicas()): // no node that joins or comes back changes that
+		return proto.Invalid("%d durable copies were asked for, and the cluster keeps %d of each task; ask for fewer", need, max(cohort, w.c.transfer.replicas()))
 	case need > cohort:
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d durable copies were asked for, the cohort has %d; ask for fewer or add nodes", need, cohort)
 		e.Guarantee, e.Lasting = "durable copies", true

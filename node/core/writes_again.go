@@ -34,9 +34,9 @@ func crowdedOut() *proto.Error {
 	return e
 }
 
-// resend sends what a receipt promises of a task that was here before; false: that is too
+// repeatWrite sends what a receipt promises of a task that was here before; false: that is too
 // much for this round.
-func (w *writes) resend(p ring.Partition, task id.ID, about crdt.Key) bool {
+func (w *quorumWrites) repeatWrite(p ring.Partition, task id.ID, about crdt.Key) bool {
 	if w.again == nil {
 		w.again = make(map[factRef]bool)
 	}
@@ -72,7 +72,7 @@ func (w *writes) resend(p ring.Partition, task id.ID, about crdt.Key) bool {
 // fits into writeTimeout. They get it by comparison once they are back, as all that has
 // waited for that long. With room it is kept: who is back soon is sent it sooner. Who is
 // in reach and does not keep up is waited for, and slows down who writes.
-func (w *writes) shed() {
+func (w *quorumWrites) shed() {
 	if w.bytes <= shedBytes {
 		return
 	}
@@ -86,7 +86,7 @@ func (w *writes) shed() {
 }
 
 // skipped counts an answer for an earlier write, too, for a mutant.
-func (w *writes) skipped(from register.Member, m *message.FactsTaken, o *write) {
+func (w *quorumWrites) skipped(from register.Member, m *message.FactsTaken, o *write) {
 	for p, part := range o.parts { // Any order: each is counted for itself.
 		if n := slices.Index(part.left, from); n >= 0 && !slices.Contains(m.Refused, p) {
 			part.add(from)
@@ -98,7 +98,7 @@ func (w *writes) skipped(from register.Member, m *message.FactsTaken, o *write) 
 
 // spare tells whether no answer waits for a write, a majority of each cohort that is needed
 // has it on disk, and who has not answered is out of reach.
-func (w *writes) spare(o *write) bool {
+func (w *quorumWrites) spare(o *write) bool {
 	if len(o.held) > 0 {
 		return false
 	}
@@ -111,7 +111,7 @@ func (w *writes) spare(o *write) bool {
 }
 
 // lonely tells whether somebody who has not answered is out of reach.
-func (w *writes) lonely(o *write) bool {
+func (w *quorumWrites) lonely(o *write) bool {
 	for _, part := range o.parts { // Any order: all are looked at.
 		if slices.ContainsFunc(part.left, func(m register.Member) bool { return !w.c.view.Up(m) }) {
 			return true
@@ -121,7 +121,7 @@ func (w *writes) lonely(o *write) bool {
 }
 
 // hopeless tells whether a request waits for copies that those in reach cannot make.
-func (w *writes) hopeless(o *write, h *held) bool {
+func (w *quorumWrites) hopeless(o *write, h *waitingAnswer) bool {
 	return slices.ContainsFunc(h.items, func(it item) bool {
 		part := o.parts[it.partition]
 		return !o.enough(it.partition, h.need) && !part.within(level(h.need, len(part.cohort)), w.c.view.Up)
@@ -130,7 +130,7 @@ func (w *writes) hopeless(o *write, h *held) bool {
 
 // giveUp answers a request whose time is over, item by item: what has its
 // copies is done, the rest is unknown.
-func (w *writes) giveUp(o *write, h *held) {
+func (w *quorumWrites) giveUp(o *write, h *waitingAnswer) {
 	for i := range h.items {
 		it := &h.items[i]
 		if o.enough(it.partition, h.need) {

@@ -50,7 +50,7 @@ func TestWhoIsDownLeavesRoom(t *testing.T) {
 		}
 		all = append(all, task)
 	}
-	w, sum := r.peers[0].core.writes, 0
+	w, sum := r.peers[0].core.quorumWrites, 0
 	for _, o := range w.open {
 		sum += o.bytes
 	}
@@ -149,7 +149,7 @@ func TestWhoIsSlowSlowsDownWhoWrites(t *testing.T) {
 			t.Fatalf("after %d MiB: %v", n, err)
 		}
 	}
-	w := r.peers[0].core.writes
+	w := r.peers[0].core.quorumWrites
 	done := &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: g.Token}}}
 	from := r.send(0, done)
 	r.settleBut(slow)

@@ -169,7 +169,7 @@ func TestWhatIsRepeatedIsBounded(t *testing.T) {
 		return r.peers[i].replies[from].Message.(*nornv1.WriteReply).Results[0]
 	}
 	again()
-	r.peers[i].core.writes.resent = maxResent
+	r.peers[i].core.quorumWrites.resent = maxResent
 	if e := again().GetError(); e.GetKind() != nornv1.ErrorKind_ERROR_KIND_OVERLOADED || e.GetEffect() != nornv1.Effect_EFFECT_UNKNOWN || e.GetRetryAfterSeconds() == 0 {
 		t.Errorf("past the limit: %v", e)
 	}

@@ -35,7 +35,7 @@ func grow(c *Core) {
 		n, _ := binary.Uvarint(value.Data)
 		nodes = int(min(n, register.MaxNodes))
 	}
-	if c.young = min(nodes, c.moves.replicas()); c.young != was {
+	if c.young = min(nodes, c.transfer.replicas()); c.young != was {
 		c.view.Changes++
 	}
 	if c.young == 0 || !c.view.Leads {
@@ -46,7 +46,7 @@ func grow(c *Core) {
 			return
 		}
 	}
-	c.send(errand{}, register.Request{Values: []register.ValueChange{{Name: growingValue, Old: value.Version}}})
+	c.send(registerRequest{}, register.Request{Values: []register.ValueChange{{Name: growingValue, Old: value.Version}}})
 }
 
 // tooYoung refuses tasks while the cluster is being made.
