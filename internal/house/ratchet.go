@@ -47,16 +47,16 @@ func (m Measure) broken() bool { return m.More && m.Is < m.Limit || !m.More && m
 // moves one back. The limits of lines leave others room for a day's work.
 const (
 	maxPackageLines = 6000
-	coreLines       = 23100
+	coreLines       = 22000
 	commandLines    = 10100
 	nodeLines       = 6500
-	coreFields      = 55
-	coreBack        = 58
+	coreFields      = 49
+	coreBack        = 54
 	coreFileLoop    = 95
-	coreCallLoop    = 45
+	coreCallLoop    = 48
 	sameMethods     = 34
-	leastInvariants = 0.03
-	leastComments   = 15
+	leastInvariants = 0.1
+	leastComments   = 15.2
 )
 
 // heart is the package that is taken apart into small machines, and what is below it.

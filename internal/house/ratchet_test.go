@@ -2,6 +2,7 @@ package house
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -53,5 +54,19 @@ func TestRatchetsSeeWhatGrows(t *testing.T) {
 	}
 	if m.More = true; m.broken() {
 		t.Error("3 are not under 2")
+	}
+}
+
+func ratchetCases() []rulecase {
+	machine := func(fields int) map[string]string {
+		all := strings.Repeat("\t// Invariant: it is what it is.\n\tF int\n", fields)
+		for i := range fields {
+			all = strings.Replace(all, "\tF int", "\tf"+strings.Repeat("x", i)+" int", 1)
+		}
+		return map[string]string{"node/core/a.go": "package core\n\ntype Core struct {\n" + all + "}\n\nfunc (c *Core) work() {}\n"}
+	}
+	return []rulecase{
+		{"a machine that grows", Ratchets, machine(coreFields + 1), []string{"internal/house/ratchet.go:1 fields of the widest machine"}},
+		{"a machine that does not", Ratchets, machine(coreFields), nil},
 	}
 }

@@ -594,8 +594,3 @@ func TestLongLogStillFitsAGrant(t *testing.T) {
 		t.Fatalf("%d updates when read by itself", len(all))
 	}
 }
-
-// TestRepeatedAnswerIsNotUndone: the first answer dies with its connection after
-// the same request was answered over another one. The worker has the grant.
-// TestAnswerBeforeARestartIsNotUndone: the process before may have delivered
-// the grants.

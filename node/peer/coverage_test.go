@@ -13,7 +13,7 @@ import (
 // TestEveryMessageOfTheCoreTravels: a message that the codec does not know would
 // be dropped with each attempt to send it.
 func TestEveryMessageOfTheCoreTravels(t *testing.T) {
-	files, err := filepath.Glob("../core/*.go")
+	files, err := filepath.Glob("../core/message/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,8 +31,8 @@ func TestEveryMessageOfTheCoreTravels(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range method.FindAllSubmatch(b, -1) {
-			if found++; !known["*core."+string(m[1])] {
-				t.Errorf("%s: core.%s has no encoding: give it a method number in peer.proto, and cases in encode, Decode and drawMessage", file, m[1])
+			if found++; !known["*message."+string(m[1])] {
+				t.Errorf("%s: message.%s has no encoding: give it a method number in peer.proto, and cases in encode, Decode and drawMessage", file, m[1])
 			}
 		}
 	}

@@ -214,11 +214,12 @@ func (r *Ready) Empty() bool {
 }
 
 const (
-	// partConn is the connection of the parts of requests that this node answers
-	// itself; peerConns and above are those of other nodes. Clients' connections
-	// are numbered from 1, those of callers within the process from ownConns.
-	OwnConns  = uint64(1) << 61
-	PartConn  = uint64(1) << 62
+	// OwnConns and above are the connections of callers within the process. Those of
+	// clients are numbered from 1.
+	OwnConns = uint64(1) << 61
+	// PartConn is the connection of the parts of requests that this node answers itself.
+	PartConn = uint64(1) << 62
+	// PeerConns and above are the connections of other nodes.
 	PeerConns = uint64(1) << 63
 )
 

@@ -49,6 +49,7 @@ type Pair struct {
 	Peer      register.Member
 }
 
+// Compare orders pairs by partition, then by member.
 func (a Pair) Compare(b Pair) int {
 	return cmp.Or(cmp.Compare(a.Partition, b.Partition), a.Peer.Compare(b.Peer))
 }
