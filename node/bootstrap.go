@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -64,12 +66,25 @@ func (b bootstrap) try(ctx context.Context) (made bool, err error) {
 	return true, nil
 }
 
-// agreed asks all others, and is nil when this node is to make the cluster now.
+// agreed asks all others, twice, and is nil when this node is to make the cluster now.
 func (b bootstrap) agreed(ctx context.Context) error {
+	v := verdict{self: b.self, expect: b.cfg.BootstrapExpect, among: among(b.cfg, b.record().Addresses)}
+	first, err := v.on(b.ask(ctx))
+	if err != nil {
+		return err
+	}
+	again, err := v.on(b.ask(ctx))
+	if err == nil && !maps.Equal(first, again) {
+		err = errors.New("a new cluster cannot be made yet: a node has begun anew while it was asked")
+	}
+	return err
+}
+
+// ask asks each address that is not this node's own.
+func (b bootstrap) ask(ctx context.Context) (all []heardFrom) {
 	ctx, cancel := context.WithTimeout(ctx, bootstrapTime)
 	defer cancel()
 	own := b.record().Addresses
-	v := verdict{self: b.self, expect: b.cfg.BootstrapExpect, among: among(b.cfg, own)}
 	var mu sync.Mutex // guards the answers
 	var asking sync.WaitGroup
 	for _, addr := range b.cfg.Join {
@@ -80,61 +95,66 @@ func (b bootstrap) agreed(ctx context.Context) error {
 			who, err := b.members.network.Dialer().Probe(ctx, addr)
 			mu.Lock()
 			defer mu.Unlock()
-			v.heard = append(v.heard, heardFrom{addr: addr, who: who, silent: err != nil})
+			all = append(all, heardFrom{addr: addr, who: who, silent: err != nil})
 		})
 	}
 	asking.Wait()
-	return v.check()
+	return all
 }
 
-// verdict is the rule by which a cluster is made, on what a node has heard. It is pure:
-// bootstrap_model_test.go looks at everything that can happen to three nodes that go by it.
+// verdict is the rule by which a cluster is made. It is pure: TestTheRuleMakesOneCluster looks at
+// everything that can happen to three nodes that go by it.
+//
+// It needs two rounds of answers: after one a node that answered first may have been let into a
+// cluster, and got copies there, before the last one had lost its disk and answered. Whoever
+// answers twice in one incarnation was empty all the time between, so that there was a moment
+// at which nobody had anything.
 type verdict struct {
 	self   register.Member // it belongs to no cluster: its directory is empty
 	expect int
 	among  []byte
-	heard  []heardFrom // of each named address that is not this node's own
 }
 
-// heardFrom is what an address answered, in any order.
+// heardFrom is what an address answered.
 type heardFrom struct {
 	addr   string
 	who    peer.Identity
 	silent bool // it did not
 }
 
-// check is nil when this node is to make the cluster.
-func (v *verdict) check() error {
+// on judges one round. The error is nil when nothing of it keeps this node from making the
+// cluster with those that it met.
+func (v *verdict) on(heard []heardFrom) (met map[register.Member]bool, err error) {
 	met, silent := map[register.Member]bool{v.self: true}, []string{}
-	slices.SortFunc(v.heard, func(a, b heardFrom) int { return strings.Compare(a.addr, b.addr) })
-	for _, h := range v.heard {
+	slices.SortFunc(heard, func(a, b heardFrom) int { return strings.Compare(a.addr, b.addr) })
+	for _, h := range heard {
 		switch {
 		case h.silent:
 			silent = append(silent, h.addr)
 		case h.who.Cluster != register.UUID{}:
-			return fmt.Errorf("node %s at %s belongs to cluster %s: this one joins it, and makes none", h.who.Member.Node, h.addr, h.who.Cluster)
+			return nil, fmt.Errorf("node %s at %s belongs to cluster %s: this one joins it, and makes none", h.who.Member.Node, h.addr, h.who.Cluster)
 		case h.who.Member == v.self:
 		case h.who.Expect != v.expect || !bytes.Equal(h.who.Among, v.among):
-			return fmt.Errorf("node %s at %s is started with another join, or another bootstrap-expect (%d): give all the same", h.who.Member.Node, h.addr, h.who.Expect)
+			return nil, fmt.Errorf("node %s at %s is started with another join, or another bootstrap-expect (%d): give all the same", h.who.Member.Node, h.addr, h.who.Expect)
 		default:
 			met[h.who.Member] = true
 		}
 	}
 	switch {
 	case len(silent) > 0:
-		return fmt.Errorf("a new cluster of %d nodes waits for an answer of %s", v.expect, strings.Join(silent, ", "))
+		return nil, fmt.Errorf("a new cluster of %d nodes waits for an answer of %s", v.expect, strings.Join(silent, ", "))
 	case len(met) != v.expect:
-		return fmt.Errorf("a new cluster of %d nodes cannot be made: %d answer at the addresses of join, this one among them", v.expect, len(met))
+		return nil, fmt.Errorf("a new cluster of %d nodes cannot be made: %d answer at the addresses of join, this one among them", v.expect, len(met))
 	}
 	for who := range met { // Any order: each is looked at by itself.
 		if who != v.self && who.Node == v.self.Node {
-			return fmt.Errorf("a new cluster cannot be made: two nodes have the name %s", who.Node)
+			return nil, fmt.Errorf("a new cluster cannot be made: two nodes have the name %s", who.Node)
 		}
 		if who.Node < v.self.Node {
-			return fmt.Errorf("node %s, the first by name, is to make the new cluster", who.Node)
+			return nil, fmt.Errorf("node %s, the first by name, is to make the new cluster", who.Node)
 		}
 	}
-	return nil
+	return met, nil
 }
 
 // errFound is why a cluster that was to be made was not: the directory cannot be written.
