@@ -369,10 +369,10 @@ func (x *between) dashboard() {
 	x.good("PATCH", "/api/v1/queues/events", queue, "Origin", "https://norn.example.com", "Sec-Fetch-Site", "same-origin")
 }
 
-// bodies of a full batch pass.
+// bodies of a batch as large as may be pass.
 func (x *between) bodies() {
 	payload := base64.StdEncoding.EncodeToString(make([]byte, 1_000_000))
-	tasks := strings.TrimSuffix(strings.Repeat(fmt.Sprintf(`{"queue": "large", "payload": %q},`, payload), 22), ",")
+	tasks := strings.TrimSuffix(strings.Repeat(fmt.Sprintf(`{"queue": "large", "payload": %q},`, payload), 16), ",")
 	x.good("POST", "/api/v1/tasks", `{"tasks": [`+tasks+`]}`)
 }
 
