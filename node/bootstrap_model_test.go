@@ -15,12 +15,12 @@ import (
 // those that may make a cluster have heard. A partition, a node that comes late and one that is
 // slow are answers that do not come: each may be missing for ever, and be as old as it likes.
 type making struct {
-	dir  [3]uint8 // 0: empty; else the cluster whose directory it is
-	runs [3]bool  // a directory outlives its node
-	life [3]uint8 // the incarnation of who is empty
-	got  [3]round // by the one who asked
-	was  [3]round // the round before, when that was good
-	sent [3]uint8 // it was let into this cluster, and has not written its directory yet
+	dir  [3]uint8      // 0: empty; else the cluster whose directory it is
+	runs [3]bool       // a directory outlives its node
+	life [3]uint8      // the incarnation of who is empty
+	got  [3]modelRound // by the one who asked
+	was  [3]modelRound // the round before, when that was good
+	sent [3]uint8      // it was let into this cluster, and has not written its directory yet
 
 	made uint8
 	ever [3]uint8 // by cluster: whom it has let in, a bit each
@@ -29,13 +29,13 @@ type making struct {
 	lost uint8    // disks
 }
 
-// round are answers by who gave them: 0 none, 1 of a member, 2 and more of one that is in no
+// modelRound are the answers of one round by who gave them: 0 none, 1 of a member, 2 and more of one that is in no
 // cluster, by its incarnation.
-type round [3]uint8
+type modelRound [3]uint8
 
 const (
 	modelNodes  = 3
-	modelLosses = 3 // disks that are lost
+	modelLosses = 5 // disks that are lost
 	modelMade   = 2 // clusters; the second one is judged
 )
 
@@ -67,7 +67,7 @@ func modelMember(node int, life uint8) register.Member {
 }
 
 // heard are the answers of a round as the node itself would have them.
-func (r round) heard(self int) (all []heardFrom) {
+func (r modelRound) heard(self int) (all []heardFrom) {
 	for j := range modelNodes {
 		if j == self {
 			continue
@@ -92,7 +92,7 @@ func (m making) next(by *rule, give func(n making, what, wrong string)) {
 			continue
 		}
 		n := m // it ends, and may have lost its disk when it comes back
-		n.runs[i], n.got[i], n.was[i], n.sent[i] = false, round{}, round{}, 0
+		n.runs[i], n.got[i], n.was[i], n.sent[i] = false, modelRound{}, modelRound{}, 0
 		give(n, fmt.Sprintf("%c ends", 'a'+i), "")
 		if m.lost < modelLosses {
 			n.dir[i], n.has[i] = 0, false
@@ -118,7 +118,7 @@ func (m making) empty(i int, by *rule, give func(n making, what, wrong string)) 
 		n := m
 		n.sent[i] = 0
 		give(n, fmt.Sprintf("%c does not hear that it may enter %d", 'a'+i, k), "")
-		n.dir[i], n.got[i], n.was[i] = k, round{}, round{}
+		n.dir[i], n.got[i], n.was[i] = k, modelRound{}, modelRound{}
 		if n.dir == [3]uint8{k, k, k} && !n.full[k] {
 			n.full[k], n.has = true, [3]bool{true, true, true}
 		}
@@ -153,9 +153,9 @@ func (m making) decide(i int, by *rule, give func(n making, what, wrong string))
 		}
 		give(n, fmt.Sprintf("%c hears %c", 'a'+i, 'a'+j), "")
 	}
-	if m.got[i] != (round{}) { // the round is over without the rest
+	if m.got[i] != (modelRound{}) { // the round is over without the rest
 		n := m
-		n.got[i], n.was[i] = round{}, round{}
+		n.got[i], n.was[i] = modelRound{}, modelRound{}
 		give(n, fmt.Sprintf("%c asks anew", 'a'+i), "")
 	}
 	if m.made == modelMade || by.good(i, m.got[i].heard(i)) != nil {
@@ -163,12 +163,12 @@ func (m making) decide(i int, by *rule, give func(n making, what, wrong string))
 	}
 	n := m
 	if by.twice && m.was[i] != m.got[i] {
-		n.was[i], n.got[i] = m.got[i], round{}
+		n.was[i], n.got[i] = m.got[i], modelRound{}
 		give(n, fmt.Sprintf("%c asks again", 'a'+i), "")
 		return
 	}
 	n.made++
-	n.dir[i], n.ever[n.made], n.got[i], n.was[i] = n.made, 1<<i, round{}, round{}
+	n.dir[i], n.ever[n.made], n.got[i], n.was[i] = n.made, 1<<i, modelRound{}, modelRound{}
 	give(n, fmt.Sprintf("%c makes %d", 'a'+i, n.made), m.wrong())
 }
 
@@ -227,7 +227,7 @@ func oneRound(self int, heard []heardFrom) error {
 func TestTheRuleMakesOneCluster(t *testing.T) {
 	for _, self := range []int{1, 2} { // whatever it hears
 		for r := range 1 << 6 {
-			if oneRound(self, round{uint8(r & 3), uint8(r >> 2 & 3), uint8(r >> 4)}.heard(self)) == nil {
+			if oneRound(self, modelRound{uint8(r & 3), uint8(r >> 2 & 3), uint8(r >> 4)}.heard(self)) == nil {
 				t.Fatalf("%c makes a cluster", 'a'+self)
 			}
 		}
@@ -284,11 +284,11 @@ func TestOtherRulesMakeTwoClusters(t *testing.T) {
 // TestTheRuleAsksTwice: who answers as another incarnation has begun anew.
 func TestTheRuleAsksTwice(t *testing.T) {
 	v := verdict{self: modelMember(0, 0), expect: modelNodes, among: []byte("abc")}
-	first, err := v.on(round{0, 2, 2}.heard(0))
+	first, err := v.on(modelRound{0, 2, 2}.heard(0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := v.on(round{0, 3, 2}.heard(0)); err != nil || maps.Equal(first, again) {
+	if again, err := v.on(modelRound{0, 3, 2}.heard(0)); err != nil || maps.Equal(first, again) {
 		t.Errorf("%v is taken for %v, %v", again, first, err)
 	}
 }
