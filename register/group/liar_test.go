@@ -63,6 +63,30 @@ func TestOneMessageEndsNobody(t *testing.T) {
 	}
 }
 
+// TestOneMemberKeepsNoNewcomerOut: who joins has no register yet by which to judge a term, and
+// one member says one that cannot be. The leader's word brings it back from there, also when
+// it has started again with that on its disk.
+func TestOneMemberKeepsNoNewcomerOut(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		for _, kind := range []pb.MessageType{pb.MsgHeartbeat, pb.MsgApp, pb.MsgVote} {
+			s := newSim(t, 47)
+			s.grow(3)
+			n, liar := s.add(s.name(4)).join(), s.nodes[1]
+			s.says(liar, n, &pb.Message{Type: kind.Enum(), Term: new(uint64(1 << 40)), LogTerm: new(uint64(0)), Index: new(uint64(0)), Commit: new(uint64(0))})
+			s.run(100*time.Millisecond, nil)
+			if again {
+				n.crash()
+				n.start()
+			}
+			s.invite(s.leader(), n)
+			s.must(30*time.Second, "a member", func() bool { return s.settled(4, 3) && n.machine.State().Revision > 0 })
+			if term := s.leader().machine.Status().Term; term > 1<<30 {
+				t.Errorf("%v: the group is in term %d", kind, term)
+			}
+		}
+	}
+}
+
 // tells has a member say something of its own kind to another one, as of now.
 func (s *sim) tells(from, to *simNode, k kind, body []byte) {
 	e := envelope{cluster: s.cluster.ID, from: from.self, life: from.machine.life, to: to.self.Incarnation, kind: k, body: body}

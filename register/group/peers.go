@@ -181,6 +181,7 @@ func (m *Machine) receiveRaft(e *envelope, msg *pb.Message) {
 	if !sane(m, msg) {
 		return
 	}
+	comeDown(m, msg)
 	st := m.node.BasicStatus()
 	switch msg.GetType() {
 	case pb.MsgTransferLeader, pb.MsgForgetLeader: // a leader decides this by itself

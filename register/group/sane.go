@@ -63,6 +63,20 @@ func nearTerm(m *Machine, term uint64) bool {
 	return term <= maxNumber && (!filled || term <= m.node.BasicStatus().GetTerm()+maxTermJump)
 }
 
+// comeDown takes a term back that cannot be. A member without a register has nothing by which
+// to judge one, and takes over whatever a member says; nobody would follow it there, and from
+// there it follows nobody. What a leader says is enough to leave it: with an empty log it has
+// acknowledged nothing to anybody, and its vote counts nowhere.
+func comeDown(m *Machine, msg *pb.Message) {
+	leads := msg.GetType() == pb.MsgApp || msg.GetType() == pb.MsgHeartbeat
+	_, filled := m.generation()
+	if filled || m.disk.last() > 0 || m.taken != nil || !leads || msg.GetTerm() == 0 || m.node.BasicStatus().GetTerm() <= msg.GetTerm()+maxTermJump {
+		return
+	}
+	m.disk.hard = &pb.HardState{Term: new(uint64(0)), Vote: new(uint64(0)), Commit: new(uint64(0))} // it is written with the message's term
+	rebuild(m)
+}
+
 // saneSnapshot tells whether a snapshot can be of this group's log.
 func saneSnapshot(m *Machine, c *chunk, msg *pb.Message) bool {
 	at := msg.GetSnapshot().GetMetadata()
