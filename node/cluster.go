@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/config"
-	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/gossip"
 	"github.com/norn-dev/norn/node/peer"
 	"github.com/norn-dev/norn/register"
@@ -63,12 +63,12 @@ func (p ports) close() error { return errors.Join(p.tcp.Close(), p.udp.Close()) 
 type membership struct {
 	n       *Node
 	network *peer.Network
-	group   atomic.Pointer[raftnode.Node]    // nil until this node is in a cluster
-	leaves  atomic.Bool                      // this node was told to leave
-	empty   atomic.Bool                      // it is no member any more, and has nothing left
-	asked   atomic.Int64                     // how often the others were asked whether they can spare this node
-	witness atomic.Pointer[core.Attestation] // what this node can say when others ask that
-	lost    error                            // what was found out of this disk before the node began; nil: nothing
+	group   atomic.Pointer[raftnode.Node]        // nil until this node is in a cluster
+	leaves  atomic.Bool                          // this node was told to leave
+	empty   atomic.Bool                          // it is no member any more, and has nothing left
+	asked   atomic.Int64                         // how often the others were asked whether they can spare this node
+	witness atomic.Pointer[standing.Attestation] // what this node can say when others ask that
+	lost    error                                // what was found out of this disk before the node began; nil: nothing
 
 	mu       sync.Mutex // guards what follows
 	nodes    map[register.Member]register.Node

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/norn-dev/norn/node/config"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/register/group"
 	"github.com/norn-dev/norn/register/raftnode"
 )
@@ -53,7 +53,7 @@ const behind = ":forgotten"
 // such a node neither votes nor leads, and another one may have lost nothing. Where all have,
 // one of them has to do.
 func mayLead(n *Node, knows bool, words string) error {
-	by, lost, err := core.ReadForgotten(n.dir.facts, n.self, n.dir.super.last.Mark, n.dir.setBack)
+	by, lost, err := standing.ReadForgotten(n.dir.facts, n.self, n.dir.super.last.Mark, n.dir.setBack)
 	switch {
 	case err != nil:
 		return fmt.Errorf("force-new-register: %w", err)

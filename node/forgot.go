@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/peer"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/group"
@@ -20,13 +20,13 @@ import (
 // forgot tells whether a node has to end because its disk was set back, or has
 // lost the end of its log.
 func forgot(err error) bool {
-	return errors.Is(err, core.ErrForgot) || errors.Is(err, group.ErrForgot) || errors.Is(err, peer.ErrSetBack)
+	return errors.Is(err, standing.ErrForgot) || errors.Is(err, group.ErrForgot) || errors.Is(err, peer.ErrSetBack)
 }
 
 // end stops the node for good, or until it starts again as another incarnation.
 func (m *membership) end(err error) {
 	switch {
-	case errors.Is(err, core.ErrForgot): // which has asked whether it can be spared
+	case errors.Is(err, standing.ErrForgot): // which has asked whether it can be spared
 		if !m.forget(err) {
 			m.n.fatal(err)
 		}

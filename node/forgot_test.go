@@ -11,6 +11,7 @@ import (
 
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/standing"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -27,7 +28,7 @@ func TestANodeThatWasSetBackBecomesAnother(t *testing.T) {
 func TestASetBackNodeThatWaitsSaysSo(t *testing.T) {
 	var log bytes.Buffer
 	m := &membership{n: &Node{log: slog.New(slog.NewTextHandler(&log, nil))}}
-	for i, err := range []error{nil, core.ErrForgot, core.ErrForgot, nil, core.ErrForgot} {
+	for i, err := range []error{nil, standing.ErrForgot, standing.ErrForgot, nil, standing.ErrForgot} {
 		m.sayForgotten(err)
 		if got, want := strings.Count(log.String(), "msg=node.forgot"), []int{0, 1, 1, 1, 2}[i]; got != want {
 			t.Errorf("after %d: said %d times, want %d", i, got, want)

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/peer"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/group"
@@ -161,7 +161,7 @@ func (m *membership) inquire(ctx context.Context) (spared bool, known []*peer.Kn
 			delete(said, who) // of before the register began anew
 		}
 	}
-	return core.MayRetire(m.n.self, said, least(m)), known
+	return standing.MayEnd(m.n.self, said, least(m)), known
 }
 
 // secondOf is the largest number but one, or the only one; 0 of none.

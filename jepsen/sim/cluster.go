@@ -28,7 +28,7 @@ type fleet struct {
 
 	// standing are those who want to lead, by the nonces of the cells they ask for;
 	// nil: nobody notes that.
-	standing map[cellOf]*standing
+	standing map[cellOf]*tenure
 	applied  map[uint64]uint64 // of the register's log: the term of each entry that somebody has applied
 
 	size    int   // members there are about; 0: as drawn
@@ -98,7 +98,7 @@ func runCluster(seed uint64, m Many) *Result {
 	s.checker = check.New(o)
 	s.note("seed %d, a cluster: %+v", seed, s.plan)
 	f := newFleet(s)
-	f.standing, f.size, f.lossy = map[cellOf]*standing{}, m.Size, s.plan.cluster.lossy()
+	f.standing, f.size, f.lossy = map[cellOf]*tenure{}, m.Size, s.plan.cluster.lossy()
 	s.fleet = f
 	if m.Fierce {
 		f.witness = newWitness(f)

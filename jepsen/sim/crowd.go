@@ -54,7 +54,7 @@ func runCrowd(seed uint64, m Many) *Result {
 	s.checker = check.New(o)
 	s.note("seed %d, a crowd: %+v", seed, s.plan)
 	f := newFleet(s)
-	f.standing = map[cellOf]*standing{}
+	f.standing = map[cellOf]*tenure{}
 	s.fleet = f
 	for range s.plan.cluster.nodes {
 		f.add()

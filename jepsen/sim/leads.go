@@ -14,16 +14,16 @@ import (
 	"github.com/norn-dev/norn/vnode"
 )
 
-// standing is a node that stands for the leader of a partition.
-type standing struct {
+// tenure is a node that stands for the leader of a partition.
+type tenure struct {
 	began int64          // when it asked for the first vote; 0: it is alone
 	note  *history.Event // what is to be said if it wins; nil: it has not asked for the cell yet
 }
 
-func (f *fleet) stands(p ring.Partition, nonce uint64) *standing {
+func (f *fleet) stands(p ring.Partition, nonce uint64) *tenure {
 	k := cellOf{p, nonce}
 	if f.standing[k] == nil {
-		f.standing[k] = &standing{}
+		f.standing[k] = &tenure{}
 	}
 	return f.standing[k]
 }

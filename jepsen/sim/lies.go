@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/group"
 	"github.com/norn-dev/norn/register/wire"
@@ -212,7 +212,7 @@ func (f slanderer) denied(n *node, err error) bool {
 	switch {
 	case f.liar == nil:
 		return false
-	case n == f.liar && (errors.Is(err, core.ErrForgot) || errors.Is(err, group.ErrForgot)):
+	case n == f.liar && (errors.Is(err, standing.ErrForgot) || errors.Is(err, group.ErrForgot)):
 		f.s.note("%sis believed what it has said of itself: %v", n, err)
 		clear(f.heard)
 		nemesis(f).renew(n)

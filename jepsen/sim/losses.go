@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
@@ -314,7 +314,7 @@ func forgets(now, then *disk) bool {
 // that its disk was further than an older state of it. Where only some know, they
 // may all be away when it starts: then nobody tells it, and nothing is promised.
 func (f nemesis) remembered(n *node, then *disk) bool {
-	mark, _, err := core.ReadMarks(then.Mem)
+	mark, _, err := standing.ReadMarks(then.Mem)
 	if err != nil {
 		return false
 	}
@@ -322,7 +322,7 @@ func (f nemesis) remembered(n *node, then *disk) bool {
 		if o.disk.unsynced() > 0 {
 			return false
 		}
-		_, seen, err := core.ReadMarks(o.disk.Mem)
+		_, seen, err := standing.ReadMarks(o.disk.Mem)
 		if err != nil || seen[n.self] <= mark {
 			return false
 		}
@@ -378,7 +378,7 @@ func (f nemesis) flip() {
 // must lead to. Who has forgotten something goes on as another incarnation, with
 // the facts it has; to others somebody gives empty disks.
 func (f nemesis) expected(n *node, err error) bool {
-	forgot := errors.Is(err, core.ErrForgot) || errors.Is(err, group.ErrForgot)
+	forgot := errors.Is(err, standing.ErrForgot) || errors.Is(err, group.ErrForgot)
 	known := forgot || errors.Is(err, errRotten) || errors.Is(err, wire.ErrDamaged) ||
 		errors.Is(err, group.ErrTwin) || errors.Is(err, vnode.ErrDamaged)
 	if !n.hurt || !known {

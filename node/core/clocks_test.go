@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/standing"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -24,10 +25,10 @@ func TestTheClockIsJudgedBeforeTheFirstVote(t *testing.T) {
 		r.kill(2)
 		r.elect()
 		r.open(2)
-		k := r.peers[2].core.clocks
+		k := r.peers[2].core.standing.Clocks
 		voting := func() (n int) {
 			for p := range ring.Partition(testPartitions) {
-				if k.c.durability.trusts(p) && !k.bad[p] {
+				if r.peers[2].core.standing.Disk.Trusts(p) && !k.Bad[p] {
 					n++
 				}
 			}
@@ -131,7 +132,7 @@ func TestAClockThatWasSetRightIsTrustedAgain(t *testing.T) {
 					led = led || o.self == cell.Leader && o.core.vnodes.See(ring.Partition(p)).Leading() == cell.Epoch
 				}
 				if !led {
-					t.Errorf("the clock of node %d was off by %v: partition %d, which %s is to lead, is not led; clocks: %q", i+1, off, p, cell.Leader.Node, r.peers[i].core.clocks.why)
+					t.Errorf("the clock of node %d was off by %v: partition %d, which %s is to lead, is not led; clocks: %q", i+1, off, p, cell.Leader.Node, r.peers[i].core.standing.Clocks.Why)
 				}
 			}
 		}
@@ -213,7 +214,7 @@ func TestWhoGaveUpForItsClockStandsAgain(t *testing.T) {
 	alone(20 * time.Second)
 	r.tell() // only now
 	if cell := r.state().Cells[1]; r.peers[old].core.vnodes.See(1).Leading() != cell.Epoch {
-		t.Errorf("nobody leads: %s is to, and its clock is right: %q", cell.Leader.Node, r.peers[old].core.clocks.why)
+		t.Errorf("nobody leads: %s is to, and its clock is right: %q", cell.Leader.Node, r.peers[old].core.standing.Clocks.Why)
 	}
 }
 
@@ -267,7 +268,7 @@ func TestALeaderWhoseClockWasSetRenewsNothing(t *testing.T) {
 		}
 		r.live(10*time.Second, 100*time.Millisecond, nothing)
 		if r.leader(1) == old {
-			t.Errorf("off by %v: it still leads: %q", off, r.peers[old].core.clocks.why)
+			t.Errorf("off by %v: it still leads: %q", off, r.peers[old].core.standing.Clocks.Why)
 		}
 		if res := r.renew(old, task, token); res.GetError() != nil {
 			t.Errorf("off by %v: the next leader does not renew: %v", off, res)
@@ -307,12 +308,12 @@ func TestALeaderThatWasSuspendedSoonRenews(t *testing.T) {
 	if res := r.renew(old, task, grants[0].Token); res.GetError() == nil {
 		t.Errorf("renewed before anybody has told his time: %v", res)
 	}
-	r.live(2*beatSoon, beatSoon, nothing)
+	r.live(2*standing.BeatSoon, standing.BeatSoon, nothing)
 	if res := r.renew(old, task, grants[0].Token); res.GetError() != nil {
-		t.Errorf("not renewed %v later: %v", 2*beatSoon, res)
+		t.Errorf("not renewed %v later: %v", 2*standing.BeatSoon, res)
 	}
-	if now := r.state().Cells[1].Epoch; now != epoch || len(r.peers[old].core.clocks.doubt) > 0 {
-		t.Errorf("epoch %d, then %d; in doubt: %v", epoch, now, r.peers[old].core.clocks.doubt)
+	if now := r.state().Cells[1].Epoch; now != epoch || len(r.peers[old].core.standing.Clocks.Doubt) > 0 {
+		t.Errorf("epoch %d, then %d; in doubt: %v", epoch, now, r.peers[old].core.standing.Clocks.Doubt)
 	}
 	r.audit()
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/round"
+	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -32,7 +33,7 @@ type Config struct {
 	Address string           // client address, for status
 	Zone    string           // failure domain, for status
 	Cluster register.Cluster // what is fixed for all nodes
-	Mark    uint64           // how far the disk was at least, by what is kept beside it: see [durability]
+	Mark    uint64           // how far the disk was at least, by what is kept beside it: see [standing.Disk]
 	SetBack bool             // the disk was set back, by what is kept beside it
 
 	Eta      time.Duration // bound on clock difference and delay
@@ -115,54 +116,51 @@ type Unread struct {
 
 // Core is one node as a pure machine. It is used from one goroutine.
 type Core struct {
-	cfg              Config
-	vnodes           *partitions.Set
-	view             *view.View
-	ids              *id.Generator
-	readyIndex       *readyIndex
-	logs             *followers
-	stats            Stats
-	behind           *register.State // what it said that is older than what this node was shown before; nil: nothing
-	behindAt         int64           // mono ns from when on that has to do
-	askAt            int64           // when to ask the register again, mono ns; 0: no need
-	taken            uint64          // requests taken in
-	round            *round.Writer
-	limited          bool // claims were held back by MaxClaims
-	tag              uint64
-	pending          map[uint64]registerRequest
-	edges            *edges
-	queues           *queues
-	collect          *collector
-	quorumWrites     *quorumWrites
-	repairs          *repairs
-	quarantine       *quarantine
-	formerMember     *formerMember
-	routes           *routes
-	remoteClaims     *remoteClaims
-	headGossip       *headGossip
-	freshnessProbes  *freshnessProbes
-	fetches          *fetches
-	deferredAcks     *deferredAcks
-	trees            *trees
-	scrubs           *scrubs
-	transfer         *transfer
-	leases           *leases
-	abandonedClaims  *abandonedClaims
-	elector          *elector
-	acceptors        *acceptors
-	sharedConfig     sharedConfig
-	clocks           *clocks
-	crons            *crons
-	sessions         *sessions
-	durability       *durability
-	vcfg             vnode.Config
-	now              clock.Time         // of the call under way
-	dropped          []message.GrantRef // grants of ours that nobody will hear of
-	disk             uint64             // free bytes, when they were looked at, less what was written since
-	reserve          uint64             // bytes below which enqueues are refused; 0: as configured
-	registerRollback registerRollback
-	filling          filling
-	young            int // copies that every partition is to have before tasks are taken; 0: they are
+	cfg             Config
+	vnodes          *partitions.Set
+	view            *view.View
+	ids             *id.Generator
+	readyIndex      *readyIndex
+	logs            *followers
+	stats           Stats
+	behind          *register.State // what it said that is older than what this node was shown before; nil: nothing
+	behindAt        int64           // mono ns from when on that has to do
+	askAt           int64           // when to ask the register again, mono ns; 0: no need
+	taken           uint64          // requests taken in
+	round           *round.Writer
+	limited         bool // claims were held back by MaxClaims
+	tag             uint64
+	pending         map[uint64]registerRequest
+	edges           *edges
+	queues          *queues
+	collect         *collector
+	quorumWrites    *quorumWrites
+	repairs         *repairs
+	quarantine      *quarantine
+	formerMember    *formerMember
+	routes          *routes
+	remoteClaims    *remoteClaims
+	headGossip      *headGossip
+	freshnessProbes *freshnessProbes
+	fetches         *fetches
+	deferredAcks    *deferredAcks
+	trees           *trees
+	scrubs          *scrubs
+	transfer        *transfer
+	leases          *leases
+	abandonedClaims *abandonedClaims
+	elector         *elector
+	acceptors       *acceptors
+	sharedConfig    sharedConfig
+	crons           *crons
+	sessions        *sessions
+	vcfg            vnode.Config
+	dropped         []message.GrantRef // grants of ours that nobody will hear of
+	disk            uint64             // free bytes, when they were looked at, less what was written since
+	reserve         uint64             // bytes below which enqueues are refused; 0: as configured
+	standing        *standing.Machine
+	filling         filling
+	young           int // copies that every partition is to have before tasks are taken; 0: they are
 
 	closed *proto.Error // why no requests are taken any more; nil: they are
 }
@@ -206,8 +204,9 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.filling.c = c
 	c.vcfg, c.trees, c.scrubs, c.transfer = vcfg, &trees{c: c}, &scrubs{c: c, at: clock.Never}, newTransfer(c)
 	c.quarantine, c.formerMember = newQuarantine(c), &formerMember{c: c, at: clock.Never}
-	c.leases, c.elector, c.clocks = newLeases(c), newElector(c), newClocks(c)
-	c.edges.watches.number = c.clocks.boot // answers to the process before this one match nothing
+	c.leases, c.elector = newLeases(c), newElector(c)
+	boot := cfg.Rand.Uint64()
+	c.edges.watches.number = boot // answers to the process before this one match nothing
 	c.crons, c.abandonedClaims, c.sharedConfig.c = newCrons(c), newAbandonedClaims(c), c
 	var err error
 	if c.sessions, err = newSessions(c); err != nil {
@@ -216,20 +215,57 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	if c.acceptors, err = openAcceptors(c, cfg.Cluster.Partitions, view); err != nil {
 		return nil, err
 	}
-	if err = c.registerRollback.began(c.acceptors, view); err != nil {
-		return nil, err
-	}
-	c.now = now
-	if c.durability, err = openDurability(c, view); err != nil {
-		return nil, err
-	}
+	c.round.Now = now
 	if err := openVnodes(c, view, now); err != nil {
+		return nil, err
+	}
+	if c.standing, err = openStanding(c, boot, view, now); err != nil {
 		return nil, err
 	}
 	c.edges.recover()
 	c.ask(nil)
 	return c, nil
 }
+
+// openStanding reads what the disk says of what this node may stand for.
+func openStanding(c *Core, boot uint64, view store.Reader, now clock.Time) (*standing.Machine, error) {
+	epochs := make([]uint64, len(c.acceptors.all))
+	for p := range epochs {
+		epochs[p] = c.acceptors.all[p].Seen
+	}
+	return standing.New(standing.Env{
+		Self: c.cfg.Self, Eta: c.cfg.Eta, Mark: c.cfg.Mark, SetBack: c.cfg.SetBack, Boot: boot,
+		View: c.view, Round: c.round, Partitions: c.vnodes,
+	}, epochs, view, now)
+}
+
+// stand passes on what has changed in what this node stands for.
+func (c *Core) stand() {
+	for _, e := range c.standing.Drain() {
+		switch e.Kind {
+		case standing.Review:
+			c.elector.look()
+		case standing.Recount:
+			c.deferredAcks.look = true
+		case standing.Lost:
+			c.elector.unlead(e.Partition)
+			c.elector.runs.Abort(e.Partition, "this disk has lost what it had acknowledged")
+		case standing.Unfit:
+			c.elector.pass(e.Partition)
+		}
+	}
+}
+
+// MarkOf is how far a core's disk is once what was last asked to be written is on
+// it.
+func MarkOf(c *Core) uint64 { return c.standing.Disk.Durable }
+
+// Forgotten says what the disk of a node has lost while the others cannot do
+// without what it still has; nil: nothing, or they can, and it ends.
+func Forgotten(c *Core) error { return c.standing.Disk.LostButNeeded() }
+
+// Attest gives the witness as it is now; nil: as it was. It is asked for with each round.
+func Attest(c *Core, was *standing.Attestation) *standing.Attestation { return c.standing.Attest(was) }
 
 // openVnodes reads what the store has of each partition.
 func openVnodes(c *Core, view store.Reader, now clock.Time) error {
@@ -260,8 +296,9 @@ func openVnodes(c *Core, view store.Reader, now clock.Time) error {
 
 // Step takes in one event. An error means that the node must stop.
 func (c *Core) Step(now clock.Time, event any) error {
-	c.now = now
-	c.clocks.stepped(now)
+	c.round.Now = now
+	c.standing.Clocks.Stepped(now)
+	c.stand()
 	switch e := event.(type) {
 	case *message.Request:
 		hear(c, now, e.From.Conn, false)
@@ -278,11 +315,12 @@ func (c *Core) Step(now clock.Time, event any) error {
 	case message.ReadDone:
 		c.readDone(e)
 	case message.Drain:
-		c.durability.hurry()
+		c.standing.Disk.Hurry()
 		c.elector.retreat(now)
 		c.drain(refusal.Stopping())
 	case message.Forgot:
-		c.durability.found(e.Why, e.Asked)
+		c.standing.Disk.Found(e.Why, e.Asked)
+		c.stand()
 	case message.Dismissed:
 		c.dismissed(now)
 	case message.DiskStalled:
@@ -301,10 +339,10 @@ func (c *Core) Step(now clock.Time, event any) error {
 		c.changed(now, e)
 	case message.Alive:
 		c.heard(e.Members)
-		c.durability.peers.reach()
+		c.standing.Disk.Peers.Reach()
 		c.view.Members, c.view.Clients = e.Members, e.Clients
 		c.transfer.learn(now)
-		c.clocks.met()
+		c.standing.Clocks.Met()
 		c.elector.look()
 		c.leases.met(now)
 	default:
@@ -316,11 +354,12 @@ func (c *Core) Step(now clock.Time, event any) error {
 // Ready lets due things happen and hands over what is to be done. The batch in
 // Persist is the caller's until it gives it back with [Core.Recycle].
 func (c *Core) Ready(now clock.Time) (message.Ready, error) {
-	c.now = now
-	c.clocks.stepped(now)
+	c.round.Now = now
+	c.standing.Clocks.Stepped(now)
+	c.stand()
 	c.tick(now)
-	c.durability.work(now)
-	c.clocks.work(now)
+	c.standing.Work(now)
+	c.stand()
 	c.elector.work(now)
 	c.collect.work(now)
 	c.edges.work(now)
@@ -356,9 +395,7 @@ func (c *Core) Ready(now clock.Time) (message.Ready, error) {
 		return message.Ready{}, err
 	}
 	c.vnodes.Flush(c.round.Tx)
-	c.durability.save(now)
-	c.registerRollback.keep(c)
-	c.durability.stamp(c.round.Ready.Send)
+	c.standing.Close(now)
 	r := c.round.Take()
 	if r.Persist != nil {
 		c.disk -= min(c.disk, writtenTwice*uint64(r.Persist.Size()))
@@ -376,15 +413,15 @@ func (c *Core) Stats() Stats {
 	s.Refused = c.round.Refused
 	s.Waiting = len(c.readyIndex.byTime) + c.logs.count
 	s.Claims, s.Full = c.vnodes.Claimed(), c.vnodes.Full()
-	s.Cron = c.crons.m.Stats(c.crons.time(c.now))
+	s.Cron = c.crons.m.Stats(c.crons.time(c.round.Now))
 	s.Sessions, s.SessionCounts = c.sessions.d.Open(), c.sessions.d.Counts()
 	s.QuarantinedTasks, s.QuarantinedBytes = c.quarantine.kept()
 	s.QuarantineFull = c.quarantine.full
 	s.HandoversLeft = len(c.transfer.outgoing) + len(c.view.Dropping)
 	s.Differs = c.sharedConfig.diff
-	s.ClockFault, s.ClockBad, s.ClockAlone = c.clocks.why, len(c.clocks.bad), c.clocks.alone
-	s.ClockRight = c.clocks.wall(c.now) - c.now.Wall
-	s.RegisterBack, s.Forgot = c.registerRollback.why, c.durability.lost != 0
+	s.ClockFault, s.ClockBad, s.ClockAlone = c.standing.Clocks.Why, len(c.standing.Clocks.Bad), c.standing.Clocks.Alone
+	s.ClockRight = c.standing.Clocks.Wall(c.round.Now) - c.round.Now.Wall
+	s.RegisterBack, s.Forgot = c.standing.Rollback.Why, c.standing.Disk.Lost != 0
 	s.Elected, s.Defeated, s.Passed = c.elector.won, c.elector.lost, c.leases.passed
 	return s
 }
@@ -418,7 +455,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.edges.pending() {
 		mono = 0 // go on at once
 	}
-	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.quarantine.at, c.formerMember.at, c.quorumWrites.next(), c.repairs.next(), c.routes.byTime.next(), c.remoteClaims.next(), c.headGossip.next(), c.freshnessProbes.next(), c.queues.remoteCounts.next(), c.fetches.byTime.next(), c.transfer.next(), c.trees.next(), c.scrubs.at, c.edges.watches.at, c.edges.doubts.next(), c.edges.horizons.at, c.leases.next(), c.abandonedClaims.next(), c.elector.next(), c.durability.next(), c.clocks.at, c.sessions.next())
+	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.quarantine.at, c.formerMember.at, c.quorumWrites.next(), c.repairs.next(), c.routes.byTime.next(), c.remoteClaims.next(), c.headGossip.next(), c.freshnessProbes.next(), c.queues.remoteCounts.next(), c.fetches.byTime.next(), c.transfer.next(), c.trees.next(), c.scrubs.at, c.edges.watches.at, c.edges.doubts.next(), c.edges.horizons.at, c.leases.next(), c.abandonedClaims.next(), c.elector.next(), c.standing.Due(), c.sessions.next())
 }
 
 // Audit tells what the core would overlook: a vnode that something was done with

@@ -18,7 +18,7 @@ type peers struct{ *Core }
 
 func (c peers) take(now clock.Time, m *message.FromPeer) {
 	if mark := message.DurabilityIn(m.Message); mark != nil {
-		c.durability.saw(now, m.From, *mark)
+		c.standing.Disk.Saw(now, m.From, *mark)
 	}
 	switch b := m.Message.(type) {
 	case *message.Facts:
@@ -88,14 +88,15 @@ func (c peers) elections(now clock.Time, m *message.FromPeer) {
 	case *message.PushesTaken:
 		for i := range b.Votes {
 			c.elector.runs.Pushed(now, m.From, b.Votes[i])
-			c.elector.runs.Hopeless(b.Votes[i].Partition, c.durability.stands)
+			c.elector.runs.Hopeless(b.Votes[i].Partition, c.standing.Disk.Stands)
 		}
 	case *message.Elect:
 		v.stand(now, m.From, b)
 	case *message.Beat:
-		c.clocks.asked(now, m.From, b)
+		c.standing.Clocks.Asked(now, m.From, b)
 	case *message.Beaten:
-		c.clocks.beaten(now, m.From, b)
+		c.standing.Clocks.Beaten(now, m.From, b)
+		c.stand()
 	}
 }
 
@@ -134,9 +135,9 @@ func (c peers) took(from register.Member, m *message.Facts, refused []ring.Parti
 		p, epoch := m.Parts[i].Partition, m.Parts[i].Epoch
 		switch {
 		case slices.Contains(refused, p):
-		case c.durability.forgetful(p): // kept, but no copy that counts
+		case c.standing.Disk.Forgetful(p): // kept, but no copy that counts
 			answer.Refused = append(answer.Refused, p)
-		case c.acceptors.blind(p, epoch) || !c.durability.counts(p, epoch):
+		case c.acceptors.blind(p, epoch) || !c.standing.Disk.Counts(p, epoch):
 			return false
 		default:
 			if f, ok := c.acceptors.fence(p, epoch); ok {

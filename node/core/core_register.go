@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -33,8 +34,8 @@ func (c *Core) send(e registerRequest, r register.Request) {
 	c.tag++
 	r.Tag = c.tag
 	e.generation, e.revision = c.view.State.Generation, c.view.State.Revision
-	if b := &c.registerRollback; earlier(e.generation, e.revision, b.generation, b.revision) {
-		e.generation, e.revision = b.generation, b.revision // of before this start
+	if b := &c.standing.Rollback; standing.Earlier(e.generation, e.revision, b.Generation, b.Revision) {
+		e.generation, e.revision = b.Generation, b.Revision // of before this start
 	}
 	c.pending[r.Tag] = e
 	c.round.Ready.Register = append(c.round.Ready.Register, r)
@@ -57,7 +58,7 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 		}
 		return
 	}
-	c.registerRollback.judge(&e, &r.State)
+	c.standing.Rollback.Judge(e.generation, e.revision, &r.State)
 	if !c.learn(now, &r.State) {
 		if !c.view.Current {
 			c.askAt = now.Mono + int64(askAgain)
@@ -91,7 +92,7 @@ const catchUpFor = 3 * time.Second
 // catchUp tells whether a state that is behind what this node was shown before it
 // started has to do: without a majority the register cannot go through its log, and
 // tasks are to be taken in all the same. Whoever goes by it counts for nothing where a
-// majority is asked for ([acceptors.blind], [durability.trusts], [quorumWrites.unsure]).
+// majority is asked for ([acceptors.blind], [standing.Disk.Trusts], [quorumWrites.unsure]).
 func catchUp(c *Core, now clock.Time, s *register.State) bool {
 	if c.behind == nil {
 		c.behindAt = now.Mono + int64(catchUpFor)
@@ -121,13 +122,15 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 			c.collect.tombstones.follow(ring.Partition(p))
 		}
 	}
-	c.durability.changed()
+	c.standing.Disk.Changed()
+	c.stand()
 	c.acceptors.registered()
 	c.elector.changed(now)
 	c.view.Look()
 	c.quorumWrites.changed()
 	c.view.Keep(s)
-	c.durability.words.keep(c.durability)
+	c.standing.Disk.Words.Keep(c.standing.Disk)
+	c.stand()
 	grow(c)
 	c.sharedConfig.learn(c.view.Leads)
 	c.trees.changed()
@@ -153,8 +156,8 @@ func newView(cfg *Config) *view.View { return view.New(cfg.Self, cfg.Cluster.Par
 func (c *Core) heard(members []register.Member) {
 	for _, m := range c.view.Hear(members) {
 		c.repairs.returned(m)
-		c.abandonedClaims.returned(c.now)
+		c.abandonedClaims.returned(c.round.Now)
 	}
-	c.repairs.room(c.now)
+	c.repairs.room(c.round.Now)
 	c.routes.hear()
 }

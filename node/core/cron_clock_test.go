@@ -69,7 +69,7 @@ func TestAMasterWithAWrongClockThatKeepsNothingAnyMore(t *testing.T) {
 		r.wrong[0] = time.Hour
 		r.live(3*time.Second, 100*time.Millisecond, nothing)
 		c := r.peers[0].core
-		if off := time.Duration(c.crons.time(r.clock(0)).Wall - r.now.Wall); off.Abs() > eta || len(c.clocks.company()) > 0 {
+		if off := time.Duration(c.crons.time(r.clock(0)).Wall - r.now.Wall); off.Abs() > eta || len(c.standing.Company()) > 0 {
 			t.Errorf("off before: %t: schedules go by a time that is off by %v", before, off)
 		}
 	}

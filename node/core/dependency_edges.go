@@ -299,7 +299,7 @@ func (l *edges) resolve(now clock.Time, task, dependency id.ID, outcome crdt.Sta
 
 func (l *edges) unblock(now clock.Time, v *vnode.Vnode, task id.ID) {
 	_, err := v.Decide(l.c.round.Tx, task, now, func(t *crdt.Task) (crdt.Fact, bool) {
-		return crdt.Unblocked{At: l.c.clocks.stamp(now, task)}.Fact(task), t.Waiting()
+		return crdt.Unblocked{At: l.c.standing.Clocks.Stamp(now, task)}.Fact(task), t.Waiting()
 	})
 	l.c.round.Check(err)
 }
@@ -307,7 +307,7 @@ func (l *edges) unblock(now clock.Time, v *vnode.Vnode, task id.ID) {
 // fail cancels a task because of a dependency.
 func (l *edges) fail(now clock.Time, v *vnode.Vnode, task, dependency id.ID) {
 	_, err := v.Decide(l.c.round.Tx, task, now, func(t *crdt.Task) (crdt.Fact, bool) {
-		f := crdt.DependencyCancelled{Generation: t.Generation(), Dependency: dependency, At: l.c.clocks.stamp(now, task)}
+		f := crdt.DependencyCancelled{Generation: t.Generation(), Dependency: dependency, At: l.c.standing.Clocks.Stamp(now, task)}
 		return f.Fact(task), t.Waiting() && !t.Finished()
 	})
 	l.c.round.Check(err)
@@ -382,7 +382,7 @@ func (l *edges) admit(now clock.Time, dependencies []id.ID) *proto.Error {
 		if !l.holds(dependency) {
 			continue // who keeps it is asked while the task waits: see [forgottenDependencies]
 		}
-		if made, ok := madeBy(dependency); ok && l.c.clocks.wall(now)-made > int64(l.c.cfg.GCGrace) && !vnode.Known(l.c.round.Tx, p, dependency) {
+		if made, ok := madeBy(dependency); ok && l.c.standing.Clocks.Wall(now)-made > int64(l.c.cfg.GCGrace) && !vnode.Known(l.c.round.Tx, p, dependency) {
 			return proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND,
 				"dependency %s is older than gc-grace (%v) and not known here: whether it was completed cannot be told any more", dependency, l.c.cfg.GCGrace)
 		}

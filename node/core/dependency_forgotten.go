@@ -165,7 +165,7 @@ func (h *forgottenDependencies) beyond(now clock.Time, task, dependency id.ID) (
 		return false, false
 	}
 	old = max(t.Admission(), t.RequeuedAt())-made > grace
-	by := min(now.Wall, c.clocks.wall(now)) // a clock that is ahead makes nothing old
+	by := min(now.Wall, c.standing.Clocks.Wall(now)) // a clock that is ahead makes nothing old
 	return old || by-made > grace+3*int64(c.cfg.Eta), old
 }
 

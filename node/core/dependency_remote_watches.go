@@ -76,7 +76,7 @@ func (w *remoteWatches) ask(task id.ID) { w.wanted[task] = true }
 func (w *remoteWatches) anew(task id.ID) {
 	w.ask(task)
 	if old, known := w.since[task]; known || len(w.since) < maxWatched {
-		w.since[task] = since{w.number + 1, w.l.c.now.Mono, old.refused}
+		w.since[task] = since{w.number + 1, w.l.c.round.Now.Mono, old.refused}
 	}
 }
 
@@ -87,7 +87,7 @@ func (w *remoteWatches) late(task id.ID, number uint64) bool {
 	if !is || mutant.LateOutcome.On() || int64(number-from.number) >= 0 && int64(w.number-number) >= 0 {
 		return false
 	}
-	now := w.l.c.now.Mono
+	now := w.l.c.round.Now.Mono
 	if from.refused == 0 {
 		from.refused = now
 		w.since[task] = from
@@ -159,7 +159,7 @@ func (w *remoteWatches) watch(now clock.Time, from register.Member, m *message.W
 // hear takes what another node knows.
 func (w *remoteWatches) hear(m *message.Outcomes) {
 	for _, o := range m.Outcomes {
-		w.l.c.crons.m.Finished(w.l.c.crons.time(w.l.c.now), o.Task, o.State)
+		w.l.c.crons.m.Finished(w.l.c.crons.time(w.l.c.round.Now), o.Task, o.State)
 		if !o.State.Finished() || o.State != crdt.StateCompleted && w.late(o.Task, m.Number) {
 			continue
 		}
@@ -291,7 +291,7 @@ func (w *remoteWatches) seek(pair vnode.Pair) {
 	}
 	outcome, err := w.l.outcome(pair.Dependency)
 	if w.l.c.round.Check(err) && outcome != crdt.StateUnknown && w.l.doubts.stands(pair.Dependency, outcome) {
-		w.l.resolve(w.l.c.now, pair.Task, pair.Dependency, outcome)
+		w.l.resolve(w.l.c.round.Now, pair.Task, pair.Dependency, outcome)
 	}
 }
 

@@ -52,7 +52,7 @@ func (d *unconfirmedFailures) stands(dependency id.ID, outcome crdt.State) bool 
 	}
 	o, known := d.all[dependency]
 	if !known {
-		o.since = max(d.l.c.now.Mono, 1)
+		o.since = max(d.l.c.round.Now.Mono, 1)
 		o.first = o.since
 	}
 	if d.sure(dependency, &o, o.since) {
@@ -72,7 +72,7 @@ func (d *unconfirmedFailures) stands(dependency id.ID, outcome crdt.State) bool 
 // whoever was asked before that came may say what was so before it.
 func (d *unconfirmedFailures) anew(dependency id.ID) {
 	if o, known := d.all[dependency]; known {
-		o.since = max(d.l.c.now.Mono, 1)
+		o.since = max(d.l.c.round.Now.Mono, 1)
 		d.all[dependency] = o
 		d.askAnew(dependency)
 	}
@@ -122,10 +122,10 @@ func (d *unconfirmedFailures) readOn() {
 		if _, known := d.all[task]; !known {
 			continue
 		}
-		p, began := ring.Of(task, len(d.l.c.view.Cells)), max(d.l.c.now.Mono, 1)
+		p, began := ring.Of(task, len(d.l.c.view.Cells)), max(d.l.c.round.Now.Mono, 1)
 		cell := &d.l.c.view.Cells[p]
 		d.reads++
-		f.begin(d.l.c.now, &message.Request{}, p, &fetch{
+		f.begin(d.l.c.round.Now, &message.Request{}, p, &fetch{
 			quorumCall: newQuorumCall(cell, d.l.c.cfg.Self), task: task, need: quorum.Majority(len(cell.Cohort)), enough: func() bool { return true },
 			then: func(now clock.Time, enough bool) { d.told(now, task, began, enough) },
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/ring"
 )
 
@@ -86,7 +87,7 @@ func (u *abandonedClaims) returned(now clock.Time) {
 
 // tell sends a word to all who are up.
 func (u *abandonedClaims) tell(word *message.AbandonClaims) {
-	for _, m := range membersOf(u.c.view.Alive()) {
+	for _, m := range view.MembersOf(u.c.view.Alive()) {
 		u.c.round.Ready.Early = append(u.c.round.Ready.Early, message.Send{To: m, Message: word})
 	}
 }

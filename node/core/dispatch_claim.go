@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -246,7 +247,7 @@ func (c *Core) repeat(now clock.Time, w *claimRequest) bool {
 	var pledges []*proposal
 	all := c.readyIndex.granted(w)
 	for _, g := range all {
-		if v := c.vnodes.Use(g.Partition); c.clocks.doubt[g.Partition] && v.Leading() != 0 {
+		if v := c.vnodes.Use(g.Partition); !c.standing.May(g.Partition, standing.Renew) && v.Leading() != 0 {
 			c.round.Refuse(w.from, refusal.ClockInDoubt(v)) // it gets all of them when it asks again
 			return true
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -233,7 +234,7 @@ func (k *remoteClaim) came(g *scatterRequest) {
 	}
 	if !got {
 		news := !k.s.alreadyTried(k.w, k.to) // faster than the answer
-		k.s.c.pursue(k.s.c.now, k.w)
+		k.s.c.pursue(k.s.c.round.Now, k.w)
 		if news { // it may have found something elsewhere, and others wait
 			k.more()
 		}
@@ -263,7 +264,7 @@ func (k *remoteClaim) unanswerable() bool {
 // doubt gives why it cannot be said that there is nothing for a request; nil: it can.
 func (s *remoteClaims) doubt(w *claimRequest) (why *proto.Error) {
 	leaders := s.leaders()
-	for _, m := range membersOf(w.doubts) {
+	for _, m := range view.MembersOf(w.doubts) {
 		switch e := w.doubts[m]; {
 		case e.Effect == nornv1.Effect_EFFECT_UNKNOWN:
 			return e
@@ -278,7 +279,7 @@ func (s *remoteClaims) doubt(w *claimRequest) (why *proto.Error) {
 func (k *remoteClaim) more() {
 	for _, name := range k.w.names {
 		if k.s.of(k.to, name).ready {
-			k.s.send(k.s.c.now, k.to, name)
+			k.s.send(k.s.c.round.Now, k.to, name)
 		}
 	}
 }
@@ -402,7 +403,7 @@ func (s *remoteClaims) meet(now clock.Time) {
 // unmet has a node asked once more: it is named as a leader, and does not lead yet.
 func (s *remoteClaims) unmet(m register.Member) {
 	s.met = slices.DeleteFunc(slices.Clone(s.met), func(o register.Member) bool { return o == m })
-	s.shy = min(s.shy, s.c.now.Mono+int64(shyPause))
+	s.shy = min(s.shy, s.c.round.Now.Mono+int64(shyPause))
 }
 
 // work asks again for those who wait, one per queue and leader, should news have been

@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/register"
 )
 
@@ -137,7 +138,7 @@ func (s *remoteClaims) notify(now clock.Time) {
 	}
 	clear(s.notices[len(left):])
 	s.notices = left
-	for _, m := range membersOf(news) {
+	for _, m := range view.MembersOf(news) {
 		s.c.round.Ready.Early = append(s.c.round.Ready.Early, message.Send{To: m, Message: news[m]})
 	}
 }

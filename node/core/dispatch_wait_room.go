@@ -81,10 +81,10 @@ const widestAgain = 100 * time.Millisecond
 // widest is the client's connection with the most requests that wait, or about so.
 func widest(c *Core) uint64 {
 	d := c.readyIndex
-	if c.now.Mono < d.lookedAt+int64(widestAgain) && waitsOf(c, d.widest) > fewWaits {
+	if c.round.Now.Mono < d.lookedAt+int64(widestAgain) && waitsOf(c, d.widest) > fewWaits {
 		return d.widest
 	}
-	d.lookedAt = c.now.Mono
+	d.lookedAt = c.round.Now.Mono
 	best := 0
 	look := func(conn uint64) {
 		n := waitsOf(c, conn)

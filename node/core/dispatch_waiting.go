@@ -76,7 +76,7 @@ func (c *Core) gone(conn uint64) {
 	delete(c.readyIndex.lines, conn)
 	c.fetches.forsake(func(o message.Origin) bool { return o.Conn == conn })
 	c.freshnessProbes.take(func(h *freshnessProbe) bool { return h.r.From.Conn == conn })
-	c.sessions.gone(c.now, conn)
+	c.sessions.gone(c.round.Now, conn)
 	for _, w := range c.readyIndex.of(conn) {
 		c.readyIndex.drop(w)
 	}

@@ -179,8 +179,8 @@ func TestWhatNobodyKnowsIsJudgedAnew(t *testing.T) {
 	r.settle()
 	cancelled := func(at int, when time.Duration, dep id.ID, all bool) bool {
 		c := r.peers[at].core
-		c.now = r.now.Add(when)
-		c.edges.horizons.conclude(c.now, task, dep, all)
+		c.round.Now = r.now.Add(when)
+		c.edges.horizons.conclude(c.round.Now, task, dep, all)
 		w, err := vnode.LoadTask(c.round.Tx, 1, task)
 		r.check(err)
 		return w.Finished()
@@ -273,7 +273,7 @@ func TestAMajorityIsAskedAnew(t *testing.T) {
 	s, p := &c.leases.leadership, ring.Partition(1)
 	epoch := c.vnodes.See(p).Leading()
 	r.now = r.now.Add(time.Second)
-	c.now = r.now
+	c.round.Now = r.now
 	s.confirm(p)
 	s.confirmed(&batchPart{p: p, epoch: epoch - 1, confirmsAt: r.now.Mono})
 	if _, asked := s.asked[p]; s.confirmedSince(p, r.now.Mono) || !asked {

@@ -293,7 +293,7 @@ func TestAPromiseSurvivesACrash(t *testing.T) {
 	r.kill(1)
 	r.open(1)
 	for _, m := range cell.Cohort {
-		r.peers[1].core.durability.heard(m, 0) // nobody knows that it has forgotten anything
+		r.peers[1].core.standing.Disk.Heard(m, 0) // nobody knows that it has forgotten anything
 	}
 	a := &r.peers[1].core.acceptors.all[0]
 	if a.Promise != 40 || a.Nonce != 9 || len(a.Open) != 1 || a.Open[0].Old != cell.Epoch || a.Open[0].Epoch != 40 || !slices.Equal(a.Open[0].To, to) {

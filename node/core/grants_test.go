@@ -91,7 +91,7 @@ func TestWhoseClockIsOffHoldsNoClaims(t *testing.T) {
 	from := r.send(i, claimUpTo(1))
 	r.post = slices.DeleteFunc(r.post, func(l letter) bool { _, news := l.message.(*message.QueueHeads); return news })
 	off := r.post[0].to
-	r.peers[off].core.clocks.bad[ring.Of(task, testPartitions)] = true
+	r.peers[off].core.standing.Clocks.Bad[ring.Of(task, testPartitions)] = true
 	r.deliver(0)
 	r.deliver(len(r.post) - 1)
 	if grants, ok := r.granted(i, from); ok {

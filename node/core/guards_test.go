@@ -95,11 +95,11 @@ func TestWhatIsNoEnd(t *testing.T) {
 // this node, and not what waits for an earlier round.
 func TestWhatIsMarked(t *testing.T) {
 	r := newTrio(t)
-	m := r.peers[0].core.durability
-	m.durable = 7
+	m := r.peers[0].core.standing.Disk
+	m.Durable = 7
 	to, stranger := r.peers[1].self, register.Member{Node: "x"}
 	sends := []message.Send{{To: to, Message: &message.FactsTaken{}}, {To: to, Message: &message.FactsTaken{}, After: 5}, {To: stranger, Message: &message.FactsTaken{}}}
-	m.stamp(sends)
+	m.Stamp(sends)
 	for i, want := range []uint64{7, 0, 0} {
 		if got := sends[i].Message.(*message.FactsTaken).Mark; got != want {
 			t.Errorf("number %d bears %d, not %d", i, got, want)

@@ -41,7 +41,7 @@ func (c bulk) cancel(now clock.Time, from message.Origin, m *nornv1.CancelReques
 			settling(c).bought(res, t.ID, true)
 			return nil
 		}
-		f := crdt.Cancelled{At: c.clocks.stamp(now, t.ID), Reason: m.GetReason(), Further: extra}
+		f := crdt.Cancelled{At: c.standing.Clocks.Stamp(now, t.ID), Reason: m.GetReason(), Further: extra}
 		settling(c).add(now, t.ID, f.Fact(t.ID), &c.stats.Cancelled, res)
 		res.State = nornv1.State_STATE_CANCELLED
 		return nil
@@ -155,7 +155,7 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, extra []byte, res *nornv
 		return bad
 	}
 	state, err := v.Decide(c.round.Tx, t.ID, now, func(t *crdt.Task) (crdt.Fact, bool) {
-		return crdt.Requeued{Generation: keys{c.Core}.run(v, t), AfterToken: vnode.RetryAfter(v, t.ID), At: c.clocks.stamp(now, t.ID), Further: extra}.Fact(t.ID), true
+		return crdt.Requeued{Generation: keys{c.Core}.run(v, t), AfterToken: vnode.RetryAfter(v, t.ID), At: c.standing.Clocks.Stamp(now, t.ID), Further: extra}.Fact(t.ID), true
 	})
 	if !c.round.Check(err) {
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)

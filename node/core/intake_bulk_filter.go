@@ -90,7 +90,7 @@ func (w *where) open(now clock.Time) *proto.Error {
 	case err != nil:
 		return err
 	case len(at) == 0:
-		w.end = w.c.clocks.wall(now) + 2*int64(w.c.cfg.Eta) + int64(time.Millisecond)
+		w.end = w.c.standing.Clocks.Wall(now) + 2*int64(w.c.cfg.Eta) + int64(time.Millisecond)
 	case len(at) != 8+id.Size:
 		return proto.Invalid("the cursor has %d bytes", len(at))
 	default:
@@ -145,7 +145,7 @@ func (w *where) looked(page *whole) {
 		}
 		w.ids = append(w.ids, task.Bytes())
 	}
-	now := w.c.now
+	now := w.c.round.Now
 	w.at = reply.GetNextCursor()
 	w.pages++
 	if len(w.at) > 0 && len(w.ids) < w.limit && w.pages < bulkPages && now.Mono < w.began+int64(bulkFor) {

@@ -137,7 +137,7 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 	}
 	switch task.Kind() {
 	case id.KindKey:
-		spec.Admission = c.clocks.stamp(now, task)
+		spec.Admission = c.standing.Clocks.Stamp(now, task)
 	case id.KindLaunch:
 		spec.Admission = h.begun
 	}
@@ -207,7 +207,7 @@ func (c enqueuing) name(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Erro
 	if len(t.GetId()) == 0 {
 		return holder{task: c.routes.draw(now)}, nil // for clients that make none
 	}
-	wall := c.clocks.wall(now)
+	wall := c.standing.Clocks.Wall(now)
 	task, err := convert.CheckID(wall, t.GetId(), c.cfg.Eta)
 	if err == nil && wall-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.round.Tx, ring.Of(task, len(c.view.Cells)), task) {
 		err = proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW,
@@ -223,7 +223,7 @@ func (c enqueuing) launched(now clock.Time, t *nornv1.TaskSpec, begun, until int
 		return holder{}, proto.Invalid("this is no launch")
 	}
 	task := id.ID(t.GetId())
-	wall, bad := c.clocks.wall(now), ""
+	wall, bad := c.standing.Clocks.Wall(now), ""
 	switch {
 	case wall-begun > int64(c.cfg.GCGrace):
 		bad = fmt.Sprintf("launch %s was begun more than gc-grace (%v) ago and is not known here: it may have been finished and forgotten; look at the schedule's history, and trigger it if it is to run", task, c.cfg.GCGrace)

@@ -51,7 +51,7 @@ func (q *queues) remove(from message.Origin, m *nornv1.SetQueueRequest, version 
 	case !asked && !q.c.readyIndex.knows(name):
 		q.c.round.Refuse(from, refusal.NoQueue(name))
 	case !asked:
-		q.removeIf(from, m, version, q.wire(q.c.now, name, q.c.about(&message.Request{})))
+		q.removeIf(from, m, version, q.wire(q.c.round.Now, name, q.c.about(&message.Request{})))
 	}
 }
 
@@ -64,7 +64,7 @@ func (q *queues) removeIf(from message.Origin, m *nornv1.SetQueueRequest, versio
 		return
 	}
 	if n.GetTotal() > 0 {
-		set.Deleted = timestamppb.New(time.Unix(0, q.c.clocks.wall(q.c.now)))
+		set.Deleted = timestamppb.New(time.Unix(0, q.c.standing.Clocks.Wall(q.c.round.Now)))
 	} else if version == 0 {
 		q.c.round.Reply(from, &nornv1.QueuesReply{Queues: []*nornv1.Queue{w}}) // there is nothing of it
 		return
@@ -94,7 +94,7 @@ func (q *queues) deletedAt(name string) int64 {
 // who was away for longer than gc-grace begins anew.
 func (q *queues) over(set *nornv1.QueueSettings) bool {
 	at := set.GetDeleted()
-	return at != nil && q.c.now.Wall-at.AsTime().UnixNano() > int64(q.c.cfg.GCGrace+q.c.cfg.Eta)
+	return at != nil && q.c.round.Now.Wall-at.AsTime().UnixNano() > int64(q.c.cfg.GCGrace+q.c.cfg.Eta)
 }
 
 // leftovers takes entries of deleted queues out of the register that are of no use any more,

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -50,7 +51,7 @@ type setQueue struct {
 // load takes over what the register says, unless more is known: answers may come out of
 // order. A resumed queue has its waiting requests looked at.
 func (q *queues) load(s *register.State) *proto.Error {
-	if m := &q.c.view.State; earlier(s.Generation, s.Revision, m.Generation, m.Revision) {
+	if m := &q.c.view.State; standing.Earlier(s.Generation, s.Revision, m.Generation, m.Revision) {
 		return nil
 	}
 	state := s.Queues
@@ -75,7 +76,7 @@ func (q *queues) load(s *register.State) *proto.Error {
 		s.own = gproto.Size(bare(s.set)) > 0
 		q.sets[name] = s
 		if s.own {
-			q.c.readyIndex.use(name, q.c.now)
+			q.c.readyIndex.use(name, q.c.round.Now)
 		} else {
 			q.hide(name)
 		}
@@ -99,7 +100,7 @@ func (q *queues) load(s *register.State) *proto.Error {
 func (q *queues) paused(name string, old, s *setting) {
 	q.c.readyIndex.pause(name, s.set.GetPaused())
 	if old != nil && old.set.GetPaused() && !s.set.GetPaused() {
-		q.c.remoteClaims.resumed(q.c.now, name)
+		q.c.remoteClaims.resumed(q.c.round.Now, name)
 	}
 }
 
@@ -152,7 +153,7 @@ func (q *queues) admit(name string) *proto.Error {
 	case s.GetDraining():
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "queue %s is draining and takes no new tasks%s; `norn queue resume %s` opens it again", name, noted(s), name)
 	case s.GetMaxTasks() > 0:
-		if n, others := q.remoteCounts.unfinished(q.c.now, name); n >= s.GetMaxTasks() {
+		if n, others := q.remoteCounts.unfinished(q.c.round.Now, name); n >= s.GetMaxTasks() {
 			about := ""
 			if others > 0 {
 				about = "about "
@@ -373,7 +374,7 @@ func (q *queues) unset(from message.Origin, m *nornv1.SetQueueRequest, fresh boo
 	case err != nil:
 		q.c.round.Refuse(from, err)
 	case !asked:
-		q.list(q.c.now, &message.Request{From: from}, &nornv1.QueuesRequest{Names: []string{m.GetName()}})
+		q.list(q.c.round.Now, &message.Request{From: from}, &nornv1.QueuesRequest{Names: []string{m.GetName()}})
 	}
 }
 
@@ -391,10 +392,10 @@ func (q *queues) ask(from message.Origin, name string, join joiner, then func(*s
 	case crowds(r, from):
 		return false, refusal.Crowded(maxGathers)
 	}
-	g := r.gather(q.c.now, &message.Request{From: from}, join, statusTimeout-forwardTimeout)
+	g := r.gather(q.c.round.Now, &message.Request{From: from}, join, statusTimeout-forwardTimeout)
 	g.method = uint16(nornv1.Method_METHOD_QUEUES) // of what is asked, not of what is answered
 	g.then = then
-	r.each(q.c.now, g, groups, &nornv1.QueuesRequest{Names: []string{name}})
+	r.each(q.c.round.Now, g, groups, &nornv1.QueuesRequest{Names: []string{name}})
 	return true, nil
 }
 
@@ -415,7 +416,7 @@ func (q *queues) check(m *nornv1.SetQueueRequest) *proto.Error {
 			return proto.Invalid("deleted is set by the server; delete the queue with delete")
 		}
 	}
-	return q.room(q.c.now, m.GetName())
+	return q.room(q.c.round.Now, m.GetName())
 }
 
 // changed hears what came of a change.

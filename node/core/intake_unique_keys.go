@@ -38,7 +38,7 @@ type holder struct {
 func (k keys) look(now clock.Time, queue, key string, window int64) holder {
 	cluster := [16]byte(k.c.cfg.Cluster.ID)
 	if window > 0 {
-		h := holder{task: id.UniqueKey(cluster, queue, key, convert.WindowStart(k.c.clocks.wall(now), window), 0)}
+		h := holder{task: id.UniqueKey(cluster, queue, key, convert.WindowStart(k.c.standing.Clocks.Wall(now), window), 0)}
 		h.state = k.state(h.task)
 		return h
 	}
@@ -207,7 +207,7 @@ func (k keys) heard(now clock.Time, p ring.Partition) *proto.Error {
 
 // checkWindow judges an ID that is not known here by its window.
 func (k keys) checkWindow(now clock.Time, t *nornv1.TaskSpec, task id.ID, window int64) *proto.Error {
-	start, wall := task.Nanos(), k.c.clocks.wall(now)
+	start, wall := task.Nanos(), k.c.standing.Clocks.Wall(now)
 	switch {
 	case start%window != 0 || id.UniqueKey([16]byte(k.c.cfg.Cluster.ID), t.GetQueue(), t.GetKey(), start, 0) != task:
 		return proto.Invalid("ID %s is not one of key %.100q with a window of %v in this cluster", task, t.GetKey(), proto.Seconds(t.GetKeyWindowSeconds()))
@@ -307,7 +307,7 @@ func (k keys) late(now clock.Time, first, task id.ID) bool {
 	if v.Leading() != 0 && t.Generation()>>32 == v.Leading() {
 		_, err := v.Decide(k.c.round.Tx, task, now, func(late *crdt.Task) (crdt.Fact, bool) {
 			return crdt.Dead{
-				Generation: k.run(v, late), At: k.c.clocks.stamp(now, task),
+				Generation: k.run(v, late), At: k.c.standing.Clocks.Stamp(now, task),
 				Reason: fmt.Sprintf("its unique key was given back to task %s, which was retried, before this one was known", holder),
 			}.Fact(task), !late.Finished()
 		})

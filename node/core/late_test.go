@@ -76,10 +76,13 @@ func TestALeaderThatHearsWhatItHasForgotten(t *testing.T) {
 	r := newTrio(t)
 	i := r.leader(1)
 	c := r.peers[i].core
-	if c.durability.heard(r.peers[(i+1)%3].self, c.durability.durable); c.Leading() == 0 {
+	other := r.peers[(i+1)%3].self
+	c.standing.Disk.Heard(other, c.standing.Disk.Durable)
+	if c.stand(); c.Leading() == 0 {
 		t.Fatal("it has forgotten nothing")
 	}
-	if c.durability.heard(r.peers[(i+1)%3].self, c.durability.durable+1); c.Leading() != 0 {
+	c.standing.Disk.Heard(other, c.standing.Disk.Durable+1)
+	if c.stand(); c.Leading() != 0 {
 		t.Errorf("it leads %d partitions", c.Leading())
 	}
 }

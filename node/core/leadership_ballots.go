@@ -6,6 +6,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -77,7 +78,7 @@ func (c voter) vote(now clock.Time, from register.Member, b *message.Ballot) mes
 // clock is off, so that it would judge leases wrongly, or it may have forgotten
 // what it has promised.
 func (c voter) abstains(p ring.Partition) bool {
-	return c.view.Dismissed || c.clocks.bad[p] || !c.durability.trusts(p)
+	return !c.standing.May(p, standing.Vote)
 }
 
 // spare tells whether a partition has a leader that is well, as far as is known
@@ -146,7 +147,7 @@ func (c voter) counted(now clock.Time, from register.Member, v *message.CastVote
 		c.round.Check(vnode.Absorb(c.vnodes.Use(v.Partition), c.round.Tx, held, now))
 	}
 	if !v.Granted {
-		c.elector.runs.Hopeless(v.Partition, c.durability.stands)
+		c.elector.runs.Hopeless(v.Partition, c.standing.Disk.Stands)
 	}
 }
 

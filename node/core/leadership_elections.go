@@ -2,7 +2,6 @@ package core
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -10,6 +9,8 @@ import (
 	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/standing"
+	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
@@ -148,7 +149,7 @@ func (e *elector) deferTo(now clock.Time, from register.Member, b *message.Ballo
 
 // able tells whether this node is any good as the leader of a partition.
 func (e *elector) able(p ring.Partition) bool {
-	return (!e.stuck || e.c.view.Alone) && !e.c.view.Dismissed && !e.c.view.Deleting(p) && !e.c.clocks.bad[p] && e.c.durability.trusts(p)
+	return (!e.stuck || e.c.view.Alone) && e.c.standing.May(p, standing.Lead)
 }
 
 // start begins a candidacy for the cohort to.
@@ -184,7 +185,7 @@ func (e *elector) want(now clock.Time, changes []register.Change) {
 			e.start(now, c.Partition, c.New.Cohort, true)
 		}
 	}
-	for _, m := range membersOf(to) {
+	for _, m := range view.MembersOf(to) {
 		e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: m, Message: to[m]})
 	}
 	if len(direct) > 0 {
@@ -244,13 +245,13 @@ func (e *elector) review(now clock.Time) {
 			continue
 		}
 		if _, runs := e.runs.Running(p); runs {
-			if leader != e.c.cfg.Self && e.c.durability.stands(leader) {
+			if leader != e.c.cfg.Self && e.c.standing.Disk.Stands(leader) {
 				e.runs.Spare(p)
 			}
-			e.runs.Hopeless(p, e.c.durability.stands)
+			e.runs.Hopeless(p, e.c.standing.Disk.Stands)
 			continue
 		}
-		if e.c.clocks.bad[p] || e.stuck || !e.c.durability.trusts(p) {
+		if e.c.standing.Clocks.Bad[p] || e.stuck || !e.c.standing.Disk.Trusts(p) {
 			continue // looked at again with the next beat, or when the disk answers
 		}
 		at := e.stands(now, p, cell, leader)
@@ -284,7 +285,7 @@ func (e *elector) tend(now clock.Time, p ring.Partition, cell *register.Cell) {
 // reach is how many of a cohort are in reach and may vote, this node included.
 func (e *elector) reach(cell *register.Cell) (n int) {
 	for _, m := range cell.Cohort {
-		if e.c.durability.stands(m) {
+		if e.c.standing.Disk.Stands(m) {
 			n++
 		}
 	}
@@ -296,7 +297,7 @@ func (e *elector) reach(cell *register.Cell) (n int) {
 func (e *elector) stands(now clock.Time, p ring.Partition, cell *register.Cell, leader register.Member) int64 {
 	at := max(now.Mono, e.defers(p))
 	if leader != e.c.cfg.Self {
-		if e.c.durability.stands(leader) {
+		if e.c.standing.Disk.Stands(leader) {
 			delete(e.vacant, p)
 			delete(e.cut, p)
 			return clock.Never
@@ -334,7 +335,7 @@ func (e *elector) stands(now clock.Time, p ring.Partition, cell *register.Cell, 
 func (e *elector) rank(p ring.Partition, cell *register.Cell) (rank int) {
 	own := lot(p, e.c.cfg.Self)
 	for _, m := range cell.Cohort {
-		if m != e.c.cfg.Self && e.c.durability.stands(m) && lot(p, m) < own {
+		if m != e.c.cfg.Self && e.c.standing.Disk.Stands(m) && lot(p, m) < own {
 			rank++
 		}
 	}
@@ -495,7 +496,7 @@ func (e *elector) poll(now clock.Time, asks []election.Asking[register.Member]) 
 		}
 		to[m].Ballots = append(to[m].Ballots, asks[i].Ballot)
 	}
-	for _, m := range membersOf(to) {
+	for _, m := range view.MembersOf(to) {
 		if m != e.c.cfg.Self {
 			e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: m, Message: to[m]})
 			continue
@@ -530,7 +531,7 @@ func (e *elector) push(now clock.Time, pushes []election.Push[register.Member]) 
 			}
 		}
 	}
-	for _, m := range membersOf(to) {
+	for _, m := range view.MembersOf(to) {
 		e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: m, Message: to[m]})
 	}
 }
@@ -556,7 +557,7 @@ func (e *elector) retreat(now clock.Time) {
 		}
 		to[heir].Stand = append(to[heir].Stand, message.Stand{Partition: ring.Partition(p), Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort})
 	}
-	for _, m := range membersOf(to) {
+	for _, m := range view.MembersOf(to) {
 		e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: m, Message: to[m]})
 	}
 	e.asked++
@@ -588,9 +589,4 @@ func (e *elector) next() int64 {
 		at = min(at, e.askAt)
 	}
 	return at
-}
-
-// membersOf are the keys of a map in order.
-func membersOf[V any](m map[register.Member]V) []register.Member {
-	return slices.SortedFunc(maps.Keys(m), register.Member.Compare)
 }

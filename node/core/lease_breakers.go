@@ -81,7 +81,7 @@ func (a *breakers) trip(p ring.Partition, l *breaker) {
 func (a *breakers) confirm(p ring.Partition) {
 	if l := a.all[p]; l != nil && l.open {
 		if l.reached = true; l.asked {
-			l.until = a.c.now.Mono
+			l.until = a.c.round.Now.Mono
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (s *confirmations) lapsed(p ring.Partition) (alone bool) {
 // confirm has others asked whether this node still leads.
 func (s *confirmations) confirm(p ring.Partition) {
 	if _, asked := s.asked[p]; !asked && s.g.c.vnodes.See(p).Leading() != 0 {
-		s.asked[p] = s.g.c.now.Mono
+		s.asked[p] = s.g.c.round.Now.Mono
 	}
 }
 

@@ -147,7 +147,7 @@ func (s *confirmations) decided(since message.ConfirmedSince) bool {
 // come to it. If a majority has them, and says after that that nobody else was elected
 // meanwhile, whoever is elected later hears of them before it decides.
 func (s *confirmations) awaitConfirmation(h *waitingAnswer) (waits bool) {
-	since := message.ConfirmedSince{At: max(s.g.c.now.Mono, 1)}
+	since := message.ConfirmedSince{At: max(s.g.c.round.Now.Mono, 1)}
 	for _, it := range h.items {
 		if it.epoch != 0 && !slices.Contains(since.Parts, it.partition) {
 			since.Parts = append(since.Parts, it.partition)

@@ -6,6 +6,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -42,7 +43,7 @@ func (g *leases) reconcileLeases(now clock.Time) {
 			to[leader].Parts = append(to[leader].Parts, message.PartClaims{Partition: ring.Partition(p), Epoch: g.c.view.Cells[p].Epoch, Claims: vnode.AppendHeld(nil, all)})
 		}
 	}
-	for _, m := range membersOf(to) {
+	for _, m := range view.MembersOf(to) {
 		g.c.round.Ready.Send = append(g.c.round.Ready.Send, message.Send{To: m, Message: to[m]})
 	}
 }

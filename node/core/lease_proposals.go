@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -225,7 +226,7 @@ func (g *leases) send(now clock.Time, parts []*batchPart) {
 			to[peer].Parts = append(to[peer].Parts, m)
 		}
 	}
-	for _, peer := range membersOf(to) {
+	for _, peer := range view.MembersOf(to) {
 		g.c.round.Ready.Early = append(g.c.round.Ready.Early, message.Send{To: peer, Message: to[peer]})
 	}
 	if len(parts) > 0 {
@@ -287,7 +288,7 @@ func heldOf(pledges []*proposal) []vnode.Held {
 
 // stop gives up what waits for a partition that this node leads no longer.
 func (g *leases) stop(p ring.Partition) {
-	now := g.c.now
+	now := g.c.round.Now
 	delete(g.breakers.all, p)
 	g.leadership.stop(p)
 	for _, pl := range g.fresh {

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
@@ -149,7 +150,7 @@ func (f *reclaims) work(now clock.Time) {
 	}
 	clear(f.all[len(left):])
 	f.all = left
-	for _, m := range membersOf(to) {
+	for _, m := range view.MembersOf(to) {
 		word := &message.ReclaimLease{}
 		for p := range f.c.view.Cells { // in order
 			p := ring.Partition(p)

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -46,7 +47,7 @@ func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
 	}
 	// Another node may lead by now and have renewed it under the same token: that it is over
 	// is certain once a majority has said since its end that nobody else leads.
-	if at, held := vnode.LapsedAt(v, task, token); held && at <= c.now.Mono && !c.leases.leadership.confirmedSince(v.Partition, at) {
+	if at, held := vnode.LapsedAt(v, task, token); held && at <= c.round.Now.Mono && !c.leases.leadership.confirmedSince(v.Partition, at) {
 		c.leases.leadership.confirm(v.Partition)
 		return refusal.LeaseInDoubt(v, token)
 	}
@@ -131,7 +132,7 @@ func (c settling) renew(now clock.Time, from message.Origin, m *nornv1.RenewRequ
 			continue
 		}
 		v := c.vnode(task)
-		if c.clocks.doubt[v.Partition] && v.Leading() != 0 {
+		if !c.standing.May(v.Partition, standing.Renew) && v.Leading() != 0 {
 			res.Error = refusal.ClockInDoubt(v).Proto()
 			continue
 		}
@@ -188,7 +189,7 @@ func (c settling) update(now clock.Time, from message.Origin, m *nornv1.UpdateRe
 		c.round.Refuse(from, bad)
 		return
 	}
-	reply, at := &nornv1.WriteReply{}, c.clocks.stamp(now, task)
+	reply, at := &nornv1.WriteReply{}, c.standing.Clocks.Stamp(now, task)
 	var full *nornv1.Error // of an update before
 	for _, u := range all {
 		u.Token, u.At, u.Output = m.GetToken(), at, m.GetOutput()
@@ -265,7 +266,7 @@ func (c settling) complete(now clock.Time, from message.Origin, m *nornv1.Comple
 			res.Error = bad.Proto()
 			continue
 		}
-		f := crdt.Completed{Token: done.GetToken(), Seq: done.GetSeq(), At: c.clocks.stamp(now, task), Result: done.GetResult(), Further: extra}
+		f := crdt.Completed{Token: done.GetToken(), Seq: done.GetSeq(), At: c.standing.Clocks.Stamp(now, task), Result: done.GetResult(), Further: extra}
 		if done.GetAutoSeq() {
 			f.Seq = vnode.NextSeq(c.round.Tx, ring.Of(task, len(c.view.Cells)), task, f.Token)
 		}
@@ -280,7 +281,7 @@ func (c settling) complete(now clock.Time, from message.Origin, m *nornv1.Comple
 // or its ID does not say how old it is, and neither a fact of it nor this claim is here.
 func (c settling) unheardOf(now clock.Time, task id.ID, token uint64) bool {
 	p := ring.Of(task, len(c.view.Cells))
-	return c.clocks.wall(now)-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.round.Tx, p, task) &&
+	return c.standing.Clocks.Wall(now)-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.round.Tx, p, task) &&
 		len(vnode.Unheld(c.vnodes.See(p), heldAs([]message.GrantRef{{Partition: p, Task: task, Token: token}}))) > 0
 }
 

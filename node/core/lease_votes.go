@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -35,13 +36,13 @@ func (g *leases) keep(now clock.Time, m *message.PartClaims, answer *message.Cla
 	cell := &g.c.view.Cells[p]
 	outside := cell.Epoch >= m.Epoch && !slices.Contains(cell.Cohort, g.c.cfg.Self) && !mutant.PlannedCohort.On()
 	all, err := vnode.DecodeHeld(m.Claims)
-	if err != nil || outside || g.c.view.Dismissed || g.c.clocks.bad[p] || !g.c.durability.trusts(p) || g.c.view.Deleting(p) || !g.promised(p, m.Epoch, all) {
+	if err != nil || outside || !g.c.standing.May(p, standing.Accept) || !g.promised(p, m.Epoch, all) {
 		t.No, t.Promise = true, g.c.acceptors.all[p].Promise
 		return t
 	}
 	g.c.elector.stepDownBelow(p, m.Epoch)
 	v := g.c.vnodes.Use(p)
-	judge := vnode.Judge{HalfEta: g.c.cfg.Eta / 2, Confirmed: g.c.clocks.peers.Confirmed(now, g.c.cfg.Eta)}
+	judge := vnode.Judge{HalfEta: g.c.cfg.Eta / 2, Confirmed: g.c.standing.Clocks.Peers.Confirmed(now, g.c.cfg.Eta)}
 	for i := range all {
 		h := &all[i]
 		if h.Released {

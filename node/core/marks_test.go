@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/standing"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -52,7 +53,7 @@ func TestADiskThatWasSetBackIsNoticed(t *testing.T) {
 			t.Fatalf("granted %v", grants)
 		}
 		if restart {
-			r.live(2*seenAfter, time.Second, nothing)
+			r.live(2*standing.SeenAfter, time.Second, nothing)
 			for j := range r.peers {
 				if j != forgetful {
 					r.kill(j)
@@ -124,8 +125,8 @@ func TestWhoIsOfTheCohortIsAskedFirst(t *testing.T) {
 				r.post = nil
 				return claims, votes
 			}
-			if claims, votes := kept(); claims || votes || p.core.durability.mayRetire() {
-				t.Errorf("before the register has answered: it keeps claims: %t, votes: %t, may go: %t", claims, votes, p.core.durability.mayRetire())
+			if claims, votes := kept(); claims || votes || p.core.standing.Disk.MayRetire() {
+				t.Errorf("before the register has answered: it keeps claims: %t, votes: %t, may go: %t", claims, votes, p.core.standing.Disk.MayRetire())
 			}
 			p.mute = false
 			r.check(p.core.Step(r.clock(forgetful), message.Registered{Result: register.Result{Tag: 1, State: *r.state()}}))
@@ -133,7 +134,7 @@ func TestWhoIsOfTheCohortIsAskedFirst(t *testing.T) {
 				t.Errorf("before anybody has told what it has seen: it keeps claims: %t, votes: %t", claims, votes)
 			}
 			for _, o := range []int{i, (i + 2) % 3} {
-				p.core.durability.heard(r.peers[o].self, 0)
+				p.core.standing.Disk.Heard(r.peers[o].self, 0)
 			}
 			if claims, votes := kept(); !claims || !votes {
 				t.Errorf("when all have told that they have seen nothing: it keeps claims: %t, votes: %t", claims, votes)
@@ -170,14 +171,14 @@ func TestAForgetfulNodeThatCannotBeSparedStays(t *testing.T) {
 	r := newTrio(t)
 	old := r.backup(0)
 	r.put(1, 1)
-	r.live(2*seenAfter, time.Second, nothing) // both others have it on disk
+	r.live(2*standing.SeenAfter, time.Second, nothing) // both others have it on disk
 	r.kill(2)
 	r.setBack(0, old)
 	r.live(10*time.Second, 100*time.Millisecond, nothing)
-	if p := r.peers[0]; p.forgot != nil || p.core.durability.lost == 0 || p.core.Leading() != 0 {
-		t.Fatalf("ended %v, knows %d, leads %d", p.forgot, p.core.durability.lost, p.core.Leading())
+	if p := r.peers[0]; p.forgot != nil || p.core.standing.Disk.Lost == 0 || p.core.Leading() != 0 {
+		t.Fatalf("ended %v, knows %d, leads %d", p.forgot, p.core.standing.Disk.Lost, p.core.Leading())
 	}
-	if err := Forgotten(r.peers[0].core); !errors.Is(err, ErrForgot) || Forgotten(r.peers[1].core) != nil {
+	if err := Forgotten(r.peers[0].core); !errors.Is(err, standing.ErrForgot) || Forgotten(r.peers[1].core) != nil {
 		t.Fatalf("it says %v, another one %v", err, Forgotten(r.peers[1].core))
 	}
 	cell := r.state().Cells[1]
@@ -201,7 +202,7 @@ func TestWhoHasForgottenKnowsItAfterARestart(t *testing.T) {
 		r := newTrio(t)
 		old := r.backup(0)
 		r.put(1, 1)
-		r.live(2*seenAfter, time.Second, nothing) // both others have it on disk
+		r.live(2*standing.SeenAfter, time.Second, nothing) // both others have it on disk
 		seen := MarkOf(r.peers[0].core)
 		r.kill(2)
 		if beside {
@@ -218,8 +219,8 @@ func TestWhoHasForgottenKnowsItAfterARestart(t *testing.T) {
 		r.kill(0)
 		r.open(0)
 		r.live(10*time.Second, 100*time.Millisecond, nothing)
-		if p := r.peers[0]; p.forgot != nil || p.core.durability.lost == 0 || p.core.Leading() != 0 {
-			t.Fatalf("ended %v, knows %d, leads %d", p.forgot, p.core.durability.lost, p.core.Leading())
+		if p := r.peers[0]; p.forgot != nil || p.core.standing.Disk.Lost == 0 || p.core.Leading() != 0 {
+			t.Fatalf("ended %v, knows %d, leads %d", p.forgot, p.core.standing.Disk.Lost, p.core.Leading())
 		}
 		r.open(2)
 		r.tell()
@@ -230,8 +231,8 @@ func TestWhoHasForgottenKnowsItAfterARestart(t *testing.T) {
 		cfg := r.peers[1].core.cfg // another life of the same disk has forgotten nothing
 		cfg.Self.Node = r.peers[0].self.Node
 		cfg.Rand = rand.New(rand.NewPCG(1, 1))
-		if c, err := Open(cfg, r.backup(0), r.now); err != nil || c.durability.lost != 0 {
-			t.Fatalf("it goes on as another incarnation: %v, lost %d", err, c.durability.lost)
+		if c, err := Open(cfg, r.backup(0), r.now); err != nil || c.standing.Disk.Lost != 0 {
+			t.Fatalf("it goes on as another incarnation: %v, lost %d", err, c.standing.Disk.Lost)
 		}
 	}
 }
@@ -258,8 +259,8 @@ func TestWhoHasForgottenStaysForTheRegister(t *testing.T) {
 		sight.State = *r.state()
 		r.check(c.Step(r.now, sight))
 		r.live(2*time.Second, 100*time.Millisecond, nothing)
-		if p := r.peers[0]; p.forgot != nil || c.durability.lost == 0 {
-			t.Fatalf("%d: ended %v, knows %d", i, p.forgot, c.durability.lost)
+		if p := r.peers[0]; p.forgot != nil || c.standing.Disk.Lost == 0 {
+			t.Fatalf("%d: ended %v, knows %d", i, p.forgot, c.standing.Disk.Lost)
 		}
 	}
 	r.check(c.Step(r.now, message.Changed{State: *r.state(), Voters: all[1:], Outgoing: all}))
@@ -280,7 +281,7 @@ func TestANodeVotesWhenAMajorityHasTold(t *testing.T) {
 	if (voter{c}).vote(r.now, r.peers[1].self, b).Granted {
 		t.Fatal("it votes though nobody has told what it knows of this node")
 	}
-	c.durability.heard(r.peers[2].self, c.durability.durable)
+	c.standing.Disk.Heard(r.peers[2].self, c.standing.Disk.Durable)
 	if !(voter{c}).vote(r.now, r.peers[1].self, b).Granted {
 		t.Fatal("it does not vote")
 	}
@@ -297,9 +298,9 @@ func TestMarksNeverGoBack(t *testing.T) {
 				t.Fatalf("mark %d of node %d after %d", *at, l.from+1, highest[l.from])
 			}
 			highest[l.from] = *at
-			m, err := openDurability(r.peers[l.from].core, r.peers[l.from].store.Crash(0))
-			if err != nil || m.durable < *at {
-				t.Fatalf("node %d says %d, and its disk %d, %v", l.from+1, *at, m.durable, err)
+			own, _, err := standing.ReadMarks(r.peers[l.from].store.Crash(0))
+			if err != nil || own < *at {
+				t.Fatalf("node %d says %d, and its disk %d, %v", l.from+1, *at, own, err)
 			}
 		}
 		return false
@@ -311,7 +312,7 @@ func TestMarksNeverGoBack(t *testing.T) {
 			i := n % 3
 			r.kill(i)
 			r.open(i)
-			if own := r.peers[i].core.durability.durable; own < highest[i] {
+			if own := r.peers[i].core.standing.Disk.Durable; own < highest[i] {
 				t.Fatalf("node %d begins at %d after %d", i+1, own, highest[i])
 			}
 		}
@@ -328,16 +329,16 @@ func TestMarksOfALifeBeforeAreNoProofOfForgetting(t *testing.T) {
 	r := newTrio(t)
 	r.put(0, 1)
 	r.live(2*time.Second, 250*time.Millisecond, nothing)
-	m := r.peers[1].core.durability
-	if m.durable <= m.base || !m.confirmedBy[r.peers[2].self] {
-		t.Fatalf("nothing was written: %d, began with %d", m.durable, m.base)
+	m := r.peers[1].core.standing.Disk
+	if m.Durable <= m.Base || !m.ConfirmedBy[r.peers[2].self] {
+		t.Fatalf("nothing was written: %d, began with %d", m.Durable, m.Base)
 	}
-	m.heard(register.Member{Node: r.peers[2].self.Node, Incarnation: register.Incarnation{77}}, m.durable)
-	if m.lost != 0 {
-		t.Fatalf("it takes itself for forgetful: it began with %d, is at %d, and %s knows %d", m.base, m.durable, m.by.Node, m.lost)
+	m.Heard(register.Member{Node: r.peers[2].self.Node, Incarnation: register.Incarnation{77}}, m.Durable)
+	if m.Lost != 0 {
+		t.Fatalf("it takes itself for forgetful: it began with %d, is at %d, and %s knows %d", m.Base, m.Durable, m.By.Node, m.Lost)
 	}
-	m.heard(register.Member{Node: "stranger", Incarnation: register.Incarnation{78}}, m.durable)
-	if m.lost == 0 {
+	m.Heard(register.Member{Node: "stranger", Incarnation: register.Incarnation{78}}, m.Durable)
+	if m.Lost == 0 {
 		t.Fatal("a mark that nobody can know of this process is not noticed")
 	}
 }
@@ -371,8 +372,8 @@ func TestANewcomerHearsWhatMembersKnowOfIt(t *testing.T) {
 		if slices.Contains(c.view.Cells[p].Cohort, c.cfg.Self) {
 			t.Fatalf("it is a member of partition %d without having copied it", p)
 		}
-		if !c.durability.trusts(p) {
-			t.Errorf("it may not stand for partition %d: %d of %d have told it what they know", p, c.durability.telling(p), len(c.view.Cells[p].Cohort))
+		if !c.standing.Disk.Trusts(p) {
+			t.Errorf("it may not stand for partition %d: %d of %d have told it what they know", p, c.standing.Disk.Telling(p), len(c.view.Cells[p].Cohort))
 		}
 	}
 }
@@ -381,14 +382,14 @@ func TestANewcomerHearsWhatMembersKnowOfIt(t *testing.T) {
 func TestDamagedMarksStopTheNode(t *testing.T) {
 	r := newTrio(t)
 	r.put(0, 1)
-	r.live(2*seenAfter, time.Second, nothing)
+	r.live(2*standing.SeenAfter, time.Second, nothing)
 	r.kill(2)
 	r.tell()
-	r.peers[0].core.durability.heardOf[r.peers[1].self] = 1 << 20 // it has forgotten, and cannot be spared
+	r.peers[0].core.standing.Disk.HeardOf[r.peers[1].self] = 1 << 20 // it has forgotten, and cannot be spared
 	r.live(2*time.Second, 100*time.Millisecond, nothing)
 	cfg := r.peers[1].core.cfg
 	cfg.Rand = rand.New(rand.NewPCG(1, 1))
-	for _, key := range [][]byte{ownMarkKey, seenMarksKey, lostMarkKey} {
+	for _, key := range [][]byte{standing.OwnMarkKey, standing.SeenMarksKey, standing.LostMarkKey} {
 		disk := r.backup(1)
 		b, ok := disk.Get(key)
 		if !ok {
@@ -408,15 +409,15 @@ func TestDamagedMarksStopTheNode(t *testing.T) {
 // TestMarksOfOthersAreBounded: names that come and go do not fill the memory.
 func TestMarksOfOthersAreBounded(t *testing.T) {
 	r := newTrio(t)
-	m := r.peers[0].core.durability
-	clear(m.heardOf) // the members are new
-	for n := range 2 * maxMarks {
-		m.saw(r.now, register.Member{Node: "x", Incarnation: register.Incarnation{byte(n), byte(n >> 8), 9}}, 5)
+	m := r.peers[0].core.standing.Disk
+	clear(m.HeardOf) // the members are new
+	for n := range 2 * standing.MaxMarks {
+		m.Saw(r.now, register.Member{Node: "x", Incarnation: register.Incarnation{byte(n), byte(n >> 8), 9}}, 5)
 	}
 	member := r.peers[1].self
-	m.saw(r.now, member, 7)
-	if len(m.heardOf) != maxMarks || m.heardOf[member] != 7 {
-		t.Fatalf("%d marks are kept, that of a member is %d", len(m.heardOf), m.heardOf[member])
+	m.Saw(r.now, member, 7)
+	if len(m.HeardOf) != standing.MaxMarks || m.HeardOf[member] != 7 {
+		t.Fatalf("%d marks are kept, that of a member is %d", len(m.HeardOf), m.HeardOf[member])
 	}
 }
 
@@ -444,7 +445,7 @@ func TestACandidateThatHasForgottenDoesNotLead(t *testing.T) {
 				c.elector.runs.Pushed(r.now, r.peers[l.from].self, m.Votes[0])
 				c.elector.runs.Ready(r.now) // what is to be written is on its way
 			}
-			c.durability.heard(r.peers[third].self, c.durability.durable+100)
+			c.standing.Disk.Heard(r.peers[third].self, c.standing.Disk.Durable+100)
 			if writes {
 				epoch, _ := c.elector.runs.Running(1)
 				won := cell
@@ -454,8 +455,8 @@ func TestACandidateThatHasForgottenDoesNotLead(t *testing.T) {
 			}
 			return writes
 		})
-		if c.durability.lost == 0 || c.vnodes.See(1).Leading() != 0 {
-			t.Errorf("compare-and-set on its way %t: it has lost %d, and leads epoch %d", writes, c.durability.lost, c.vnodes.See(1).Leading())
+		if c.standing.Disk.Lost == 0 || c.vnodes.See(1).Leading() != 0 {
+			t.Errorf("compare-and-set on its way %t: it has lost %d, and leads epoch %d", writes, c.standing.Disk.Lost, c.vnodes.See(1).Leading())
 		}
 	}
 }
@@ -471,10 +472,10 @@ func TestAForgetfulLeaderHasOthersLead(t *testing.T) {
 	r.kill(3)
 	r.live(time.Second, 250*time.Millisecond, nothing)
 	c := r.peers[0].core
-	if r.leader(0) != 0 || c.durability.lost != 0 {
-		t.Fatalf("node %d leads, lost %d", r.leader(0)+1, c.durability.lost)
+	if r.leader(0) != 0 || c.standing.Disk.Lost != 0 {
+		t.Fatalf("node %d leads, lost %d", r.leader(0)+1, c.standing.Disk.Lost)
 	}
-	r.peers[1].core.durability.heardOf[c.cfg.Self] = c.durability.durable + 100
+	r.peers[1].core.standing.Disk.HeardOf[c.cfg.Self] = c.standing.Disk.Durable + 100
 	r.live(5*time.Second, 250*time.Millisecond, nothing)
 	if r.peers[0].forgot != nil || c.Leading() != 0 {
 		t.Fatalf("it ended with %v, and leads %d", r.peers[0].forgot, c.Leading())
@@ -535,7 +536,7 @@ func TestAnAnswerToTheProcessBeforeSaysNothing(t *testing.T) {
 	r.setBack(forgetful, old)
 	c := r.peers[forgetful].core
 	r.say(i, forgetful, late)
-	if c.durability.confirmedBy[r.peers[i].self] {
+	if c.standing.Disk.ConfirmedBy[r.peers[i].self] {
 		t.Fatal("it counts")
 	}
 	r.live(3*time.Second, 250*time.Millisecond, nothing)

@@ -147,7 +147,7 @@ func (c admin) acceptLoss(d *decision, m *nornv1.AcceptLoss) *proto.Error {
 	next, _, _ := c.view.State.Apply(&d.request)
 	after := placement.See(next, c.view.Members)
 	if d.reborn = c.survives(after); d.reborn {
-		d.note("the disk of node %s has lost what it had acknowledged (%s), and no other node is left to ask: it starts again as another incarnation, with what it has; tasks and updates that were acknowledged may be lost", c.cfg.Self.Node, c.durability.shown())
+		d.note("the disk of node %s has lost what it had acknowledged (%s), and no other node is left to ask: it starts again as another incarnation, with what it has; tasks and updates that were acknowledged may be lost", c.cfg.Self.Node, c.standing.Disk.Shown())
 	}
 	if len(d.request.Values) == 0 && d.reborn {
 		return nil
@@ -179,7 +179,7 @@ func (c admin) acceptLoss(d *decision, m *nornv1.AcceptLoss) *proto.Error {
 // incarnation had promised could matter, and another one goes on with what is on the disk.
 func (c admin) survives(after *placement.View) bool {
 	self := c.cfg.Self
-	if !c.durability.forgotten(self) || c.view.State.Generation == 0 || c.view.Company() || !slices.Equal(c.view.Voters, []register.Member{self}) || len(c.view.Outgoing) > 0 {
+	if !c.standing.Disk.Forgotten(self) || c.view.State.Generation == 0 || c.view.Company() || !slices.Equal(c.view.Voters, []register.Member{self}) || len(c.view.Outgoing) > 0 {
 		return false
 	}
 	return !slices.ContainsFunc(c.view.Cells, func(cell register.Cell) bool {

@@ -27,16 +27,16 @@ func TestWhoIsToldByAnotherIsNotAlone(t *testing.T) {
 			r.check(p.core.Step(r.clock(0), message.Changed{State: state, Leads: true, Majority: true, Voters: []register.Member{p.self}}))
 			r.turn(0)
 			r.check(p.core.Step(r.clock(0), message.Registered{Result: register.Result{Tag: 1, State: state}}))
-			m := p.core.durability
-			if !m.trusts(1) || !m.counts(1, 0) {
-				t.Fatalf("alone: trusts %t, counts %t", m.trusts(1), m.counts(1, 0))
+			m := p.core.standing.Disk
+			if !m.Trusts(1) || !m.Counts(1, 0) {
+				t.Fatalf("alone: trusts %t, counts %t", m.Trusts(1), m.Counts(1, 0))
 			}
 			if !told {
 				return
 			}
-			m.heard(r.peers[1].self, 5)
-			if m.trusts(1) || m.counts(1, 0) || m.mayRetire() || Forgotten(p.core) == nil {
-				t.Errorf("told: trusts %t, counts %t, spared %t, says %v", m.trusts(1), m.counts(1, 0), m.mayRetire(), Forgotten(p.core))
+			m.Heard(r.peers[1].self, 5)
+			if m.Trusts(1) || m.Counts(1, 0) || m.MayRetire() || Forgotten(p.core) == nil {
+				t.Errorf("told: trusts %t, counts %t, spared %t, says %v", m.Trusts(1), m.Counts(1, 0), m.MayRetire(), Forgotten(p.core))
 			}
 		})
 	}

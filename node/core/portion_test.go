@@ -56,9 +56,9 @@ func TestLogReadersGiveWayToo(t *testing.T) {
 func TestNobodyHasMoreThanAQuarterOfWhatWaits(t *testing.T) {
 	c := newRig(t).core
 	routes := c.routes
-	routes.gather(c.now, &message.Request{From: message.Origin{Conn: 8, Request: 1}}, &whole{}, time.Minute)
+	routes.gather(c.round.Now, &message.Request{From: message.Origin{Conn: 8, Request: 1}}, &whole{}, time.Minute)
 	for n := range maxGathers / 4 {
-		routes.gather(c.now, &message.Request{From: message.Origin{Conn: 7, Request: uint64(n)}}, &whole{}, time.Minute)
+		routes.gather(c.round.Now, &message.Request{From: message.Origin{Conn: 7, Request: uint64(n)}}, &whole{}, time.Minute)
 	}
 	if !crowds(routes, message.Origin{Conn: 7}) || crowds(routes, message.Origin{Conn: 8}) || crowds(routes, message.Origin{Conn: message.PeerConns + 7}) {
 		t.Error("of gathers one has a quarter, and may have more; or others may have none")

@@ -70,7 +70,7 @@ func newExplain(c *Core, from message.Origin, m *nornv1.ExplainRequest) (message
 	if q := c.readyIndex.queues[name]; q != nil {
 		e.waiters[name] = len(q.wait) - q.stale
 	}
-	e.troubled = workers{c.sessions}.troubled(c.now)
+	e.troubled = workers{c.sessions}.troubled(c.round.Now)
 	e.elsewhere = c.edges.elsewhere(vnode.Blockers(c.round.Tx, p, task))
 	return message.Read{From: from, Func: func(view store.View, now clock.Time) (gproto.Message, *proto.Error, error) {
 		e.view, e.now = view, now

@@ -92,7 +92,7 @@ func (c observer) needs(who register.Member) (partitions int, voter bool) {
 // without counts those of some nodes that are in reach and intact, but for one.
 func (c observer) without(who register.Member, of []register.Member) (n int) {
 	for _, o := range of {
-		if o != who && c.durability.stands(o) {
+		if o != who && c.standing.Disk.Stands(o) {
 			n++
 		}
 	}

@@ -127,15 +127,15 @@ func (c observer) movement() *nornv1.MovementStatus {
 func (c observer) aboutSelf() *nornv1.NodeStatus {
 	tasks, bytes := c.quarantine.kept()
 	forgot := ""
-	if c.durability.forgotten(c.cfg.Self) {
-		forgot = c.durability.shown()
+	if c.standing.Disk.Forgotten(c.cfg.Self) {
+		forgot = c.standing.Disk.Shown()
 	}
 	return &nornv1.NodeStatus{
 		Forgot:           forgot,
 		QuarantinedTasks: uint32(tasks), QuarantinedBytes: uint64(bytes), QuarantineRefused: c.quarantine.full,
 		Name: c.cfg.Self.Node, Incarnation: c.cfg.Self.Incarnation.String(), State: "up", Alive: true,
 		Zone: c.cfg.Zone, Address: c.cfg.Address, Repair: c.repairs.status(), Led: uint32(c.Leading()),
-		CopiesLeft: uint32(len(c.transfer.incoming)), HandoversLeft: uint32(len(c.transfer.outgoing) + len(c.view.Dropping)), ClockFault: c.clocks.why,
+		CopiesLeft: uint32(len(c.transfer.incoming)), HandoversLeft: uint32(len(c.transfer.outgoing) + len(c.view.Dropping)), ClockFault: c.standing.Clocks.Why,
 	}
 }
 
@@ -216,7 +216,7 @@ func (c observer) nodes(progress *placement.Progress, removed bool) (all []about
 			named[m] = true
 		}
 	}
-	listed, offsets := false, c.clocks.peers.Offsets(c.now)
+	listed, offsets := false, c.standing.Clocks.Peers.Offsets(c.round.Now)
 	for i := range c.view.State.Nodes {
 		n := &c.view.State.Nodes[i]
 		if n.Status == register.Removed && !removed && !named[n.Member] && !c.view.Up(n.Member) {
@@ -226,8 +226,8 @@ func (c observer) nodes(progress *placement.Progress, removed bool) (all []about
 			Name: n.Node, Incarnation: n.Incarnation.String(), Zone: n.Zone,
 			Address: c.view.Clients[n.Member], Alive: c.view.Up(n.Member),
 		}
-		s.ClockOffsetMs, s.ClockErrorMs = c.clocks.offsetOf(offsets, n.Member)
-		if c.durability.forgotten(n.Member) {
+		s.ClockOffsetMs, s.ClockErrorMs = c.standing.Clocks.OffsetOf(offsets, n.Member)
+		if c.standing.Disk.Forgotten(n.Member) {
 			s.Forgot = "it says so"
 		}
 		if n.Member == c.cfg.Self {

@@ -55,7 +55,7 @@ func TestAnAckIsNotCountedBeforeOthersHaveTold(t *testing.T) {
 	}
 	r.tell()
 	r.live(time.Second, 50*time.Millisecond, r.between(0, 1))
-	if res := r.result(0, from); res != nil || r.peers[1].core != nil && r.peers[1].forgot == nil && r.peers[1].core.durability.lost == 0 {
+	if res := r.result(0, from); res != nil || r.peers[1].core != nil && r.peers[1].forgot == nil && r.peers[1].core.standing.Disk.Lost == 0 {
 		t.Errorf("after they have: %v", res)
 	}
 }

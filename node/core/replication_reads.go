@@ -146,7 +146,7 @@ func (f *fetches) begin(now clock.Time, r *message.Request, p ring.Partition, q 
 		q.until = min(q.until, r.Deadline)
 	}
 	f.ask(q, q.left)
-	if !f.c.acceptors.blind(p, q.epoch) && f.c.durability.counts(p, q.epoch) {
+	if !f.c.acceptors.blind(p, q.epoch) && f.c.standing.Disk.Counts(p, q.epoch) {
 		q.add(f.c.cfg.Self)
 		if fence, ok := f.c.acceptors.fence(p, q.epoch); ok {
 			f.ask(q, q.fence(&fence, f.c.cfg.Self))
@@ -168,7 +168,7 @@ func (f *fetches) ask(q *fetch, who []register.Member) {
 // something: the others are asked too.
 func (f *fetches) asked(from register.Member, m *message.Fetch) {
 	p, a := ring.Of(m.Task, len(f.c.view.Cells)), f.c.acceptors
-	if f.c.view.Deleting(p) || f.c.view.Elsewhere(p) && !a.proposed(p) || a.blind(p, m.Epoch) || !f.c.durability.counts(p, m.Epoch) {
+	if f.c.view.Deleting(p) || f.c.view.Elsewhere(p) && !a.proposed(p) || a.blind(p, m.Epoch) || !f.c.standing.Disk.Counts(p, m.Epoch) {
 		return
 	}
 	facts, err := vnode.Newest(f.c.round.Tx, p, m.Task, fetchBytes)
@@ -218,7 +218,7 @@ func (f *fetches) settle(q *fetch) {
 func (f *fetches) answer(q *fetch) {
 	f.drop(q)
 	if q.then != nil {
-		q.then(f.c.now, true)
+		q.then(f.c.round.Now, true)
 		return
 	}
 	if p := ring.Of(q.task, len(f.c.view.Cells)); f.c.view.Elsewhere(p) {

@@ -268,7 +268,7 @@ func (w *quorumWrites) begin(now clock.Time) {
 			o.bytes += len(f.Body) + factBytes
 		}
 		w.own(p, part)
-		if outside := !slices.Contains(part.cohort, w.c.cfg.Self); outside || w.c.durability.forgetful(p) {
+		if outside := !slices.Contains(part.cohort, w.c.cfg.Self); outside || w.c.standing.Disk.Forgetful(p) {
 			w.c.transfer.hinted(now, p)
 			if outside && mutant.OutsiderCounts.On() {
 				part.add(part.cohort[0])
@@ -286,7 +286,7 @@ func (w *quorumWrites) begin(now clock.Time) {
 // facts too because of what this node knows.
 func (w *quorumWrites) own(p ring.Partition, part *copies) (more []register.Member) {
 	self := w.c.cfg.Self
-	if !part.hint || !slices.Contains(part.cohort, self) || w.c.acceptors.blind(p, part.epoch) || !w.c.durability.counts(p, part.epoch) {
+	if !part.hint || !slices.Contains(part.cohort, self) || w.c.acceptors.blind(p, part.epoch) || !w.c.standing.Disk.Counts(p, part.epoch) {
 		return nil
 	}
 	part.hint = false

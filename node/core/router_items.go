@@ -160,7 +160,7 @@ const maxDraws = 64
 // (design 3).
 func (r *routes) draw(now clock.Time) id.ID {
 	c := r.c
-	wall := c.clocks.wall(now)
+	wall := c.standing.Clocks.Wall(now)
 	task := c.ids.Next(wall)
 	if r.c.view.Alone {
 		return task
@@ -179,7 +179,7 @@ func (r *routes) draw(now clock.Time) id.ID {
 func keyHome(c *Core, now clock.Time, queue, key string, seconds float64) []byte {
 	window, start := int64(proto.Seconds(seconds)), int64(0)
 	if window > 0 {
-		start = convert.WindowStart(c.clocks.wall(now), window)
+		start = convert.WindowStart(c.standing.Clocks.Wall(now), window)
 	}
 	return id.UniqueKey([16]byte(c.cfg.Cluster.ID), queue, key, start, 0).Bytes()
 }

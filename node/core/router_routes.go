@@ -50,7 +50,7 @@ func newRoutes(c *Core) *routes {
 // leader is who grants the claims of a partition.
 func (r *routes) leader(p ring.Partition) (register.Member, bool) {
 	m, ok := placement.Leading(&r.c.view.Cells[p])
-	return m, ok && r.c.view.Serves(m) && r.c.durability.stands(m)
+	return m, ok && r.c.view.Serves(m) && r.c.standing.Disk.Stands(m)
 }
 
 // leads tells whether a partition's claims are handed out, as far as this node can see: the
@@ -230,13 +230,13 @@ func (l *items) anyBest() bool {
 // is up and intact, and so is its leader.
 func (r *routes) takes(p ring.Partition) bool {
 	_, ok := r.leader(p)
-	return ok && r.c.young == 0 && placement.Takes(&r.c.view.Cells[p], r.c.durability.stands)
+	return ok && r.c.young == 0 && placement.Takes(&r.c.view.Cells[p], r.c.standing.Disk.Stands)
 }
 
 // copies is how many members of a partition's cohort are in reach, with copies that count.
 func (r *routes) copies(p ring.Partition) (n int) {
 	for _, m := range r.c.view.Cells[p].Cohort {
-		if r.c.durability.stands(m) {
+		if r.c.standing.Disk.Stands(m) {
 			n++
 		}
 	}

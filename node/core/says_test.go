@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/standing"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -73,7 +74,7 @@ func TestWhoseCopyCounts(t *testing.T) {
 		t.Error("a node that was removed knows of no other cohort")
 	}
 	c.view.Dismissed = false
-	c.durability.lost, c.durability.by = 99, r.peers[1].self
+	c.standing.Disk.Lost, c.standing.Disk.By = 99, r.peers[1].self
 	other := crdt.Completed{Token: 1<<32 + 2, At: r.now.Wall}.Fact(task)
 	if !refused(other) {
 		t.Error("a copy counts on a disk that has forgotten something")
@@ -81,7 +82,7 @@ func TestWhoseCopyCounts(t *testing.T) {
 	if _, kept := vnode.FactOf(c.round.Tx, 1, task, other.Key); !kept {
 		t.Error("it is not kept")
 	}
-	c.durability.lost = 0
+	c.standing.Disk.Lost = 0
 }
 
 // TestWhoAnswersAReader: nobody who knows of a later cohort than it can name, and nobody who is
@@ -189,17 +190,17 @@ func TestWhatOneMemberSaysCountsOnce(t *testing.T) {
 func TestWhoIsSpared(t *testing.T) {
 	r := newCluster(t, 5, 0)
 	r.live(3*time.Second, 500*time.Millisecond, nothing)
-	m := r.peers[0].core.durability
-	m.c.view.Voters = []register.Member{r.peers[3].self, r.peers[4].self}
-	if !m.mayRetire() {
-		t.Fatalf("nobody lacks it: %v have told", m.confirmedBy)
+	m := r.peers[0].core.standing.Disk
+	r.peers[0].core.view.Voters = []register.Member{r.peers[3].self, r.peers[4].self}
+	if !m.MayRetire() {
+		t.Fatalf("nobody lacks it: %v have told", m.ConfirmedBy)
 	}
 	other := r.peers[1].self
-	if delete(m.confirmedBy, other); m.mayRetire() {
+	if delete(m.ConfirmedBy, other); m.MayRetire() {
 		t.Error("one of a cohort of three has not told")
 	}
-	m.confirmedBy[other] = true
-	if m.c.heard([]register.Member{r.peers[2].self, r.peers[3].self, r.peers[4].self}); m.mayRetire() {
+	m.ConfirmedBy[other] = true
+	if r.peers[0].core.heard([]register.Member{r.peers[2].self, r.peers[3].self, r.peers[4].self}); m.MayRetire() {
 		t.Error("one of a cohort of three is not in reach")
 	}
 }
@@ -207,13 +208,13 @@ func TestWhoIsSpared(t *testing.T) {
 // TestAClockThatNobodyMeasures is taken for good for a while only.
 func TestAClockThatNobodyMeasures(t *testing.T) {
 	r := newTrio(t)
-	k := r.peers[0].core.clocks
+	k := r.peers[0].core.standing.Clocks
 	cohort := []register.Member{r.peers[0].self, {Node: "x", Incarnation: register.Incarnation{77}}, {Node: "y", Incarnation: register.Incarnation{78}}}
 	for _, step := range []struct {
 		after time.Duration
-		want  judgement
-	}{{0, clockUnsure}, {unsure - 1, clockUnsure}, {unsure, clockOff}} {
-		if got := k.goodFor(r.now.Add(step.after), "x", cohort); got != step.want {
+		want  standing.Judgement
+	}{{0, standing.ClockUnsure}, {standing.Unsure - 1, standing.ClockUnsure}, {standing.Unsure, standing.ClockOff}} {
+		if got := k.GoodFor(r.now.Add(step.after), "x", cohort); got != step.want {
 			t.Errorf("after %v: %d", step.after, got)
 		}
 	}

@@ -41,7 +41,7 @@ func newCrons(c *Core) *crons {
 }
 
 // time is what schedules go by, which may not be what this node's clock shows.
-func (k *crons) time(now clock.Time) clock.Time { return k.c.clocks.agreed(now) }
+func (k *crons) time(now clock.Time) clock.Time { return k.c.standing.Clocks.Agreed(now) }
 
 // work does what is due.
 func (k *crons) work(real clock.Time) {
@@ -239,7 +239,7 @@ func (k *crons) ended(task id.ID) {
 	}
 	outcome, err := k.c.edges.outcome(task)
 	if k.c.round.Check(err) && outcome != crdt.StateUnknown {
-		k.m.Finished(k.time(k.c.now), task, outcome)
+		k.m.Finished(k.time(k.c.round.Now), task, outcome)
 	}
 }
 
@@ -252,7 +252,7 @@ func (r *routes) do(now clock.Time, from message.Origin, list items, body gproto
 	g := r.gather(now, &message.Request{From: from, Body: body}, list.join, 0)
 	g.then = func(g *scatterRequest) {
 		m, err := g.join.answer()
-		then(r.c.now, m, err)
+		then(r.c.round.Now, m, err)
 	}
 	groups, find := newGroups(), r.keeper
 	if list.find != nil {

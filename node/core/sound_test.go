@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store/memstore"
 )
@@ -16,8 +17,8 @@ func (r *trio) stays(when string, nodes ...int) {
 		p := r.peers[i]
 		if p.forgot != nil {
 			r.t.Errorf("%s: node %d ended: %v", when, i+1, p.forgot)
-		} else if c := p.core; c.durability.lost == 0 || c.Leading() != 0 {
-			r.t.Errorf("%s: node %d has lost %d, leads %d", when, i+1, c.durability.lost, c.Leading())
+		} else if c := p.core; c.standing.Disk.Lost == 0 || c.Leading() != 0 {
+			r.t.Errorf("%s: node %d has lost %d, leads %d", when, i+1, c.standing.Disk.Lost, c.Leading())
 		}
 	}
 }
@@ -44,7 +45,7 @@ func TestWhoHasForgottenIsNoMajorityForAnother(t *testing.T) {
 		r := newTrio(t)
 		old := []*memstore.Mem{r.backup(0), r.backup(1)}
 		r.put(1, 1)
-		r.live(2*seenAfter, time.Second, nothing)
+		r.live(2*standing.SeenAfter, time.Second, nothing)
 		r.kill(2)
 		r.tell()
 		for _, i := range []int{1, 0} {
@@ -61,14 +62,14 @@ func TestWhoHasForgottenIsNoMajorityForAnother(t *testing.T) {
 		r := newTrio(t)
 		old := map[int]*memstore.Mem{0: r.backup(0), 1: r.backup(1)}
 		r.put(1, 1)
-		r.live(2*seenAfter, time.Second, nothing)
+		r.live(2*standing.SeenAfter, time.Second, nothing)
 		r.setAllBack(old)
 		r.kill(2)
 		r.tell()
 		r.post = nil
 		r.live(5*time.Second, 100*time.Millisecond, nothing)
 		for i := range 2 {
-			if lost := r.peers[i].core.durability.lost; lost != 0 {
+			if lost := r.peers[i].core.standing.Disk.Lost; lost != 0 {
 				t.Fatalf("node %d knows already: %d", i+1, lost)
 			}
 		}
@@ -83,12 +84,12 @@ func TestWhoHasForgottenIsNoMajorityForAnother(t *testing.T) {
 		for i := range 3 {
 			old[i] = r.backup(i)
 			r.put(1, 1)
-			r.live(2*seenAfter, time.Second, nothing)
+			r.live(2*standing.SeenAfter, time.Second, nothing)
 		}
 		r.setAllBack(old)
 		r.live(20*time.Second, 100*time.Millisecond, nothing)
 		r.stays("all were set back", 0, 1)
-		if p := r.peers[2]; p.forgot != nil || p.core.durability.lost != 0 {
+		if p := r.peers[2]; p.forgot != nil || p.core.standing.Disk.Lost != 0 {
 			t.Errorf("the newest disk of the three: ended %v", p.forgot)
 		}
 	})
@@ -111,7 +112,7 @@ func TestWhoHasForgottenIsLetGoAfterACommonRestart(t *testing.T) {
 			for p := range ring.Partition(testPartitions) {
 				r.put(1, p)
 			}
-			r.live(2*seenAfter, time.Second, nothing)
+			r.live(2*standing.SeenAfter, time.Second, nothing)
 			r.setAllBack(old)
 			r.live(10*time.Second, 100*time.Millisecond, nothing)
 			for i, p := range r.peers {
@@ -129,7 +130,7 @@ func TestWhoSaysNothingOfItsDiskIsNotCounted(t *testing.T) {
 	r := newTrio(t)
 	old := r.backup(0)
 	r.put(1, 1)
-	r.live(2*seenAfter, time.Second, nothing)
+	r.live(2*standing.SeenAfter, time.Second, nothing)
 	r.setBack(0, old)
 	before := func(l letter) bool {
 		if m, is := l.message.(*message.Beaten); is && l.from == 2 {
@@ -150,22 +151,22 @@ func TestWhoSaysNothingOfItsDiskIsNotCounted(t *testing.T) {
 func TestWhatIsSaidOfADiskCountsWhileInReach(t *testing.T) {
 	r := newTrio(t)
 	r.live(3*time.Second, 250*time.Millisecond, nothing)
-	s, o := &r.peers[0].core.durability.peers, r.peers[1].self
-	if !s.counts(o) || s.counts(r.peers[0].self) {
-		t.Fatalf("of the others it has heard %v", s.of)
+	s, o := &r.peers[0].core.standing.Disk.Peers, r.peers[1].self
+	if !s.Counts(o) || s.Counts(r.peers[0].self) {
+		t.Fatalf("of the others it has heard %v", s.Of)
 	}
-	at := s.of[o].asked
+	at := s.Of[o].Asked
 	say := func(after int64, sound bool) {
 		m := &message.Beaten{Whole: true, Sound: sound}
 		m.Sent.Mono = at + after
-		s.hears(o, m)
+		s.Hears(o, m)
 	}
 	for _, step := range []struct {
 		after int64
 		sound bool
 		want  bool
 	}{{-1, false, true}, {1, false, false}, {0, true, false}, {2, true, true}} {
-		if say(step.after, step.sound); s.counts(o) != step.want {
+		if say(step.after, step.sound); s.Counts(o) != step.want {
 			t.Errorf("after what was asked %d later it counts: %t", step.after, !step.want)
 		}
 	}
@@ -177,10 +178,10 @@ func TestWhatIsSaidOfADiskCountsWhileInReach(t *testing.T) {
 		r.check(r.peers[0].core.Step(r.now, alive))
 	}
 	cut(2)
-	if say(3, true); s.counts(o) {
+	if say(3, true); s.Counts(o) {
 		t.Error("it counts though it is out of reach")
 	}
-	if cut(1, 2); s.counts(o) {
+	if cut(1, 2); s.Counts(o) {
 		t.Error("it counts by what it has said before it came back")
 	}
 }
@@ -191,27 +192,27 @@ func TestWhatIsSaidOfADiskCountsWhileInReach(t *testing.T) {
 func TestWhoIsSoundForWhom(t *testing.T) {
 	r := newCohorts(t, 5, 0, func(p int) []int { return [][]int{{0, 1, 2}, {0, 3, 4}}[p%2] })
 	r.live(3*time.Second, 250*time.Millisecond, nothing)
-	m, all := r.peers[0].core.durability, r.peers
+	m, all := r.peers[0].core.standing.Disk, r.peers
 	want := func(when string, sound ...bool) {
 		t.Helper()
-		m.peers.look = true
+		m.Peers.Look = true
 		for i, o := range all[1:] {
-			if got := m.peers.towards(o.self); got != sound[i] {
+			if got := m.Peers.Towards(o.self); got != sound[i] {
 				t.Errorf("%s: sound for node %d: %t", when, i+2, got)
 			}
 		}
 	}
 	want("all have told", true, true, true, true)
-	delete(m.confirmedBy, all[1].self)
+	delete(m.ConfirmedBy, all[1].self)
 	want("one in reach has not told", false, false, true, true)
-	delete(m.c.view.Alive(), all[1].self)
+	delete(all[0].core.view.Alive(), all[1].self)
 	want("one out of reach has not told", true, true, true, true)
-	w := m.peers.of[all[2].self]
-	w.claimsIntact = false
-	m.peers.of[all[2].self] = w
+	w := m.Peers.Of[all[2].self]
+	w.ClaimsIntact = false
+	m.Peers.Of[all[2].self] = w
 	want("and the other one has forgotten something", false, false, true, true)
-	m.lost = 1
+	m.Lost = 1
 	want("it has forgotten something", false, false, false, false)
-	m.lost, m.c.view.Current = 0, false
+	m.Lost, all[0].core.view.Current = 0, false
 	want("the register has not answered", false, false, false, false)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
@@ -41,10 +42,10 @@ func TestWhoIsSparedByWhatOthersSay(t *testing.T) {
 		for who, s := range c.said {
 			said[of(who)[0]] = s
 		}
-		if got := MayRetire(of(1)[0], said, 1); got != c.want {
+		if got := standing.MayEnd(of(1)[0], said, 1); got != c.want {
 			t.Errorf("%s: spared: %t", name, got)
 		}
-		if len(said) < 2 && MayRetire(of(1)[0], said, 2) {
+		if len(said) < 2 && standing.MayEnd(of(1)[0], said, 2) {
 			t.Errorf("%s: spared by one alone", name)
 		}
 	}
@@ -56,15 +57,15 @@ func TestWhatANodeSaysOfAnother(t *testing.T) {
 	r := newCohorts(t, 5, 0, func(p int) []int { return [][]int{{0, 1, 2}, {0, 3, 4}}[p%2] })
 	r.live(3*time.Second, 250*time.Millisecond, nothing)
 	c, who := r.peers[0].core, r.peers[1].self
-	if (*Attestation)(nil).For(who).Sound {
+	if (*standing.Attestation)(nil).For(who).Sound {
 		t.Error("nobody says that a node has lost nothing")
 	}
 	w := Attest(c, nil)
 	if s := w.For(who); !s.Sound || len(s.Needs) == 0 || len(s.Needs) > 2 || Attest(c, w) != nil {
 		t.Fatalf("it says %+v; and is another one when nothing has changed: %t", s, Attest(c, w) != nil)
 	}
-	delete(c.durability.confirmedBy, r.peers[2].self)
-	c.durability.peers.look = true
+	delete(c.standing.Disk.ConfirmedBy, r.peers[2].self)
+	c.standing.Disk.Peers.Look = true
 	next := Attest(c, w)
 	if next == nil || next.For(who).Sound || !next.For(r.peers[3].self).Sound || !w.For(who).Sound {
 		t.Errorf("one of a cohort has not told what it knows: %+v", next)
@@ -84,8 +85,8 @@ func TestWhoIsToldThatItHasForgotten(t *testing.T) {
 	r.live(3*time.Second, 250*time.Millisecond, nothing)
 	p, q := r.peers[0], r.peers[1]
 	r.check(p.core.Step(r.now, message.Forgot{Why: "told so"}))
-	if m := p.core.durability; m.trusts(ring.Partition(1)) || m.mayRetire() || Forgotten(p.core) == nil {
-		t.Errorf("told so: votes %t, spared %t, says %v", m.trusts(1), m.mayRetire(), Forgotten(p.core))
+	if m := p.core.standing.Disk; m.Trusts(ring.Partition(1)) || m.MayRetire() || Forgotten(p.core) == nil {
+		t.Errorf("told so: votes %t, spared %t, says %v", m.Trusts(1), m.MayRetire(), Forgotten(p.core))
 	}
 	r.check(q.core.Step(r.now, message.Forgot{Why: "told so, too"}))
 	r.live(10*time.Second, 100*time.Millisecond, nothing)

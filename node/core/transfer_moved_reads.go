@@ -37,7 +37,7 @@ func (c observer) moved(r *message.Request) *proto.Error {
 	case *nornv1.LogRequest:
 		one(m.GetId())
 	case *nornv1.KeyRequest:
-		one(keyHome(c.Core, c.now, m.GetQueue(), m.GetKey(), m.GetWindowSeconds()))
+		one(keyHome(c.Core, c.round.Now, m.GetQueue(), m.GetKey(), m.GetWindowSeconds()))
 	case *nornv1.ListRequest, *nornv1.CountRequest, *nornv1.QueuesRequest:
 		about = r.Partitions
 	}

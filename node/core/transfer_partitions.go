@@ -116,6 +116,10 @@ func (m *transfer) learn(now clock.Time) {
 		}
 	}
 	m.incoming, m.outgoing = in, out
+	m.c.view.Arriving = make(map[ring.Partition]bool, len(in))
+	for p := range in { // Any order: a set.
+		m.c.view.Arriving[p] = true
+	}
 	if len(m.todo) > 0 {
 		m.at = min(m.at, now.Mono)
 	}
@@ -395,7 +399,7 @@ func (m *transfer) forget(p ring.Partition) {
 	m.c.acceptors.save(p) // with the epoch that was seen: older cells get no vote from here on
 	v.Flush(m.c.round.Tx)
 	vnode.BeginDrop(m.c.round.Tx, p)
-	empty, err := vnode.Blank(p, m.c.vcfg, m.c.round.Tx, m.c.now)
+	empty, err := vnode.Blank(p, m.c.vcfg, m.c.round.Tx, m.c.round.Now)
 	if !m.c.round.Check(err) {
 		return
 	}
@@ -406,7 +410,7 @@ func (m *transfer) forget(p ring.Partition) {
 	m.c.repairs.forget(p)
 	delete(m.outgoing, p)
 	m.c.view.Dropping[p] = true
-	m.at = min(m.at, m.c.now.Mono)
+	m.at = min(m.at, m.c.round.Now.Mono)
 }
 
 // released forgets what is kept in memory for the claims and queues of a partition that this
@@ -427,9 +431,9 @@ func (m *transfer) delete() {
 			delete(m.c.view.Dropping, p)
 			m.left++
 			m.c.trees.changed()
-			m.learn(m.c.now)
+			m.learn(m.c.round.Now)
 		}
-		m.at = m.c.now.Mono
+		m.at = m.c.round.Now.Mono
 		return
 	}
 }

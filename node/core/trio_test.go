@@ -14,6 +14,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/standing"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -234,7 +235,7 @@ func (r *trio) turn(i int) {
 	p := r.peers[i]
 	for range 1000 {
 		ready, err := p.core.Ready(r.clock(i))
-		if errors.Is(err, ErrForgot) {
+		if errors.Is(err, standing.ErrForgot) {
 			p.forgot, p.down = err, true
 			return
 		}

@@ -127,7 +127,7 @@ func TestAnUnconfirmedWallClockFreesNoTask(t *testing.T) {
 	r.wrong[j] = time.Hour
 	c := r.peers[j].core
 	for _, m := range r.state().Cells[1].Cohort {
-		c.durability.heard(m, 0)
+		c.standing.Disk.Heard(m, 0)
 	}
 	r.register.Do(register.Request{}, func(res register.Result) {
 		r.check(c.Step(r.clock(j), message.Registered{Result: register.Result{Tag: 1, State: res.State}}))
@@ -308,7 +308,7 @@ func TestWhoTakesACandidatesClaims(t *testing.T) {
 			c.acceptors.all[1].Promise, c.acceptors.all[1].Nonce = epoch, 8
 		}, false},
 		"it has promised more":           {func(_ *trio, c *Core) { c.acceptors.all[1].Promise = epoch + 1 }, false},
-		"its clock is off":               {func(_ *trio, c *Core) { c.clocks.bad[1] = true }, false},
+		"its clock is off":               {func(_ *trio, c *Core) { c.standing.Clocks.Bad[1] = true }, false},
 		"it may have forgotten":          {func(_ *trio, c *Core) { c.view.Current = false }, false},
 		"the partition is being deleted": {func(_ *trio, c *Core) { c.view.Dropping[1] = true }, false},
 	} {
@@ -330,7 +330,7 @@ func TestWhoStandsWhenAsked(t *testing.T) {
 		stands bool
 	}{
 		"nothing is wrong":      {func(*trio, int, *message.Stand) {}, true},
-		"its clock is off":      {func(r *trio, j int, _ *message.Stand) { r.peers[j].core.clocks.bad[1] = true }, false},
+		"its clock is off":      {func(r *trio, j int, _ *message.Stand) { r.peers[j].core.standing.Clocks.Bad[1] = true }, false},
 		"it may have forgotten": {func(r *trio, j int, _ *message.Stand) { r.peers[j].core.view.Current = false }, false},
 		"it is about to stop": {func(r *trio, j int, _ *message.Stand) {
 			r.check(r.peers[j].core.Step(r.now, message.Drain{}))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/register"
 )
 
@@ -25,7 +26,7 @@ func lies(liar, of int, mark func(own uint64) uint64) func(r *trio) func(letter)
 // by little or by much. That one stands aside at once, and its incarnation does not end,
 // though the others can spare it; also when it starts again meanwhile.
 func TestOneMemberEndsNoDisk(t *testing.T) {
-	for _, more := range []uint64{1, 1000, 2 * mostUnseen, 1 << 40, 1 << 55} {
+	for _, more := range []uint64{1, 1000, 2 * standing.MostUnseen, 1 << 40, 1 << 55} {
 		r := newTrio(t)
 		r.put(0, 1)
 		r.live(3*time.Second, 250*time.Millisecond, nothing)
@@ -34,7 +35,7 @@ func TestOneMemberEndsNoDisk(t *testing.T) {
 		r.tell()
 		lie := lies(0, 1, func(own uint64) uint64 { return own + more })(r)
 		r.live(3*time.Second, 100*time.Millisecond, lie)
-		if m := r.peers[1].core.durability; m.lost == 0 || m.trusts(1) {
+		if m := r.peers[1].core.standing.Disk; m.Lost == 0 || m.Trusts(1) {
 			t.Errorf("%d: it does not stand aside", more)
 		}
 		r.live(5*time.Second, 100*time.Millisecond, lie)
@@ -45,18 +46,18 @@ func TestOneMemberEndsNoDisk(t *testing.T) {
 		if err := r.peers[1].forgot; err != nil {
 			t.Errorf("%d: it ends: %v", more, err)
 		}
-		if more <= mostUnseen {
+		if more <= standing.MostUnseen {
 			continue
 		}
 		r.live(10*time.Second, 100*time.Millisecond, lie)
-		if m := r.peers[1].core.durability; m.lost != 0 || !m.trusts(1) {
+		if m := r.peers[1].core.standing.Disk; m.Lost != 0 || !m.Trusts(1) {
 			t.Errorf("%d: it stands aside though the other one knows nothing of it: %v", more, Forgotten(r.peers[1].core))
 		}
 		r.kill(1) // what was denied is not taken up again
 		r.open(1)
 		r.tell()
 		r.live(3*time.Second, 100*time.Millisecond, lie)
-		if m := r.peers[1].core.durability; m.lost != 0 {
+		if m := r.peers[1].core.standing.Disk; m.Lost != 0 {
 			t.Errorf("%d: after one more start it stands aside", more)
 		}
 	}
@@ -76,13 +77,13 @@ func TestAWordThatComesLateIsDenied(t *testing.T) {
 	}
 	r.live(3*time.Second, 100*time.Millisecond, lie)
 	for i := 1; i < 3; i++ {
-		if m := r.peers[i].core.durability; m.lost == 0 || m.trusts(1) {
+		if m := r.peers[i].core.standing.Disk; m.Lost == 0 || m.Trusts(1) {
 			t.Errorf("node %d does not stand aside", i+1)
 		}
 	}
 	r.live(15*time.Second, 100*time.Millisecond, lie)
 	for i := 1; i < 3; i++ {
-		if m := r.peers[i].core.durability; r.peers[i].forgot != nil || m.lost != 0 || !m.trusts(1) {
+		if m := r.peers[i].core.standing.Disk; r.peers[i].forgot != nil || m.Lost != 0 || !m.Trusts(1) {
 			t.Errorf("node %d still stands aside, or has ended: %v", i+1, r.peers[i].forgot)
 		}
 	}
@@ -98,7 +99,7 @@ func TestAWordIsTakenBack(t *testing.T) {
 		r.live(3*time.Second, 250*time.Millisecond, nothing)
 		lie := lies(0, 1, func(own uint64) uint64 { return own + 100 })(r)
 		r.live(3*time.Second, 100*time.Millisecond, lie)
-		if r.peers[1].core.durability.lost == 0 {
+		if r.peers[1].core.standing.Disk.Lost == 0 {
 			t.Fatal("it does not stand aside")
 		}
 		if removed {
@@ -113,11 +114,11 @@ func TestAWordIsTakenBack(t *testing.T) {
 			lie = nothing
 		}
 		r.live(3*time.Second, 100*time.Millisecond, lie)
-		m := r.peers[1].core.durability
-		if m.lost != 0 || m.written {
-			t.Errorf("removed %t: it still stands aside: lost %d", removed, m.lost)
+		m := r.peers[1].core.standing.Disk
+		if m.Lost != 0 || m.Written {
+			t.Errorf("removed %t: it still stands aside: lost %d", removed, m.Lost)
 		}
-		if _, there := r.peers[1].store.Crash(0).Get(lostMarkKey); there {
+		if _, there := r.peers[1].store.Crash(0).Get(standing.LostMarkKey); there {
 			t.Errorf("removed %t: the word is still on disk", removed)
 		}
 	}
@@ -141,25 +142,25 @@ func TestAWordIsTakenBackThoughTheDiskHasGoneOn(t *testing.T) {
 		return said
 	})(r)
 	r.live(time.Second, 100*time.Millisecond, lie)
-	m := r.peers[1].core.durability
-	if m.lost == 0 || m.trusts(1) {
+	m := r.peers[1].core.standing.Disk
+	if m.Lost == 0 || m.Trusts(1) {
 		t.Fatal("it does not stand aside")
 	}
 	for range 20 {
 		r.put(0, 1)
 		r.live(200*time.Millisecond, 100*time.Millisecond, lie)
 	}
-	if m.durable <= said {
-		t.Fatalf("the disk is at %d only, want more than %d", m.durable, said)
+	if m.Durable <= said {
+		t.Fatalf("the disk is at %d only, want more than %d", m.Durable, said)
 	}
 	r.live(3*time.Second, 100*time.Millisecond, nothing)
-	if m.lost != 0 || !m.trusts(1) {
+	if m.Lost != 0 || !m.Trusts(1) {
 		t.Errorf("it still stands aside: %v", Forgotten(r.peers[1].core))
 	}
 	r.put(0, 1)
 	r.live(3*time.Second, 100*time.Millisecond, nothing)
-	if known := r.peers[0].core.durability.heardOf[r.peers[1].self]; known <= said {
-		t.Errorf("the other one has seen %d of a disk that is at %d", known, m.durable)
+	if known := r.peers[0].core.standing.Disk.HeardOf[r.peers[1].self]; known <= said {
+		t.Errorf("the other one has seen %d of a disk that is at %d", known, m.Durable)
 	}
 }
 

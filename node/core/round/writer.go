@@ -1,6 +1,7 @@
 package round
 
 import (
+	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/store"
@@ -10,6 +11,8 @@ import (
 
 // Writer takes what the machines of a node want done in this round.
 type Writer struct {
+	// Now is the time of the call under way.
+	Now clock.Time
 	// Tx has the store as it is with all that was written up to now.
 	Tx *store.Overlay
 	// Ready is what was asked for in this round, but for what is in Tx.

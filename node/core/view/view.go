@@ -39,6 +39,8 @@ type View struct {
 	Alone, Holder, Whole bool
 	// Changes goes up when cells or hints change.
 	Changes uint64
+	// Arriving are the partitions that this node is to keep and does not yet.
+	Arriving map[ring.Partition]bool
 	// Dropping are the partitions that are being deleted here.
 	Dropping map[ring.Partition]bool
 

@@ -1,9 +1,10 @@
-package core
+package standing
 
 import (
 	"slices"
 
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -23,11 +24,11 @@ func without(self register.Member, needs []register.Member, counts func(register
 	return others >= quorum.Majority(len(needs))
 }
 
-// MayRetire tells whether a node that has lost what it had acknowledged may end, by what the
-// others in reach have said: the same question as [durability.mayRetire], by their register. least is
+// MayEnd tells whether a node that has lost what it had acknowledged may end, by what the
+// others in reach have said: the same question as [Disk.MayRetire], by their register. least is
 // how many of them have to say so. Who is needed is not one's word either: one who lies could
 // name a register that is newer than all, in which nobody needs this node.
-func MayRetire(self register.Member, said map[register.Member]message.MayRetire, least int) bool {
+func MayEnd(self register.Member, said map[register.Member]message.MayRetire, least int) bool {
 	var revisions []uint64
 	for _, s := range said { // Any order: they are sorted.
 		if s.Sound {
@@ -60,12 +61,12 @@ type Attestation struct {
 	voters   [2][]register.Member // and the outgoing ones
 }
 
-// Attest gives the witness as it is now; nil: as it was. It is asked for with each round.
-func Attest(c *Core, was *Attestation) *Attestation {
-	s, sight := &c.durability.peers, c.view
+// Attest gives the witness as it is now; nil: as it was.
+func (m *Machine) Attest(was *Attestation) *Attestation {
+	s, sight := &m.Disk.Peers, m.env.View
 	now := Attestation{
-		sound: c.view.Current && c.durability.lost == 0 && len(sight.Voters) > 0 && len(c.view.State.Cells) == len(c.view.Cells),
-		self:  c.cfg.Self, revision: c.view.State.Revision, cells: c.view.State.Cells,
+		sound: sight.Current && m.Disk.Lost == 0 && len(sight.Voters) > 0 && len(sight.State.Cells) == len(sight.Cells),
+		self:  m.env.Self, revision: sight.State.Revision, cells: sight.State.Cells,
 		voters: [2][]register.Member{sight.Voters, sight.Outgoing},
 	}
 	if now.sound {
@@ -93,7 +94,7 @@ func (w *Attestation) For(who register.Member) (s message.MayRetire) {
 	s.Sound, s.Revision = true, w.revision
 	known := make(map[string]bool)
 	need := func(of []register.Member) {
-		if key := cohortKey(of); slices.Contains(of, who) && !known[key] {
+		if key := view.CohortKey(of); slices.Contains(of, who) && !known[key] {
 			known[key] = true
 			s.Needs = append(s.Needs, of)
 		}

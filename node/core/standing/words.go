@@ -1,4 +1,4 @@
-package core
+package standing
 
 import (
 	"encoding/binary"
@@ -7,22 +7,23 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/wire"
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/vnode"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 const (
 	// denyAfter is for how long others have to know nothing of what one member says before
 	// the node goes on: in that time they are heard, and who has said it can take it back.
 	denyAfter = 10 * time.Second
-	// mostUnseen is by how much one member may know more of a disk than all others: so many
+	// MostUnseen is by how much one member may know more of a disk than all others: so many
 	// rounds are not written in the moments between two times that all are told.
-	mostUnseen = 1 << 16
+	MostUnseen = 1 << 16
 )
 
 // words are what other members say that this disk has lost. One of them is enough to stand
@@ -54,9 +55,9 @@ func newWords() words {
 }
 
 // hear takes what a member has seen of this disk.
-func (w *words) hear(m *durability, from register.Member, mark uint64) {
-	now, limit, late := m.c.now.Mono, m.durable, w.met[from.Node]
-	if !w.met[from.Node] && len(w.met) < maxMarks {
+func (w *words) hear(m *Disk, from register.Member, mark uint64) {
+	now, limit, late := m.env.Round.Now.Mono, m.Durable, w.met[from.Node]
+	if !w.met[from.Node] && len(w.met) < MaxMarks {
 		limit, w.met[from.Node] = w.base, true
 		m.noted = m.noted && len(w.of) == 0
 	}
@@ -64,7 +65,7 @@ func (w *words) hear(m *durability, from register.Member, mark uint64) {
 	w.saw[from] = mark
 	old, known := w.of[from]
 	switch {
-	case beyond && !known && len(w.of) < maxMarks:
+	case beyond && !known && len(w.of) < MaxMarks:
 		w.of[from] = word{mark: mark, since: now, late: late}
 	case known && mark < old.mark:
 		delete(w.of, from)
@@ -81,27 +82,27 @@ func (w *words) says(who register.Member) bool {
 }
 
 // judge looks what the words come to, and whether this node still stands aside by them.
-func (w *words) judge(m *durability) {
+func (w *words) judge(m *Disk) {
 	m.noted = false
 	if m.firm {
 		return
 	}
 	most, by := w.most()
 	switch {
-	case most == 0 && m.lost == 0:
+	case most == 0 && m.Lost == 0:
 	case most == 0:
 		m.regain()
-	case m.lost != 0:
-		m.lost, m.by = most, by
+	case m.Lost != 0:
+		m.Lost, m.By = most, by
 	default:
-		w.at = m.c.now.Mono + int64(denyAfter)
+		w.at = m.env.Round.Now.Mono + int64(denyAfter)
 		m.lose(most, by)
 	}
 }
 
 // most is the highest mark that somebody says, and who; 0: nothing is said that counts.
 func (w *words) most() (mark uint64, by register.Member) {
-	for _, who := range membersOf(w.of) {
+	for _, who := range view.MembersOf(w.of) {
 		if said := w.of[who]; (!said.denied || len(w.of) > 1) && said.mark > mark {
 			mark, by = said.mark, who
 		}
@@ -111,10 +112,10 @@ func (w *words) most() (mark uint64, by register.Member) {
 
 // enough tells whether what is said is enough to end: by two, or by more than half of those
 // in reach who have ever seen anything of this disk.
-func (w *words) enough(m *durability) bool {
+func (w *words) enough(m *Disk) bool {
 	deny := 0
 	for who, mark := range w.saw { // Any order: they are counted.
-		if _, says := w.of[who]; !says && mark > 0 && m.c.view.Up(who) {
+		if _, says := w.of[who]; !says && mark > 0 && m.env.View.Up(who) {
 			deny++
 		}
 	}
@@ -123,8 +124,8 @@ func (w *words) enough(m *durability) bool {
 
 // work looks whether a word is denied: others know nothing of it, for a while, and it is about
 // more than can have escaped them, or about what this process has not lost.
-func (w *words) work(m *durability) {
-	now := m.c.now.Mono
+func (w *words) work(m *Disk) {
+	now := m.env.Round.Now.Mono
 	if w.at > now {
 		return
 	}
@@ -132,9 +133,9 @@ func (w *words) work(m *durability) {
 	if m.firm || len(w.of) != 1 {
 		return
 	}
-	most, deny := m.base, false
+	most, deny := m.Base, false
 	for who, mark := range w.saw { // Any order: the most counts.
-		if _, says := w.of[who]; !says && mark > 0 && m.c.view.Up(who) {
+		if _, says := w.of[who]; !says && mark > 0 && m.env.View.Up(who) {
 			most, deny = max(most, mark), true
 		}
 	}
@@ -143,7 +144,7 @@ func (w *words) work(m *durability) {
 			return
 		}
 		w.at = now + int64(denyAfter)
-		if deny && now-said.since >= int64(denyAfter) && (said.late || said.mark > most+mostUnseen) {
+		if deny && now-said.since >= int64(denyAfter) && (said.late || said.mark > most+MostUnseen) {
 			said.denied = true
 			w.of[who] = said
 			w.judge(m)
@@ -151,16 +152,16 @@ func (w *words) work(m *durability) {
 	}
 }
 
-// keep drops the words of those who are no members any more, while others are left who could
+// Keep drops the words of those who are no members any more, while others are left who could
 // say the same: where the register was forced to begin anew with this node alone nobody is.
-func (w *words) keep(m *durability) {
-	if len(w.saw)+len(w.of) == 0 || !m.c.view.Company() {
+func (w *words) Keep(m *Disk) {
+	if len(w.saw)+len(w.of) == 0 || !m.env.View.Company() {
 		return
 	}
 	gone := func(who register.Member) bool {
-		have, known := m.c.view.State.Find(who)
+		have, known := m.env.View.State.Find(who)
 		kept := func(c register.Cell) bool { return slices.Contains(c.Cohort, who) }
-		return known && have.Status == register.Removed || !known && !slices.ContainsFunc(m.c.view.Cells, kept)
+		return known && have.Status == register.Removed || !known && !slices.ContainsFunc(m.env.View.Cells, kept)
 	}
 	maps.DeleteFunc(w.saw, func(who register.Member, _ uint64) bool { return gone(who) })
 	before := len(w.of)
@@ -172,43 +173,43 @@ func (w *words) keep(m *durability) {
 
 // regain has the node stand for what it stood for: nobody says any more that it has lost
 // something.
-func (m *durability) regain() {
-	m.lost, m.by, m.since = 0, register.Member{}, 0
-	clear(m.peers.of)
-	m.changed()
-	m.c.view.Changes++
-	m.c.elector.look()
+func (m *Disk) regain() {
+	m.Lost, m.By, m.since = 0, register.Member{}, 0
+	clear(m.Peers.Of)
+	m.Changed()
+	m.env.View.Changes++
+	m.env.say(Review, 0)
 }
 
 // lostRecord is what is written down of what a disk has lost, as it shows itself, and of who
 // says that it has.
-func lostRecord(self register.Member, m *durability) []byte {
+func lostRecord(self register.Member, m *Disk) []byte {
 	var w wire.Writer
 	register.AppendMember(&w, self)
 	firm := m.firm && !m.asked
 	w.Bool(firm)
 	if firm {
-		register.AppendMember(&w, m.by)
-		w.Uint(m.lost)
+		register.AppendMember(&w, m.By)
+		w.Uint(m.Lost)
 	}
-	w.Uint(m.words.base)
-	w.Uint(uint64(len(m.words.met)))
-	for _, name := range slices.Sorted(maps.Keys(m.words.met)) {
+	w.Uint(m.Words.base)
+	w.Uint(uint64(len(m.Words.met)))
+	for _, name := range slices.Sorted(maps.Keys(m.Words.met)) {
 		w.String(name)
 	}
-	w.Uint(uint64(len(m.words.of)))
-	for _, who := range membersOf(m.words.of) {
+	w.Uint(uint64(len(m.Words.of)))
+	for _, who := range view.MembersOf(m.Words.of) {
 		register.AppendMember(&w, who)
-		w.Uint(m.words.of[who].mark)
-		w.Bool(m.words.of[who].late)
-		w.Bool(m.words.of[who].denied)
+		w.Uint(m.Words.of[who].mark)
+		w.Bool(m.Words.of[who].late)
+		w.Bool(m.Words.of[who].denied)
 	}
 	return binary.BigEndian.AppendUint64(w.B, xxhash.Sum64(w.B))
 }
 
 // recall reads it. What was written by another incarnation of the directory says nothing.
-func (m *durability) recall(view store.View, now clock.Time) error {
-	b, ok := view.Get(lostMarkKey)
+func (m *Disk) recall(view store.View, now clock.Time) error {
+	b, ok := view.Get(LostMarkKey)
 	if !ok {
 		return nil
 	}
@@ -224,27 +225,27 @@ func (m *durability) recall(view store.View, now clock.Time) error {
 		by, lost = register.ReadMember(r), r.Uint()
 	}
 	base, met := r.Uint(), make(map[string]bool)
-	for range r.Count(maxMarks) {
+	for range r.Count(MaxMarks) {
 		met[r.String(register.MaxName)] = true
 	}
 	said := make(map[register.Member]word)
-	for range r.Count(maxMarks) {
+	for range r.Count(MaxMarks) {
 		who := register.ReadMember(r)
 		said[who] = word{mark: r.Uint(), late: r.Bool(), denied: r.Bool(), since: now.Mono}
 	}
 	if r.End() != nil {
 		return damaged
 	}
-	m.written = true
-	if self != m.c.cfg.Self {
+	m.Written = true
+	if self != m.env.Self {
 		return nil
 	}
-	m.noted, m.words.of, m.words.base, m.words.met = true, said, base, met
-	switch most, who := m.words.most(); {
+	m.noted, m.Words.of, m.Words.base, m.Words.met = true, said, base, met
+	switch most, who := m.Words.most(); {
 	case firm:
-		m.firm, m.lost, m.by = true, lost, by
+		m.firm, m.Lost, m.By = true, lost, by
 	case !m.firm && most > 0:
-		m.lost, m.by, m.words.at = most, who, now.Mono+int64(denyAfter)
+		m.Lost, m.By, m.Words.at = most, who, now.Mono+int64(denyAfter)
 	}
 	return nil
 }
@@ -252,17 +253,17 @@ func (m *durability) recall(view store.View, now clock.Time) error {
 // note writes it down: the disk goes on, and once it is further than anybody has seen it
 // nothing tells any more that something before that is missing. What others are asked about
 // is not written: whoever has said it will say so again.
-func (m *durability) note() {
+func (m *Disk) note() {
 	if m.noted {
 		return
 	}
 	m.noted = true
 	switch {
-	case m.firm && !m.asked || len(m.words.of) > 0:
-		m.c.round.Tx.Set(lostMarkKey, lostRecord(m.c.cfg.Self, m))
-		m.written = true
-	case m.written:
-		m.c.round.Tx.Delete(lostMarkKey)
-		m.written = false
+	case m.firm && !m.asked || len(m.Words.of) > 0:
+		m.env.Round.Tx.Set(LostMarkKey, lostRecord(m.env.Self, m))
+		m.Written = true
+	case m.Written:
+		m.env.Round.Tx.Delete(LostMarkKey)
+		m.Written = false
 	}
 }

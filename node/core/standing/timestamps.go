@@ -1,4 +1,4 @@
-package core
+package standing
 
 import (
 	"slices"
@@ -26,19 +26,19 @@ type reckoning struct {
 }
 
 // reckon takes in what is known of the others' clocks.
-func (r *reckoning) reckon(k *clocks, now clock.Time) {
-	ids := []uint64{k.c.cfg.Self.Incarnation.ID()}
-	for _, m := range k.company() {
+func (r *reckoning) reckon(k *Clocks, now clock.Time) {
+	ids := []uint64{k.env.Self.Incarnation.ID()}
+	for _, m := range k.env.company() {
 		ids = append(ids, m.Incarnation.ID())
 	}
 	if len(ids) < 2 {
-		if slices.ContainsFunc(k.c.view.Cells, func(c register.Cell) bool { return slices.Contains(c.Cohort, k.c.cfg.Self) }) {
+		if slices.ContainsFunc(k.env.View.Cells, func(c register.Cell) bool { return slices.Contains(c.Cohort, k.env.Self) }) {
 			*r = reckoning{} // it is a majority by itself
 		}
 		r.good = false // one that keeps nothing any more goes by what it was told last
 		return
 	}
-	v := k.peers.Judge(now, ids, k.c.cfg.Eta)
+	v := k.Peers.Judge(now, ids, k.env.Eta)
 	r.off, r.good = v.Reason == offset.Off, v.OK
 	switch {
 	case v.OK:
@@ -60,27 +60,27 @@ func (r *reckoning) wall(now clock.Time, eta int64) int64 {
 	return max(reckoned, now.Wall) // rather kept for too long
 }
 
-// wall is what this node's wall clock should say, as far as that is known, in ns:
+// Wall is what this node's wall clock should say, as far as that is known, in ns:
 // what it shows unless it is off. How old IDs are is judged by
 // that: a node takes facts in whatever its clock says (design 7.3).
-func (k *clocks) wall(now clock.Time) int64 { return k.right.wall(now, int64(k.c.cfg.Eta)) }
+func (k *Clocks) Wall(now clock.Time) int64 { return k.right.wall(now, int64(k.env.Eta)) }
 
-// stamp is when something happens to a task that is told of now, wall ns: not
+// Stamp is when something happens to a task that is told of now, wall ns: not
 // before it was made, whatever the clock says.
-func (k *clocks) stamp(now clock.Time, task id.ID) int64 {
-	at := k.wall(now)
+func (k *Clocks) Stamp(now clock.Time, task id.ID) int64 {
+	at := k.Wall(now)
 	if task.Kind() == id.KindTask {
 		at = max(at, task.Nanos())
 	}
 	return at
 }
 
-// agreed is the time that schedules go by: a clock that is an hour ahead would
+// Agreed is the time that schedules go by: a clock that is an hour ahead would
 // launch everything an hour early, whatever the others say. While a clock is not
 // known to be right it is what others have told, counted on by the monotonic clock;
 // on a node that nobody has ever told, and on one that is alone, its own. One that
 // keeps nothing any more is told nothing, and may be on its way out for its clock.
-func (k *clocks) agreed(now clock.Time) clock.Time {
+func (k *Clocks) Agreed(now clock.Time) clock.Time {
 	if k.right.known && !k.right.good {
 		now.Wall = now.Mono + k.right.diff
 	}

@@ -1,0 +1,76 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/election"
+	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/placement"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+)
+
+// passTurn is for how long the same member is asked to lead by who cannot: as long as an
+// election may take. Then it is the turn of the next one, as that one may be no good either.
+const passTurn = 2 * election.Patience
+
+// passed is since when others are asked to lead after the cell of an epoch, mono ns.
+type passed struct {
+	epoch uint64
+	since int64
+}
+
+// turn counts whose turn it is to be asked.
+func (e *elector) turn(p ring.Partition) int {
+	o, now := e.passed[p], e.c.round.Now.Mono
+	if epoch := e.c.view.Cells[p].Epoch; o.since == 0 || o.epoch != epoch {
+		o = passed{epoch, now}
+		e.passed[p] = o
+	}
+	return int((now - o.since) / int64(passTurn))
+}
+
+// pass has another member lead a partition: this node is no good for it.
+func (e *elector) pass(p ring.Partition) {
+	e.unlead(p)
+	cell := &e.c.view.Cells[p]
+	if heir, ok := e.heir(p, cell, e.turn(p)); ok {
+		s := message.Stand{Partition: p, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}
+		e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: heir, Message: &message.Elect{Stand: []message.Stand{s}}})
+	}
+}
+
+// refer has another one stand in the stead of this node, which is asked to and cannot. It
+// does only where the present leader is to leave the cohort, which cannot stay as it is then:
+// who asks is not told, and would ask this node again without end.
+func (e *elector) refer(now clock.Time, s *message.Stand) {
+	p := s.Partition
+	leader, _ := placement.Leading(&e.c.view.Cells[p])
+	if slices.Contains(s.To, leader) || e.nudged[p] > now.Mono {
+		return
+	}
+	heir, ok := e.heir(p, &register.Cell{Cohort: s.To}, e.turn(p))
+	if !ok {
+		return
+	}
+	e.nudged[p] = now.Mono + int64(nudgeAgain) // that one may not be able to either, and ask this one
+	e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: heir, Message: &message.Elect{Stand: []message.Stand{*s}}})
+}
+
+// heir is the member in reach that is to lead a partition after this node: for
+// each partition another one, and the next one with each turn.
+func (e *elector) heir(p ring.Partition, cell *register.Cell, turn int) (heir register.Member, ok bool) {
+	var able []register.Member
+	for _, m := range cell.Cohort {
+		if m != e.c.cfg.Self && e.c.view.Up(m) {
+			able = append(able, m)
+		}
+	}
+	if len(able) == 0 {
+		return heir, false
+	}
+	slices.SortFunc(able, func(a, b register.Member) int { return cmp.Compare(lot(p, a), lot(p, b)) })
+	return able[turn%len(able)], true
+}

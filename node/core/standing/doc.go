@@ -1,0 +1,38 @@
+// Package standing is what this node may stand for: whether its disk still has what it
+// acknowledged, whether its clock is good, and whether the register it goes by has gone
+// back. Others ask [Machine.May] before they vote, accept, lead or renew; facts are taken in
+// whatever the answer is.
+//
+// Guarantees:
+//
+//  1. A disk that was set back, or has lost the end of its log, neither votes nor accepts
+//     claims nor counts as a copy, once a majority of a cohort has told what it has seen of
+//     it: with its old promises it could help two leaders, or forget a claim. Before they
+//     have told it stands for nothing either.
+//  2. A node whose wall clock is not shown to be within a quarter of eta of a majority leads
+//     no partition and votes for no claim, after ten seconds in which that is unknown, and at
+//     once when it is known. Right after its clock was set it renews nothing.
+//  3. One member's word is enough to stand aside, and not to end the incarnation.
+//  4. A register that answers with less than this disk has acted on is reported, for good.
+//
+// Detection of guarantee 1 is best effort: who knew better may be away, and what nobody was
+// told is not missed.
+//
+// The duties and what each asks for (a dash: it does not matter):
+//
+//	         member  no deletion  clock not off  clock not in doubt  disk as others know it, register read
+//	Vote     yes     -            yes            -                   yes
+//	Accept   yes     yes          yes            -                   yes
+//	Lead     yes     yes          yes            -                   yes
+//	Renew    -       -            -              yes                 -
+//	Count    -       yes          -              -                   disk, by the cell's epoch
+//
+// In: beats and what others have seen of this disk, time, changes of the view. Out: events by
+// [Machine.Drain] ([Review], [Recount], [Lost], [Unfit]), messages and keys in the round, and
+// [ErrForgot] when the incarnation is over.
+//
+// Invariant: the mark of this disk only goes up, and is written in the batch that the
+// acknowledgement with it waits for.
+//
+// Source: protocol (a) 3 and K4; design 7.3 for clocks.
+package standing
