@@ -85,7 +85,7 @@ kills: ## kill -9 the server 100 times under load (NORN_TEST_KILLS)
 
 .PHONY: cluster
 cluster: ## kill, wipe, stop, damage and copy the nodes of clusters under load (NORN_TEST_TASKS)
-	NORN_TEST_CLUSTER=1 NORN_TEST_TASKS=$${NORN_TEST_TASKS:-100000} go test -count=1 ./cmd/norn -run '^Test(Cluster|Session|Work|StopLetsWaitersGo)' -v -timeout 30m
+	NORN_TEST_CLUSTER=1 NORN_TEST_TASKS=$${NORN_TEST_TASKS:-100000} go test -count=1 ./cmd/norn -run '^Test(Cluster|Containers|Session|Work|StopLetsWaitersGo)' -v -timeout 30m
 	NORN_TEST_CLUSTER=1 go test -count=1 ./jepsen/lab -run '^Test(OneIsCutOffAnotherWiped|MixWithoutRoot|ClaimStress)$$' -v -timeout 10m
 
 .PHONY: cron-faults
