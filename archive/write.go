@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/internal/objects"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -224,7 +225,7 @@ func (w *Writer) create(now time.Time) (n name, f file, err error) {
 // manifest.
 func (w *Writer) data(ctx context.Context, f file, m *Manifest, tasks []*nornv1.Task) error {
 	err := w.encode(ctx, f, m, tasks)
-	if err == nil {
+	if err == nil && !mutant.ArchiveUnsynced.On() {
 		err = wrap(f.Sync())
 	}
 	if closed := wrap(f.Close()); err == nil {
@@ -234,7 +235,7 @@ func (w *Writer) data(ctx context.Context, f file, m *Manifest, tasks []*nornv1.
 		return err
 	}
 	// The file's name must be durable before that of its manifest.
-	if err := w.fs.SyncDir(w.dir); err != nil {
+	if err := w.fs.SyncDir(w.dir); err != nil && !mutant.ArchiveUnnamed.On() {
 		return wrap(err)
 	}
 	read := 0
@@ -311,7 +312,9 @@ func (w *Writer) manifest(stem string, m *Manifest) error {
 	if err := w.fs.SyncDir(w.dir); err != nil {
 		// The manifest is taken back, so that an error means no archive. Its data
 		// stays for sweep to remove, which knows when that is safe.
-		w.discard(stem + manifestExt)
+		if !mutant.ManifestKept.On() {
+			w.discard(stem + manifestExt)
+		}
 		return wrap(err)
 	}
 	return nil

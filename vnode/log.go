@@ -218,7 +218,7 @@ func Log(view store.View, p ring.Partition, task id.ID, from LogAfter, limit, by
 			continue
 		}
 		if len(all) == limit || size >= bytes {
-			return all, true, nil
+			return all, !mutant.LogPage.On(), nil
 		}
 		size += len(u.Data) + len(u.Further)
 		all = append(all, u)

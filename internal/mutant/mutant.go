@@ -111,6 +111,22 @@ const (
 	OldGrants              // answers to claims of the process before this one count
 	Unprobed               // a partition is deleted though its cohort may be about to change
 	LacksIgnored           // what came during a comparison is deleted with its partition
+	LogPage                // a page of a log that is full taken for the last
+	ArchiveUnsynced        // an archive counts before its file is on disk
+	ArchiveUnnamed         // an archive counts before the name of its file is on disk
+	ManifestKept           // an archive whose manifest may not be on disk stays
+	GraveEarly             // tombstones go before the last clock says that they may
+	OldTaken               // a node that is no member brings back what was collected and forgotten
+	RepeatOfBefore         // a repeated request gets the claims of a leader before, who may have taken them back
+	CountsForgotten        // the copy of a disk that has forgotten something counts
+	OneWord                // one member ends an incarnation
+	CopiedEarly            // a newcomer counts before it has what a majority has
+	TermForgotten          // a member of the register votes before its vote is on disk
+	SumUnchecked           // a flipped bit of a fact is taken for its content
+	MasterUnfenced         // a master that was deposed goes on to launch
+	GrantedAgain           // a claim request that is repeated is granted other tasks
+	PausedGranted          // a queue that is paused hands out tasks
+	NoStopTime             // a worker is told the end of its lease, not when to stop
 	last
 )
 
@@ -204,6 +220,22 @@ var names = [...]string{
 	"answers to claims of the process before this one count",
 	"a partition is deleted though its cohort may be about to change",
 	"what came during a comparison is deleted with its partition",
+	"a page of a log that is full taken for the last",
+	"an archive counts before its file is on disk",
+	"an archive counts before the name of its file is on disk",
+	"an archive whose manifest may not be on disk stays",
+	"tombstones go before the last clock says that they may",
+	"a node that is no member brings back what was collected and forgotten",
+	"a repeated request gets the claims of a leader before, who may have taken them back",
+	"the copy of a disk that has forgotten something counts",
+	"one member ends an incarnation",
+	"a newcomer counts before it has what a majority has",
+	"a member of the register votes before its vote is on disk",
+	"a flipped bit of a fact is taken for its content",
+	"a master that was deposed goes on to launch",
+	"a claim request that is repeated is granted other tasks",
+	"a queue that is paused hands out tasks",
+	"a worker is told the end of its lease, not when to stop",
 }
 
 // String is the mistake in words.

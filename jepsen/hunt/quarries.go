@@ -57,6 +57,7 @@ func pages() []Quarry {
 		by("node/core", "TestPagesOfSeveralNodesJoin", mutant.QueuePageEnd),
 		by("node/core", "TestPagesOfSeveralNodesJoin", mutant.WorkerPageEnd),
 		by("node/core", "TestAPageThatIsFullByItsBytesIsNotTheLast", mutant.LargePage),
+		by("vnode", "TestALogIsReadInPages", mutant.LogPage),
 		on(Crowds, mutant.FirstLook, check.Stuck),
 		on(Crowds, mutant.FirstDues, check.Collected),
 		on(Crowds, mutant.FirstKeys, check.Collected),
@@ -84,6 +85,9 @@ func times() []Quarry {
 		on(FailingDisk, mutant.CommitUnsure, check.Lost),
 		on(FailingDisk, mutant.TableUnsure, check.Lost),
 		by("register/raftnode", "TestGroupKeepsTheContract", mutant.RegisterUnsynced),
+		by("archive", "TestPowerFailureAtEveryStep", mutant.ArchiveUnsynced),
+		by("archive", "TestEveryFailure", mutant.ArchiveUnnamed),
+		by("archive", "TestEveryFailure", mutant.ManifestKept),
 	}
 }
 
@@ -113,6 +117,9 @@ func orders() []Quarry {
 		by("vnode", "TestTheSameOneStaysInAnyOrder", mutant.FirstStays),
 		by("crdt", "TestCompletionWinsAndSticks", mutant.LastCompletion),
 		by("vnode", "TestASuspendedClaimCountsFromTheTakeover", mutant.Unsuspended),
+		by("node/core", "TestTombstonesStayForSomeEtasMore", mutant.GraveEarly),
+		by("node/core", "TestOldFactsKeepNobodyOut", mutant.OldTaken),
+		by("node/core", "TestTheOnlyOneLeftRepeatsNoClaimOfALeaderBeforeIt", mutant.RepeatOfBefore),
 	}
 }
 
@@ -137,6 +144,11 @@ func rounds() []Quarry {
 		by("node/core", "TestAHintIsHandedOverBeforeItsPartitionGoes", mutant.HandedEarly),
 		by("node/core", "TestACohortIsAskedBeforeAPartitionGoes", mutant.Unprobed),
 		by("node/core", "TestWhatCameLateIsComparedToo", mutant.LacksIgnored),
+		by("node/core", "TestTheCopyOfAForgetfulNodeDoesNotCount", mutant.CountsForgotten),
+		by("node/core", "TestOneMemberEndsNoDisk", mutant.OneWord),
+		by("placement", "TestCopiesAndProgress", mutant.CopiedEarly),
+		by("register/group", "TestLinearizable", mutant.TermForgotten),
+		by("crdt", "TestEveryFlippedBitOfAFactIsSeen", mutant.SumUnchecked),
 	}
 }
 
@@ -154,7 +166,11 @@ func workers() []Quarry {
 		by("schedule/policy", "TestRivalMasters", mutant.OpenForgotten),
 		by("node/core/cron", "TestARestoreLaunchesNothingAgain", mutant.RestoreLaunches),
 		by("node/core/cron", "TestARefusalOfWhatIsThere", mutant.DoubtFinal),
+		by("register", "TestApply", mutant.MasterUnfenced),
 		by("claim", "TestHeadIsTheBeginningOfTheIndex", mutant.HeadBeyond),
+		by("node/core", "TestSameClaimRequestGetsTheSameGrants", mutant.GrantedAgain),
+		by("node/core", "TestAPausedQueueHandsOutNothing", mutant.PausedGranted),
+		by("clock", "TestWorkerStopsBeforeTheLeaseLapses", mutant.NoStopTime),
 	}
 }
 

@@ -301,7 +301,7 @@ func (m *Disk) Counts(p ring.Partition, epoch uint64) bool {
 	if !slices.Contains(m.env.View.Cells[p].Cohort, m.env.Self) && !m.env.View.Arriving[p] {
 		return !m.Forgetful(p) // nobody tells a node of a partition that it does not keep
 	}
-	return m.intact(p)
+	return m.intact(p) || mutant.CountsForgotten.On()
 }
 
 // intact tells whether a majority of a partition's cohort says that this disk is as
@@ -347,7 +347,9 @@ func (m *Disk) work(now clock.Time) {
 }
 
 // ends tells whether what was lost is certain enough, and the others can do without this node.
-func (m *Disk) ends() bool { return (m.firm || m.Words.enough(m)) && m.MayRetire() }
+func (m *Disk) ends() bool {
+	return (m.firm || mutant.OneWord.On() || m.Words.enough(m)) && m.MayRetire()
+}
 
 // LostButNeeded says what was lost while the others cannot do without what is still here; nil:
 // nothing, or they can, and the node ends.
