@@ -1,6 +1,10 @@
 package hunt
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
 
 // TestOnlyItsOwnJudgementFinds: of a test that falls, or runs for too long, nobody knows what
 // it would have said, and another test is there for another rule.
@@ -26,5 +30,28 @@ func TestPackagesAreBuiltOnce(t *testing.T) {
 	got := Packages([]Quarry{by("b", "TestX", 1), by("a", "TestY", 2), on(OneNode, 3), by("b", "TestZ", 4)})
 	if len(got) != 2 || got[0] != "a" || got[1] != "b" {
 		t.Errorf("packages %v", got)
+	}
+}
+
+// TestAMistakeLeavesNoFailures: what a property has failed with is tried again by each run of
+// its test, and a mistake is no reason for that.
+func TestAMistakeLeavesNoFailures(t *testing.T) {
+	dir := t.TempDir()
+	of := filepath.Join(dir, "testdata", "rapid", "TestX")
+	if err := os.MkdirAll(of, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string) {
+		if err := os.WriteFile(filepath.Join(of, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("old.fail")
+	remove := tidy(dir)
+	write("new.fail")
+	remove()
+	left, err := os.ReadDir(of)
+	if err != nil || len(left) != 1 || left[0].Name() != "old.fail" {
+		t.Errorf("left are %v, %v", left, err)
 	}
 }
