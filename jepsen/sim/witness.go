@@ -43,6 +43,9 @@ type witness struct {
 	solid    map[id.ID]history.Func // acknowledged by a majority: enqueue, then its end
 	lasting  []id.ID
 	wanted   map[id.ID]int // how often somebody has asked to enqueue a task
+	// collected has the tasks of which a tombstone was seen. Only the first of it says that a
+	// node has collected the task: later ones are the same, told to a cohort that may be another.
+	collected map[id.ID]bool
 }
 
 type acceptorOf struct {
@@ -65,6 +68,7 @@ func newWitness(f *fleet) *witness {
 	return &witness{
 		f: f, promised: map[acceptorOf]uint64{}, pushed: map[acceptorOf]uint64{}, asked: map[roundOf]uint64{}, begun: map[cellOf]register.Cell{},
 		leaders: map[cellOf]register.Member{}, solid: map[id.ID]history.Func{}, votes: map[cellOf][]register.Member{}, wanted: map[id.ID]int{},
+		collected: map[id.ID]bool{},
 	}
 }
 
@@ -109,12 +113,14 @@ func (w *witness) spoke(n *node, p ring.Partition, promised uint64) {
 func (w *witness) buried(n *node, part *message.PartFacts) {
 	s, p := w.f.s, part.Partition
 	cells := n.peers.state().Cells
-	if w.f.forming || int(p) >= len(w.f.cells) || int(p) >= len(cells) || cells[p].Leader != n.self || cells[p].Epoch != w.f.cells[p].Epoch {
-		return
-	}
+	judged := !w.f.forming && int(p) < len(w.f.cells) && int(p) < len(cells) && cells[p].Leader == n.self && cells[p].Epoch == w.f.cells[p].Epoch
 	for i := range part.Facts {
 		f := &part.Facts[i]
-		if f.Key.Kind != crdt.KindTombstone {
+		if f.Key.Kind != crdt.KindTombstone || w.collected[f.Task] {
+			continue
+		}
+		w.collected[f.Task] = true
+		if !judged {
 			continue
 		}
 		know := w.count(&cells[p], func(o *node) bool {
