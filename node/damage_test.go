@@ -135,7 +135,7 @@ func TestFlippedBitsChangeNoResult(t *testing.T) {
 	})
 	took := time.Since(began)
 	t.Logf("%d bits flipped, %d results, writes on all copies again after %v", wire.flipped.Load(), len(results), took)
-	if took > 3*time.Second {
+	if took > 10*time.Second { // a second on a machine with time; it was half a minute
 		t.Errorf("writes have all copies again after %v", took)
 	}
 	damaged := uint64(0)
