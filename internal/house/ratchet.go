@@ -47,16 +47,16 @@ func (m Measure) broken() bool { return m.More && m.Is < m.Limit || !m.More && m
 // moves one back. The limits of lines leave others room for a day's work.
 const (
 	maxPackageLines = 6000
-	coreLines       = 22000
+	coreLines       = 20500
 	commandLines    = 10100
 	nodeLines       = 6500
-	coreFields      = 49
-	coreBack        = 54
-	coreFileLoop    = 95
-	coreCallLoop    = 48
-	sameMethods     = 34
-	leastInvariants = 0.1
-	leastComments   = 15.2
+	coreFields      = 46
+	coreBack        = 51
+	coreFileLoop    = 88
+	coreCallLoop    = 45
+	sameMethods     = 31
+	leastInvariants = 0.12
+	leastComments   = 15.3
 )
 
 // heart is the package that is taken apart into small machines, and what is below it.

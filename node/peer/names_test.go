@@ -53,7 +53,7 @@ func TestNamesInCertificates(t *testing.T) {
 		{Names{"{name}"}, cert([]string{"n2"}, "10.0.0.1", ""), "10.0.0.1", true, true},
 		{Names{"spiffe://acme/norn/{name}"}, cert(nil, "", "spiffe://acme/norn/n1"), "n1", true, true},
 		{Names{"spiffe://acme/norn/{name}"}, cert(nil, "", "spiffe://acme/norn/n1"), "N1", true, false},
-		{Names{"spiffe://acme/norn/{name}"}, cert(nil, "", "spiffe://acme/work/n1"), "n1", false, false},
+		{Names{"spiffe://acme/norn/{name}"}, cert(nil, "", "spiffe://acme/jobs/n1"), "n1", false, false},
 		{Names{"spiffe://acme/*/norn"}, cert(nil, "", "spiffe://acme/v1.2/norn"), "n1", true, true},
 		{Names{"spiffe://acme/*/norn"}, cert(nil, "", "spiffe://acme/a/b/norn"), "n1", false, false},
 		{Names{"*"}, cert(nil, "", "spiffe://acme"), "n1", false, false},
