@@ -23,7 +23,7 @@ import (
 )
 
 // formatVersion is the version of the data directory that this build writes.
-const formatVersion = 2 // facts have CRCs; 1 is read
+const formatVersion = 2
 
 // ErrDirectory is returned when a data directory cannot be used as it is.
 var ErrDirectory = errors.New("data directory cannot be used")
@@ -34,12 +34,9 @@ type identity struct {
 	ClusterID     string `json:"cluster_id"`
 	Node          string `json:"node"`
 	Incarnation   string `json:"incarnation"`
-	// Partitions and Replicas of the cluster; 0 in a directory of a build that
-	// knew only clusters of one.
-	Partitions int `json:"partitions,omitempty"`
-	Replicas   int `json:"replicas,omitempty"`
-	// Superblock says that there is one beside it.
-	Superblock bool `json:"superblock,omitempty"`
+	// Partitions and Replicas of the cluster.
+	Partitions int `json:"partitions"`
+	Replicas   int `json:"replicas"`
 	// Join is where the others are, in the file OLDLIFE of a directory that has
 	// forgotten something.
 	Join []string `json:"join,omitempty"`
@@ -48,12 +45,18 @@ type identity struct {
 	Register string `json:"register,omitempty"`
 }
 
-// readable refuses a directory of a newer format.
-func (i *identity) readable(data string) error {
-	if i.FormatVersion <= formatVersion {
+// readable refuses a directory of another format.
+func (i *identity) readable(data string) error { return readable(data, i.FormatVersion) }
+
+func readable(data string, format int) error {
+	which := "a newer version"
+	switch {
+	case format == formatVersion:
 		return nil
+	case format < formatVersion:
+		which = "an unreleased version"
 	}
-	return fmt.Errorf("%w: %s was written by a newer version of norn (format %d, this build reads up to %d); start that version", ErrDirectory, data, i.FormatVersion, formatVersion)
+	return fmt.Errorf("%w: %s was written by %s of norn (format %d, this build reads %d); start that version", ErrDirectory, data, which, format, formatVersion)
 }
 
 const (
@@ -256,10 +259,11 @@ func openFormatted(cfg *config.Config, b []byte, path func(string) string, open 
 		copy(d.self.Incarnation[:], stored)
 	}
 	d.self.Node = have.Node
-	d.cluster.Partitions, d.cluster.Replicas = have.Partitions, have.Replicas
-	if err := d.adopt(cfg, have.ClusterID); err != nil {
-		return nil, errors.Join(err, d.close())
+	id, err := hex.DecodeString(strings.ReplaceAll(have.ClusterID, "-", ""))
+	if err != nil || len(id) != len(d.cluster.ID) || have.Partitions <= 0 {
+		return nil, errors.Join(fmt.Errorf("%w: %s in %s is damaged: it does not say which cluster it is of, and of how many partitions; the superblock beside it does", ErrDirectory, identityFile, cfg.Data), d.close())
 	}
+	d.cluster = register.Cluster{ID: register.UUID(id), Partitions: have.Partitions, Replicas: have.Replicas}
 	d.boot = d.starts()
 	if err := d.superblockOf(cfg.Data, &have); err != nil {
 		return nil, errors.Join(err, d.close())
@@ -269,27 +273,6 @@ func openFormatted(cfg *config.Config, b []byte, path func(string) string, open 
 		return nil, errors.Join(err, d.close())
 	}
 	return d, nil
-}
-
-// adopt takes over a register of the time before there were groups.
-func (d *directory) adopt(cfg *config.Config, cluster string) error {
-	local, err := register.ReadLocal(d.register)
-	switch {
-	case errors.Is(err, register.ErrNotFormatted): // it is a group
-		err = nil
-	case err == nil:
-		d.cluster = local.Cluster
-		err = raftnode.Adopt(d.register, record(cfg, d.self, cfg.PeerListen))
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrDirectory, err)
-	}
-	b, err := hex.DecodeString(strings.ReplaceAll(cluster, "-", ""))
-	if err != nil || len(b) != len(d.cluster.ID) || d.cluster.Partitions <= 0 {
-		return fmt.Errorf("%w: %s in %s is damaged: it does not say which cluster it is of, and of how many partitions; the superblock beside it does", ErrDirectory, identityFile, cfg.Data)
-	}
-	copy(d.cluster.ID[:], b)
-	return nil
 }
 
 // starts is how often the directory was started, as its register's store knows.
@@ -345,7 +328,7 @@ func (d *directory) format(cfg *config.Config, open openStore, register func() e
 	if err := register(); err != nil {
 		return errors.Join(err, d.close())
 	}
-	have := identity{formatVersion, d.cluster.ID.String(), cfg.Name, d.self.Incarnation.String(), d.cluster.Partitions, d.cluster.Replicas, true, nil, ""}
+	have := identity{formatVersion, d.cluster.ID.String(), cfg.Name, d.self.Incarnation.String(), d.cluster.Partitions, d.cluster.Replicas, nil, ""}
 	b, err := json.MarshalIndent(have, "", "  ")
 	if err == nil {
 		d.super = &superblocks{data: cfg.Data}

@@ -277,18 +277,3 @@ func TestADirectoryHasOneProcess(t *testing.T) {
 	stop(t, waits)
 	stop(t, start(t, joins, Options{}))
 }
-
-// TestADirectoryOfFormat1IsRead: its facts have no CRC; what is written from now on has.
-func TestADirectoryOfFormat1IsRead(t *testing.T) {
-	t.Parallel() // it has directories of its own, and waits for its disk
-	c := testConfig(t)
-	n := start(t, c, Options{})
-	before := connect(t, n).enqueue(&nornv1.TaskSpec{Queue: "q"})
-	stop(t, n)
-	rewrite(t, filepath.Join(c.Data, identityFile), `"format_version": 2`, `"format_version": 1`)
-	n = start(t, c, Options{})
-	defer stop(t, n)
-	if got := through(t, n, nornv1.Method_METHOD_GET, &nornv1.GetRequest{Id: taskID(t, before[0])}, &nornv1.GetReply{}); got.Task.Id != before[0] {
-		t.Errorf("read %v", got)
-	}
-}

@@ -31,10 +31,9 @@ type superblock struct {
 	Incarnation   string `json:"incarnation"`
 	Boot          uint64 `json:"boot"` // starts of the directory
 	Mark          uint64 `json:"mark"` // what the store of facts had on disk at least
-	// Partitions and Replicas are those of the identity, which has no checksum; 0 in
-	// one of an earlier build.
-	Partitions int `json:"partitions,omitempty"`
-	Replicas   int `json:"replicas,omitempty"`
+	// Partitions and Replicas are those of the identity, which has no checksum.
+	Partitions int `json:"partitions"`
+	Replicas   int `json:"replicas"`
 	// Stopped is the start that ended as it should: both stores then end with its
 	// number, and one without it has lost the end of its log. 0: none did, as far as is known.
 	Stopped uint64 `json:"stopped,omitempty"`
@@ -119,10 +118,8 @@ func readSuperblock(data string) (s *superblocks, bad string, err error) {
 		return nil, "", errNoSuperblock
 	case s.last.Sequence == 0:
 		return nil, "", fmt.Errorf("%w: both copies of the superblock in %s are damaged, so what this node had promised others cannot be told (%w)", errDamage, data, errors.Join(damage...))
-	case s.last.FormatVersion > formatVersion:
-		return nil, "", fmt.Errorf("%w: %s was written by a newer version of norn (format %d, this build reads up to %d); start that version", ErrDirectory, data, s.last.FormatVersion, formatVersion)
 	}
-	return s, bad, nil
+	return s, bad, readable(data, s.last.FormatVersion)
 }
 
 // write puts a newer one in the place of the older copy.
@@ -148,13 +145,10 @@ func (s *superblocks) raise(mark uint64) error {
 	return s.write(func(b *superblock) { b.Mark = max(b.Mark, mark) })
 }
 
-// superblockOf opens the superblock of a formatted directory. One that a build made
-// that had none gets one.
+// superblockOf opens the superblock of a formatted directory.
 func (d *directory) superblockOf(data string, have *identity) error {
 	s, bad, err := readSuperblock(data)
 	switch {
-	case errors.Is(err, errNoSuperblock) && !have.Superblock:
-		s = &superblocks{data: data}
 	case errors.Is(err, errNoSuperblock):
 		return fmt.Errorf("%w: both copies of the superblock in %s are gone (%s, %s); damaged is not the same as new", errDamage, data, superblockFiles[0], superblockFiles[1])
 	case err != nil:
@@ -162,7 +156,7 @@ func (d *directory) superblockOf(data string, have *identity) error {
 	case s.last.ClusterID != have.ClusterID || s.last.Node != have.Node || s.last.Incarnation != have.Incarnation:
 		return fmt.Errorf("%w: %s in %s names node %s, incarnation %s, of cluster %s, and its superblock node %s, incarnation %s, of cluster %s; one of them is damaged or of another directory",
 			ErrDirectory, identityFile, data, have.Node, have.Incarnation, have.ClusterID, s.last.Node, s.last.Incarnation, s.last.ClusterID)
-	case s.last.Partitions > 0 && (s.last.Partitions != have.Partitions || s.last.Replicas != have.Replicas):
+	case s.last.Partitions != have.Partitions || s.last.Replicas != have.Replicas:
 		return fmt.Errorf("%w: %s in %s is damaged: it says %d partitions of %d replicas, and the superblock %d of %d; put that into it",
 			ErrDirectory, identityFile, data, have.Partitions, have.Replicas, s.last.Partitions, s.last.Replicas)
 	}

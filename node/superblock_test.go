@@ -173,17 +173,6 @@ func TestWithoutASuperblockNothingStarts(t *testing.T) {
 			}
 		})
 	}
-	c := formatted(t)
-	rewrite(t, filepath.Join(c.Data, identityFile), `"superblock": true`, `"superblock": false`)
-	for _, name := range superblockFiles {
-		if err := os.Remove(filepath.Join(c.Data, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	stop(t, start(t, c, Options{}))
-	if s, bad, err := readSuperblock(c.Data); err != nil || bad != "" || s.last.Boot != 2 {
-		t.Errorf("a directory without: %+v, %q, %v", s, bad, err)
-	}
 }
 
 // TestTheSuperblockKnowsMoreThanASetBackStore: a later start than the register's
@@ -338,7 +327,7 @@ func TestWhoseSuperblockItIs(t *testing.T) {
 	if err := s.write(func(b *superblock) { b.ClusterID, b.Node, b.Incarnation = "c", "n", "i" }); err != nil {
 		t.Fatal(err)
 	}
-	have := identity{ClusterID: "c", Node: "n", Incarnation: "i", Superblock: true}
+	have := identity{ClusterID: "c", Node: "n", Incarnation: "i"}
 	if err := (&directory{}).superblockOf(data, &have); err != nil {
 		t.Errorf("its own: %v", err)
 	}

@@ -58,16 +58,8 @@ func ReadLocal(v store.View) (state State, err error) {
 	if n := len(state.Cells); n != state.Cluster.Partitions {
 		return State{}, fmt.Errorf("register: damaged state: %d cells for %d partitions", n, state.Cluster.Partitions)
 	}
-	if len(state.Nodes) == 0 { // written before nodes had records
-		for _, m := range state.Members {
-			state.Nodes = append(state.Nodes, Node{Member: m, Version: 1, Status: Active})
-		}
-	}
 	return state, nil
 }
-
-// DropLocal removes what a [Local] has written: the group has taken over.
-func DropLocal(w store.Writer) { w.Delete(stateKey) }
 
 func write(s store.Store, state *State) error {
 	b, err := json.Marshal(state)

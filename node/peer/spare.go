@@ -18,7 +18,7 @@ func (d Dialer) Spare(ctx context.Context, addr string, who register.Member) (Id
 	if k := p.GetKnown(); err == nil && k != nil {
 		i.Known = &Known{k.GetBoot(), k.GetLife(), k.GetTerm(), k.GetCommit(), k.GetFollows()}
 	}
-	if err != nil || p.GetSpare() == nil { // also of a build that does not know the question
+	if err != nil || p.GetSpare() == nil { // it does not count
 		return i, message.MayRetire{}, nil, err
 	}
 	s, nodes, err := spareOf(p.GetSpare())

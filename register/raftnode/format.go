@@ -36,20 +36,6 @@ func Join(s store.Store, cluster register.UUID, self register.Member) error {
 	return durably(s, func(b *store.Batch) error { return group.Join(s, b, cluster, self) })
 }
 
-// Adopt turns the register of a cluster of one ([register.Local]) into a group
-// of one with the same state, and removes it. It returns
-// register.ErrNotFormatted when there is none.
-func Adopt(s store.Store, self register.Node) error {
-	state, err := register.ReadLocal(s)
-	if err != nil {
-		return err
-	}
-	return durably(s, func(b *store.Batch) error {
-		register.DropLocal(b)
-		return group.Begin(s, b, state, self.Member)
-	})
-}
-
 // Restore makes a register from a backed-up state, at a time (wall ns) and in
 // a generation that there never was: see register.State.Rebuilt.
 func Restore(s store.Store, state register.State, generation uint64, at int64, self register.Node) error {

@@ -148,32 +148,16 @@ func TestGroupKeepsTheContract(t *testing.T) {
 	}
 }
 
-// TestAClusterOfOneBecomesAGroup: the local register's state goes on in the
-// group, once.
-func TestAClusterOfOneBecomesAGroup(t *testing.T) {
+// TestAGroupOfOneKeepsWhatItDecided: also when all that was not synced is lost.
+func TestAGroupOfOneKeepsWhatItDecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeveral(t)
-		self := register.Member{Node: "n1", Incarnation: register.Incarnation{1}}
-		st := memstore.New()
-		if err := register.Format(st, s.id, self); err != nil {
-			t.Fatal(err)
-		}
-		local, err := register.OpenLocal(st)
-		if err != nil {
-			t.Fatal(err)
-		}
-		won := register.Cell{Epoch: 1, Cohort: []register.Member{self}, Leader: self, Nonce: 4}
-		local.Do(register.Request{Changes: []register.Change{{Partition: 1, New: won}}}, func(register.Result) {})
-		if err := raftnode.Adopt(st, register.Node{Member: self}); err != nil {
-			t.Fatal(err)
-		}
-		if err := raftnode.Adopt(st, register.Node{Member: self}); err == nil {
-			t.Fatal("adopted twice")
-		}
-		n := &node{self: self, store: st}
-		s.nodes = append(s.nodes, n)
-		s.start(n)
+		s.grow(1)
 		defer s.Close()
+		self := s.nodes[0].self
+		won := register.Cell{Epoch: 1, Cohort: []register.Member{self}, Leader: self, Nonce: 4}
+		s.do(0, register.Request{Changes: []register.Change{{Partition: 1, New: won}}})
+		s.Crash(0, 0)
 		if got := s.do(0, register.Request{}).State; !got.Cells[1].Same(&won) || got.Cells[1].Leader != self || got.Cluster != s.id {
 			t.Fatalf("the group reads %+v", got)
 		}

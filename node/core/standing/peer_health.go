@@ -27,8 +27,7 @@ type peerHealth struct {
 	Look     bool                       // which these are has to be found out anew
 }
 
-// Hears takes what another node says of its disk. One of a build that says nothing is
-// never counted, and whoever has forgotten something waits.
+// Hears takes what another node says of its disk.
 func (s *peerHealth) Hears(from register.Member, m *message.Beaten) {
 	old, known := s.Of[from]
 	if !s.m.env.View.Up(from) || known && m.Sent.Mono < old.Asked || m.Sent.Mono < s.m.since {
