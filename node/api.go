@@ -99,8 +99,8 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 		a.hello(c, s, f)
 		return
 	}
-	body, urgent := newRequest(method)
-	if body == nil {
+	of := carried(method)
+	if of == nil {
 		if method == nornv1.Method_METHOD_PING {
 			if now := time.Now(); now.Sub(s.pinged) >= pingsTold {
 				s.pinged = now
@@ -118,10 +118,11 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 		a.refuse(c, f, err)
 		return
 	}
-	if !a.n.inbox.admit(&s.held, weight, urgent) {
+	if !a.n.inbox.admit(&s.held, weight, of.Urgent) {
 		a.refuse(c, f, crowded(a.n))
 		return
 	}
+	body := of.Request()
 	if err := gproto.Unmarshal(f.Body, body); err != nil {
 		a.n.inbox.leave(&s.held, weight)
 		a.refuse(c, f, proto.Invalid("malformed %s of %d bytes: %v", body.ProtoReflect().Descriptor().Name(), len(f.Body), err))
@@ -131,79 +132,18 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 	if f.Deadline > 0 {
 		r.Deadline = r.Received + int64(f.Deadline)
 	}
-	if urgent {
+	if of.Urgent {
 		s.out.first = append(s.out.first, waiting{r, weight, &s.held})
 		return
 	}
 	s.out.rest = append(s.out.rest, waiting{r, weight, &s.held})
 }
 
-// newRequest makes the message of a method. urgent ones keep or free work.
-func newRequest(m nornv1.Method) (body gproto.Message, urgent bool) {
-	switch m {
-	case nornv1.Method_METHOD_ENQUEUE:
-		return &nornv1.EnqueueRequest{}, false
-	case nornv1.Method_METHOD_CLAIM:
-		return &nornv1.ClaimRequest{}, false
-	case nornv1.Method_METHOD_RENEW:
-		return &nornv1.RenewRequest{}, true
-	case nornv1.Method_METHOD_UPDATE:
-		return &nornv1.UpdateRequest{}, true // in order with the completion
-	case nornv1.Method_METHOD_COMPLETE:
-		return &nornv1.CompleteRequest{}, true
-	case nornv1.Method_METHOD_FAIL:
-		return &nornv1.FailRequest{}, true
-	case nornv1.Method_METHOD_RELEASE:
-		return &nornv1.ReleaseRequest{}, true
-	case nornv1.Method_METHOD_WORK:
-		return &nornv1.WorkRequest{}, true
-	case nornv1.Method_METHOD_SESSION:
-		return &nornv1.SessionRequest{}, true
-	case nornv1.Method_METHOD_GET:
-		return &nornv1.GetRequest{}, false
-	case nornv1.Method_METHOD_LIST:
-		return &nornv1.ListRequest{}, false
-	case nornv1.Method_METHOD_COUNT:
-		return &nornv1.CountRequest{}, false
-	case nornv1.Method_METHOD_LOG:
-		return &nornv1.LogRequest{}, false
-	case nornv1.Method_METHOD_STATUS:
-		return &nornv1.StatusRequest{}, false
-	}
-	return newAdminRequest(m), false
-}
-
-// newAdminRequest makes the message of a method that people use.
-func newAdminRequest(m nornv1.Method) gproto.Message {
-	switch m {
-	case nornv1.Method_METHOD_CANCEL:
-		return &nornv1.CancelRequest{}
-	case nornv1.Method_METHOD_RETRY:
-		return &nornv1.RetryRequest{}
-	case nornv1.Method_METHOD_BULK:
-		return &nornv1.BulkRequest{}
-	case nornv1.Method_METHOD_EXPLAIN:
-		return &nornv1.ExplainRequest{}
-	case nornv1.Method_METHOD_KEY:
-		return &nornv1.KeyRequest{}
-	case nornv1.Method_METHOD_QUEUES:
-		return &nornv1.QueuesRequest{}
-	case nornv1.Method_METHOD_SET_QUEUE:
-		return &nornv1.SetQueueRequest{}
-	case nornv1.Method_METHOD_SCHEDULES:
-		return &nornv1.SchedulesRequest{}
-	case nornv1.Method_METHOD_CHANGE_SCHEDULES:
-		return &nornv1.ChangeSchedulesRequest{}
-	case nornv1.Method_METHOD_CLUSTER:
-		return &nornv1.ClusterRequest{}
-	case nornv1.Method_METHOD_VERIFY:
-		return &nornv1.VerifyRequest{}
-	case nornv1.Method_METHOD_WORKERS:
-		return &nornv1.WorkersRequest{}
-	case nornv1.Method_METHOD_SET_WORKER:
-		return &nornv1.SetWorkerRequest{}
-	case nornv1.Method_METHOD_LINES:
-		return &nornv1.LinesRequest{}
+// carried is the method of a client's request; nil: clients have none of that number, or none that
+// carries a request.
+func carried(m nornv1.Method) *message.Method {
+	if of := message.MethodOf(m); of != nil && !of.Internal {
+		return of
 	}
 	return nil
 }

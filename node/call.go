@@ -115,11 +115,11 @@ func (c *calls) shutdown(ctx context.Context) error {
 // do hands a request to the loop and waits for its answer.
 func (c *calls) do(ctx context.Context, from message.Origin, body gproto.Message) Answer {
 	n, method := c.n, nornv1.Method(from.Method)
-	expected, urgent := newRequest(method)
-	if expected == nil || method == nornv1.Method_METHOD_SESSION || expected.ProtoReflect().Descriptor() != body.ProtoReflect().Descriptor() {
+	of := carried(method)
+	if of == nil || method == nornv1.Method_METHOD_SESSION || !of.Asks(body) {
 		return Answer{Err: proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "method %d is not for callers without a connection", method)}
 	}
-	weight, err := c.admit(method, body, urgent)
+	weight, err := c.admit(method, body, of.Urgent)
 	if err != nil {
 		return Answer{Err: err}
 	}
@@ -128,7 +128,7 @@ func (c *calls) do(ctx context.Context, from message.Origin, body gproto.Message
 		left := time.Until(until)
 		r.Deadline = r.Received + max(int64(left-left/16), 1) // a little earlier: the core's answer says more
 	}
-	return c.wait(ctx, r, weight, urgent)
+	return c.wait(ctx, r, weight, of.Urgent)
 }
 
 // wait has the loop answer a request for which there is room.

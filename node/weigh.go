@@ -53,8 +53,8 @@ type scale map[nornv1.Method]shape
 func newScale() scale {
 	s := make(scale)
 	for n := range nornv1.Method_name {
-		if body, _ := newRequest(nornv1.Method(n)); body != nil {
-			s[nornv1.Method(n)] = shapeOf(body.ProtoReflect().Descriptor())
+		if of := carried(nornv1.Method(n)); of != nil {
+			s[nornv1.Method(n)] = shapeOf(of.Request().ProtoReflect().Descriptor())
 		}
 	}
 	return s

@@ -64,7 +64,7 @@ func TestWeightCoversTheMemory(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		m, _ := newRequest(tc.method)
+		m := carried(tc.method).Request()
 		if err := gproto.Unmarshal(tc.body, m); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -126,8 +126,12 @@ func FuzzWeigh(f *testing.F) {
 		if weight < requestCost+len(body) || longest > len(body) {
 			t.Fatalf("%d bytes weigh %d and have %d items", len(body), weight, longest)
 		}
-		m, _ := newRequest(nornv1.Method(method))
-		if m == nil || gproto.Unmarshal(body, m) != nil {
+		of := carried(nornv1.Method(method))
+		if of == nil {
+			return
+		}
+		m := of.Request()
+		if gproto.Unmarshal(body, m) != nil {
 			return
 		}
 		if n := lists(m.ProtoReflect()); longest < n {

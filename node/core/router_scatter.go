@@ -116,7 +116,7 @@ func (r *routes) forward(now clock.Time, g *scatterRequest, to register.Member, 
 	}
 	// It says nothing about what is on this disk.
 	r.c.round.Ready.Early = append(r.c.round.Ready.Early, message.Send{To: to, Message: &message.Forward{
-		Number: p.number, Method: method, Wait: time.Duration(g.until - now.Mono), Partitions: only, Body: body, Choosy: g.choosy,
+		Number: p.number, Method: method, Wait: time.Duration(max(g.until-now.Mono, 1)), Partitions: only, Body: body, Choosy: g.choosy,
 	}})
 }
 

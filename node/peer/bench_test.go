@@ -99,7 +99,8 @@ func BenchmarkFacts(b *testing.B) {
 					<-got.came
 				}
 			}
-			b.SetBytes(total * int64(newFacts(m).size) / int64(each))
+			_, p, _, _ := encode(m)
+			b.SetBytes(total * int64(p.Size()) / int64(each))
 			b.ReportMetric(float64(got.facts.Load())/b.Elapsed().Seconds(), "facts/s")
 			b.ReportMetric(float64(got.messages.Load())/b.Elapsed().Seconds(), "msgs/s")
 			b.ReportMetric(float64(got.messages.Load())/float64(got.bursts.Load()), "msgs/burst")
@@ -147,17 +148,18 @@ func BenchmarkEncode(b *testing.B) {
 	var dst []byte
 	b.ReportAllocs()
 	for b.Loop() {
-		dst, _ = newFacts(m).AppendTo(dst[:0])
+		_, p, _, _ := encode(m)
+		dst, _ = p.AppendTo(dst[:0])
 	}
 	b.SetBytes(int64(len(dst)))
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/fact")
 }
 
 func BenchmarkDecode(b *testing.B) {
-	dst, _ := newFacts(factsOf(1, 1000, 200)).AppendTo(nil)
+	method, dst := encoded(b, factsOf(1, 1000, 200))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := decodeFacts(dst); err != nil {
+		if _, err := Decode(method, dst); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -3,12 +3,11 @@ package peer
 import (
 	"errors"
 	"fmt"
+	"reflect"
 
-	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
-
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // ErrMalformed is returned when bytes are not a message between nodes.
@@ -25,9 +24,14 @@ var ErrTooLarge = errors.New("peer: message too large")
 // waits in memory for its copies, is well below.
 const MaxMessage = 96 << 20
 
-// smallMessage is what goes on the control connection at most, in bytes: a
-// lease or a vote behind a few of them does not wait noticeably.
-const smallMessage = 64 << 10
+const (
+	// smallMessage is what goes on the control connection at most, in bytes: a
+	// lease or a vote behind a few of them does not wait noticeably.
+	smallMessage = 64 << 10
+	// maxOrdered is up to which size requests that are about running tasks go there: an update
+	// of the largest size, so that the completion that follows it does not overtake it.
+	maxOrdered = proto.MaxUpdateBytes + 64<<10
+)
 
 // packet is a message on its way out.
 type packet interface {
@@ -35,66 +39,121 @@ type packet interface {
 	AppendTo(dst []byte) ([]byte, error)
 }
 
-// encode gives the method, body and lane of a message. Of a kind that is not
-// known here it gives ErrUnknown.
-//
-// Messages are written by hand, in the format of their protos: they are the hot
-// path, and a message of Go objects per fact would cost more than the facts.
-func encode(m message.PeerMessage) (nornv1.PeerMethod, packet, Lane, error) {
-	switch m := m.(type) {
-	case *message.Facts:
-		b := newFacts(m)
-		return nornv1.PeerMethod_PEER_METHOD_FACTS, b, laneOf(b.size), nil
-	case *message.FactsTaken:
-		b := newTaken(m)
-		return nornv1.PeerMethod_PEER_METHOD_FACTS_TAKEN, b, laneOf(b.Size()), nil
-	case *message.Repair:
-		if m.Message == nil {
-			break
-		}
-		// All of an exchange on one lane, so that it stays in order.
-		return nornv1.PeerMethod_PEER_METHOD_REPAIR, (*repairPacket)(m), Bulk, nil
-	case *message.Forward:
-		b, err := newForward(m)
-		return nornv1.PeerMethod_PEER_METHOD_FORWARD, b, b.lane(), err
-	case *message.Forwarded:
-		b, err := newForwarded(m)
-		return nornv1.PeerMethod_PEER_METHOD_FORWARDED, b, laneOf(b.size), err
-	case *message.Withdraw:
-		return nornv1.PeerMethod_PEER_METHOD_WITHDRAW, (*withdrawPacket)(m), Control, nil
-	case *message.Dropped:
-		return nornv1.PeerMethod_PEER_METHOD_DROPPED, (*droppedPacket)(m), Control, nil
-	case *message.Fetch:
-		return nornv1.PeerMethod_PEER_METHOD_FETCH, (*fetchPacket)(m), Control, nil
-	case *message.Fetched:
-		b := newFetched(m)
-		return nornv1.PeerMethod_PEER_METHOD_FETCHED, b, laneOf(b.Size()), nil
-	case *message.QueueHeads:
-		b := (*headsPacket)(m)
-		return nornv1.PeerMethod_PEER_METHOD_HEADS, b, laneOf(b.Size()), nil
-	case *message.Watch:
-		b := (*watchPacket)(m)
-		return nornv1.PeerMethod_PEER_METHOD_WATCH, b, laneOf(b.Size()), nil
-	case *message.Outcomes:
-		b := (*outcomesPacket)(m)
-		return nornv1.PeerMethod_PEER_METHOD_OUTCOMES, b, laneOf(b.Size()), nil
-	case *message.RepairCompleted:
-		return nornv1.PeerMethod_PEER_METHOD_COMPARED, (*comparedPacket)(m), Control, nil
-	case *message.Purge:
-		b := (*purgePacket)(m)
-		return nornv1.PeerMethod_PEER_METHOD_PURGE, b, laneOf(b.Size()), nil
-	case *message.QuarantineFacts:
-		b := (*purgePacket)(m)
-		return nornv1.PeerMethod_PEER_METHOD_ASIDE, b, laneOf(b.Size()), nil
-	}
-	if method, p, ok := encodeElection(m); ok {
-		return method, p, laneOf(p.size), nil
-	}
-	return 0, nil, 0, fmt.Errorf("%w: %T", ErrUnknown, m)
+// kind is one kind of message.
+type kind struct {
+	method nornv1.PeerMethod
+	is     reflect.Type
+	make   func() message.PeerMessage
+	format func(*coder, message.PeerMessage)
 }
 
-func laneOf(size int) Lane {
-	if size > smallMessage {
+// of makes a kind of a format.
+func of[T any, M interface {
+	*T
+	message.PeerMessage
+}](method nornv1.PeerMethod, format func(*coder, M)) *kind {
+	return &kind{
+		method: method, is: reflect.TypeFor[M](), make: func() message.PeerMessage { return M(new(T)) },
+		format: func(c *coder, m message.PeerMessage) { format(c, m.(M)) },
+	}
+}
+
+// kinds are those that there are.
+var kinds = []*kind{
+	of(nornv1.PeerMethod_PEER_METHOD_FACTS, facts),
+	of(nornv1.PeerMethod_PEER_METHOD_FACTS_TAKEN, factsTaken),
+	of(nornv1.PeerMethod_PEER_METHOD_REPAIR, repair),
+	of(nornv1.PeerMethod_PEER_METHOD_FORWARD, forward),
+	of(nornv1.PeerMethod_PEER_METHOD_FORWARDED, forwarded),
+	of(nornv1.PeerMethod_PEER_METHOD_WITHDRAW, withdraw),
+	of(nornv1.PeerMethod_PEER_METHOD_DROPPED, dropped),
+	of(nornv1.PeerMethod_PEER_METHOD_FETCH, fetch),
+	of(nornv1.PeerMethod_PEER_METHOD_FETCHED, fetched),
+	of(nornv1.PeerMethod_PEER_METHOD_HEADS, queueHeads),
+	of(nornv1.PeerMethod_PEER_METHOD_WATCH, watch),
+	of(nornv1.PeerMethod_PEER_METHOD_OUTCOMES, outcomes),
+	of(nornv1.PeerMethod_PEER_METHOD_COMPARED, repairCompleted),
+	of(nornv1.PeerMethod_PEER_METHOD_PURGE, purge),
+	of(nornv1.PeerMethod_PEER_METHOD_ASIDE, quarantineFacts),
+	of(nornv1.PeerMethod_PEER_METHOD_BALLOTS, ballots),
+	of(nornv1.PeerMethod_PEER_METHOD_VOTES, votes),
+	of(nornv1.PeerMethod_PEER_METHOD_PUSHES, pushes),
+	of(nornv1.PeerMethod_PEER_METHOD_PUSHES_TAKEN, pushesTaken),
+	of(nornv1.PeerMethod_PEER_METHOD_ELECT, elect),
+	of(nornv1.PeerMethod_PEER_METHOD_CLAIMS, claims),
+	of(nornv1.PeerMethod_PEER_METHOD_CLAIMS_TAKEN, claimsTaken),
+	of(nornv1.PeerMethod_PEER_METHOD_STUCK, askOrphans),
+	of(nornv1.PeerMethod_PEER_METHOD_UNHELD, notHeld),
+	of(nornv1.PeerMethod_PEER_METHOD_BEAT, beatFields),
+	of(nornv1.PeerMethod_PEER_METHOD_BEATEN, beaten),
+	of(nornv1.PeerMethod_PEER_METHOD_WORK, work),
+	of(nornv1.PeerMethod_PEER_METHOD_TAKEN_BACK, reclaimLease),
+	of(nornv1.PeerMethod_PEER_METHOD_MARKED, durabilityEpoch),
+	of(nornv1.PeerMethod_PEER_METHOD_UNANSWERED, abandonClaims),
+	of(nornv1.PeerMethod_PEER_METHOD_CELLS, cells),
+}
+
+var (
+	kindOf = indexed(func(k *kind) nornv1.PeerMethod { return k.method })
+	kindAs = indexed(func(k *kind) reflect.Type { return k.is })
+)
+
+func indexed[K comparable](by func(*kind) K) map[K]*kind {
+	m := make(map[K]*kind, len(kinds))
+	for _, k := range kinds {
+		m[by(k)] = k
+	}
+	return m
+}
+
+// encoding is a message on its way out, with what it takes.
+type encoding struct {
+	coder
+	kind *kind
+	m    message.PeerMessage
+	few  [16]int // room for most sizes
+}
+
+// Size is how many bytes the message takes.
+func (e *encoding) Size() int { return e.size }
+
+// AppendTo appends the message.
+func (e *encoding) AppendTo(dst []byte) ([]byte, error) {
+	e.phase, e.next, e.out = writing, 0, dst
+	e.kind.format(&e.coder, e.m)
+	out := e.out
+	e.out = nil
+	return out, e.err
+}
+
+// encode gives the method, body and lane of a message. Of a kind that is not
+// known here it gives ErrUnknown.
+func encode(m message.PeerMessage) (nornv1.PeerMethod, packet, Lane, error) {
+	k := kindAs[reflect.TypeOf(m)]
+	if k == nil {
+		return 0, nil, 0, fmt.Errorf("%w: %T", ErrUnknown, m)
+	}
+	e := &encoding{kind: k, m: m}
+	e.sizes = e.few[:0]
+	k.format(&e.coder, m)
+	return k.method, e, laneOf(m, e.size), e.err
+}
+
+// laneOf is the lane of a message of so many bytes. All of an exchange of anti-entropy is on
+// one, so that it stays in order; what is said about one running task is in order as far as it
+// can be.
+func laneOf(m message.PeerMessage, size int) Lane {
+	most := smallMessage
+	switch m := m.(type) {
+	case *message.Repair:
+		return Bulk
+	case *message.Forward:
+		switch nornv1.Method(m.Method) {
+		case nornv1.Method_METHOD_UPDATE, nornv1.Method_METHOD_COMPLETE, nornv1.Method_METHOD_FAIL, nornv1.Method_METHOD_RELEASE:
+			most = maxOrdered
+		}
+	}
+	if size > most {
 		return Bulk
 	}
 	return Control
@@ -103,98 +162,18 @@ func laneOf(size int) Lane {
 // Decode is the inverse of the encoding of a message with the given method. It
 // keeps b. Errors are ErrMalformed and ErrUnknown. Bodies of facts are not
 // looked into: whoever stores them checks them.
-func Decode(method nornv1.PeerMethod, b []byte) (m message.PeerMessage, err error) {
+func Decode(method nornv1.PeerMethod, b []byte) (message.PeerMessage, error) {
 	if len(b) > MaxMessage {
-		return nil, fmt.Errorf("%w: %d bytes, over %d", ErrMalformed, len(b), MaxMessage)
+		return nil, malformed("%d bytes, over %d", len(b), MaxMessage)
 	}
-	switch method {
-	case nornv1.PeerMethod_PEER_METHOD_FACTS:
-		m, err = decodeFacts(b)
-	case nornv1.PeerMethod_PEER_METHOD_FACTS_TAKEN:
-		m, err = decodeTaken(b)
-	case nornv1.PeerMethod_PEER_METHOD_REPAIR:
-		m, err = decodeRepair(b)
-	case nornv1.PeerMethod_PEER_METHOD_FORWARD:
-		m, err = decodeForward(b)
-	case nornv1.PeerMethod_PEER_METHOD_FORWARDED:
-		m, err = decodeForwarded(b)
-	case nornv1.PeerMethod_PEER_METHOD_WITHDRAW:
-		m, err = decodeWithdraw(b)
-	case nornv1.PeerMethod_PEER_METHOD_DROPPED:
-		m, err = decodeDropped(b)
-	case nornv1.PeerMethod_PEER_METHOD_FETCH:
-		m, err = decodeFetch(b)
-	case nornv1.PeerMethod_PEER_METHOD_FETCHED:
-		m, err = decodeFetched(b)
-	case nornv1.PeerMethod_PEER_METHOD_HEADS:
-		m, err = decodeHeads(b)
-	case nornv1.PeerMethod_PEER_METHOD_WATCH:
-		m, err = decodeWatch(b)
-	case nornv1.PeerMethod_PEER_METHOD_OUTCOMES:
-		m, err = decodeOutcomes(b)
-	case nornv1.PeerMethod_PEER_METHOD_COMPARED:
-		m, err = decodeCompared(b)
-	case nornv1.PeerMethod_PEER_METHOD_PURGE:
-		m, err = decodePurge(b)
-	case nornv1.PeerMethod_PEER_METHOD_ASIDE:
-		var tasks *message.Purge
-		tasks, err = decodePurge(b)
-		m = (*message.QuarantineFacts)(tasks)
-	default:
-		m, err = decodeElection(method, b)
+	k := kindOf[method]
+	if k == nil {
+		return nil, fmt.Errorf("%w: method %d", ErrUnknown, method)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return m, nil
-}
-
-type repairPacket message.Repair
-
-func (p *repairPacket) Size() int {
-	n := 1 + protowire.SizeVarint(uint64(p.Partition)) + 1 + protowire.SizeBytes(p.Message.Size())
-	if p.Message.Told {
-		n += 1 + protowire.SizeVarint(p.Message.Refused)
-	}
-	return n
-}
-
-func (p *repairPacket) AppendTo(dst []byte) ([]byte, error) {
-	dst = appendVarint(dst, 1, uint64(p.Partition))
-	dst = p.Message.AppendTo(appendHead(dst, 2, p.Message.Size()))
-	if p.Message.Told {
-		dst = appendVarint(dst, 3, p.Message.Refused)
-	}
-	return dst, nil
-}
-
-func decodeRepair(b []byte) (*message.Repair, error) {
-	m := &message.Repair{}
-	var message []byte
-	var refused uint64
-	told := false
-	err := fields(b, func(f field) (err error) {
-		switch f.number {
-		case 1:
-			m.Partition, err = partitionOf(f.value)
-		case 2:
-			message = f.bytes
-		case 3:
-			refused, told = f.value, true
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if len(message) > antientropy.MaxMessage {
-		return nil, fmt.Errorf("%w: anti-entropy of %d bytes", ErrMalformed, len(message))
-	}
-	if m.Message, err = antientropy.Decode(message); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
-	if m.Message.Kind == antientropy.KindAnswer {
-		m.Message.Refused, m.Message.Told = refused, told
+	m, c := k.make(), &coder{phase: reading}
+	decode(c, b, &m, func(c *coder, m *message.PeerMessage) { k.format(c, *m) })
+	if c.err != nil {
+		return nil, c.err
 	}
 	return m, nil
 }

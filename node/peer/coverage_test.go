@@ -32,7 +32,7 @@ func TestEveryMessageOfTheCoreTravels(t *testing.T) {
 		}
 		for _, m := range method.FindAllSubmatch(b, -1) {
 			if found++; !known["*message."+string(m[1])] {
-				t.Errorf("%s: message.%s has no encoding: give it a method number in peer.proto, and cases in encode, Decode and drawMessage", file, m[1])
+				t.Errorf("%s: message.%s has no encoding: give it a method number in peer.proto, a row in kinds, and a case in drawMessage", file, m[1])
 			}
 		}
 	}

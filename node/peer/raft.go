@@ -25,7 +25,7 @@ func (n *Network) Raft() *RaftPort { return &n.raft }
 // Send hands over a message of the group, or drops it; it never blocks. data
 // must not change afterwards.
 func (p *RaftPort) Send(to register.Member, data []byte, bulk bool) {
-	lane := laneOf(len(data))
+	lane := laneOf(nil, len(data))
 	if bulk {
 		lane = Bulk
 	}
