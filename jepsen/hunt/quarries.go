@@ -33,7 +33,7 @@ func core() []Quarry {
 		on(Clusters, mutant.UngatedClaims, check.Overlap),
 		on(Clusters, mutant.PlannedCohort, sim.Majority),
 		on(Clusters, mutant.UnpromisedGrant, sim.Promise),
-		on(Clusters, mutant.OutsiderCounts, check.Lost),
+		by("node/core", "TestACopyOutsideOfTheCohortDoesNotCount", mutant.OutsiderCounts),
 		on(OneNode, mutant.DeadlineReceipt, check.Overlap),
 		on(Clusters, mutant.UnfencedRenewal, sim.Majority),
 		on(Clusters, mutant.NoHandOver, check.Lost, check.Undone, check.Leader), // the facts of the old cohort are its ends, too
