@@ -9,8 +9,12 @@ import (
 	"github.com/norn-dev/norn/id"
 )
 
-// version is the first byte of every body.
-const version = 1
+// version is the first byte of every body, but for those that have got further fields
+// since: theirs is furtherVersion, so that older builds say that they do not know it.
+const (
+	version        = 1
+	furtherVersion = 2
+)
 
 // MaxBody bounds a body in bytes: twice the highest payload that can be
 // configured. Longer ones are refused before anything is read.
@@ -54,12 +58,16 @@ func appendBool(dst []byte, b bool) []byte {
 // reader reads a body. After the first problem everything it gives is zero,
 // and end tells.
 type reader struct {
-	rest []byte
-	err  error
+	rest    []byte
+	err     error
+	version byte
 }
 
 // read starts on a body: checks its size and version.
-func read(body []byte) reader {
+func read(body []byte) reader { return readUpTo(body, version) }
+
+// readUpTo is the same for a body that may have a newer version.
+func readUpTo(body []byte, newest byte) reader {
 	switch {
 	case len(body) == 0:
 		return reader{err: fmt.Errorf("%w: empty body", ErrMalformed)}
@@ -67,10 +75,10 @@ func read(body []byte) reader {
 		return reader{err: fmt.Errorf("%w: body of %d bytes, over %d", ErrMalformed, len(body), MaxBody)}
 	case body[0] == 0:
 		return reader{err: fmt.Errorf("%w: version 0", ErrMalformed)}
-	case body[0] != version:
+	case body[0] > newest:
 		return reader{err: fmt.Errorf("%w: version %d", ErrUnknown, body[0])}
 	}
-	return reader{rest: body[1:]}
+	return reader{rest: body[1:], version: body[0]}
 }
 
 // end gives the first problem, bytes left over included.

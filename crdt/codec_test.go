@@ -156,7 +156,7 @@ func TestDecodersRefuse(t *testing.T) {
 	}{
 		{"nothing", KindExpired, nil, ErrMalformed},
 		{"version 0", KindExpired, []byte{0, 1, 1}, ErrMalformed},
-		{"a newer version", KindExpired, []byte{2, 1, 1}, ErrUnknown},
+		{"a newer version", KindExpired, []byte{3, 1, 1}, ErrUnknown},
 		{"a number in too many bytes", KindExpired, []byte{1, 0xf8, 247, 1}, ErrMalformed},
 		{"a number with a leading zero", KindExpired, []byte{1, 0xf9, 0, 255, 1}, ErrMalformed},
 		{"a number cut short", KindExpired, []byte{1, 1, 0xfa, 1}, ErrMalformed},

@@ -142,7 +142,7 @@ func codecs() []codec {
 			return Failed{Token: drawUint(t, "token"), Error: drawText(t, "error"), At: drawTime(t, "at"), RetryAt: drawTime(t, "retry at"), Counted: rapid.Bool().Draw(t, "counted"), Further: drawFurther(t)}
 		}),
 		newCodec(KindExpired, "expired", DecodeExpired, func(t *rapid.T) Expired {
-			return Expired{Token: drawUint(t, "token"), At: drawTime(t, "at")}
+			return Expired{Token: drawUint(t, "token"), At: drawTime(t, "at"), Further: drawFurther(t)}
 		}),
 		newCodec(KindDead, "dead", DecodeDead, func(t *rapid.T) Dead {
 			return Dead{Generation: drawUint(t, "generation"), At: drawTime(t, "at"), Reason: drawText(t, "reason")}
@@ -189,7 +189,7 @@ func drawSmall(t *rapid.T) content {
 	case KindFailed:
 		return Failed{Token: token, At: at, Error: text, Counted: flag, Further: further, RetryAt: rapid.SampledFrom([]int64{0, 3, 6}).Draw(t, "retry at")}
 	case KindExpired:
-		return Expired{Token: token, At: at}
+		return Expired{Token: token, At: at, Further: further}
 	case KindDead:
 		return Dead{Generation: generation, At: at, Reason: text}
 	case KindDependencyCancelled:

@@ -2,8 +2,8 @@ package crdt
 
 import "bytes"
 
-// SameContent tells whether two bodies of one key say the same but for the times
-// that nodes have put in: a client's retry through another node, or what two
+// SameContent tells whether two bodies of one key say the same but for what nodes have put
+// in, times and who had the claim: a client's retry through another node, or what two
 // leaders wrote one after the other. Of an enqueue the client's own words count,
 // see [SameSpec]. A broken body says nothing.
 func SameContent(k Kind, a, b []byte) bool {
@@ -15,13 +15,13 @@ func SameContent(k Kind, a, b []byte) bool {
 	case KindUpdate:
 		return alike(a, b, DecodeUpdate, func(u *Update) { u.At = 0 })
 	case KindCompleted:
-		return alike(a, b, DecodeCompleted, func(c *Completed) { c.At = 0 })
+		return alike(a, b, DecodeCompleted, func(c *Completed) { c.At, c.Further = 0, WithoutRun(c.Further) })
 	case KindCancelled:
 		return alike(a, b, DecodeCancelled, func(c *Cancelled) { c.At = 0 })
 	case KindFailed: // each leader draws the jitter of the delay anew
-		return alike(a, b, DecodeFailed, func(f *Failed) { f.At, f.RetryAt = 0, 0 })
+		return alike(a, b, DecodeFailed, func(f *Failed) { f.At, f.RetryAt, f.Further = 0, 0, WithoutRun(f.Further) })
 	case KindExpired:
-		return alike(a, b, DecodeExpired, func(e *Expired) { e.At = 0 })
+		return alike(a, b, DecodeExpired, func(e *Expired) { e.At, e.Further = 0, WithoutRun(e.Further) })
 	case KindDead:
 		return alike(a, b, DecodeDead, func(d *Dead) { d.At = 0 })
 	case KindDependencyCancelled:

@@ -299,11 +299,20 @@ func (t *Task) Admission() int64 {
 	return t.ID.Nanos()
 }
 
+// UnblockedAt is when it was said that no dependency holds the task back any more, wall ns;
+// 0: nobody has.
+func (t *Task) UnblockedAt() int64 {
+	if t.unblocked == nil {
+		return 0
+	}
+	return t.unblocked.At
+}
+
 // Further gives the further fields (see [Further]) of the newest failure, of the cancellation
 // by somebody, and of the newest retry; nil where there are none.
 func (t *Task) Further() (failed, cancelled, requeued []byte) {
 	if t.failed != nil {
-		failed = t.failed.Further
+		failed = WithoutRun(t.failed.Further)
 	}
 	if t.cancelled != nil {
 		cancelled = t.cancelled.Further

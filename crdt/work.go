@@ -114,27 +114,37 @@ func DecodeFailed(b []byte) (Failed, error) {
 
 // Expired states that a claim lapsed. It uses up an attempt. Key: Token.
 type Expired struct {
-	Token uint64
-	At    int64 // wall ns
+	Token   uint64
+	At      int64  // wall ns
+	Further []byte // who had the claim, see [Run]; a body that has some is of version 2
 }
 
 func (e Expired) key() Key { return Key{Kind: KindExpired, A: e.Token} }
 
 // AppendTo appends the canonical bytes.
 func (e Expired) AppendTo(dst []byte) []byte {
-	return appendUint(appendUint(append(dst, version), e.Token), uint64(e.At))
+	v := byte(version)
+	if len(e.Further) > 0 {
+		v = furtherVersion
+	}
+	return appendFurther(appendUint(appendUint(append(dst, v), e.Token), uint64(e.At)), e.Further)
 }
 
 // Encode gives the canonical bytes.
-func (e Expired) Encode() []byte { return encode(e, 0) }
+func (e Expired) Encode() []byte { return encode(e, furtherSize(e.Further)) }
 
 // Fact gives the fact of this task.
 func (e Expired) Fact(task id.ID) Fact { return NewFact(task, e.key(), e.Encode()) }
 
 // DecodeExpired is the inverse of [Expired.Encode]. Errors as [DecodeEnqueued].
 func DecodeExpired(b []byte) (Expired, error) {
-	r := read(b)
+	r := readUpTo(b, furtherVersion)
 	e := Expired{Token: r.uint(), At: r.int64()}
+	if r.version == furtherVersion {
+		if e.Further = r.further(); e.Further == nil {
+			r.fail("version 2 without further fields")
+		}
+	}
 	if err := r.end(); err != nil {
 		return Expired{}, err
 	}

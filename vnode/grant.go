@@ -133,7 +133,7 @@ type Failure struct {
 // policy is not known: it may be tried again at once, and never ends with this.
 func (v *Vnode) Fail(tx store.Tx, task id.ID, f Failure, now clock.Time) (crdt.State, bool, error) {
 	arrive(v, now)
-	entry, _, err := v.claims.Current(task, f.Token, now)
+	entry, held, err := v.claims.Current(task, f.Token, now)
 	if err == nil && v.epoch == 0 {
 		return 0, false, claim.ErrLost // only a leader says so
 	}
@@ -152,7 +152,7 @@ func (v *Vnode) Fail(tx store.Tx, task id.ID, f Failure, now clock.Time) (crdt.S
 	if f.Counted {
 		attempts++
 	}
-	fact := crdt.Failed{Token: f.Token, Error: f.Error, At: now.Wall, RetryAt: f.RetryAt, Counted: f.Counted, Further: f.Further}
+	fact := crdt.Failed{Token: f.Token, Error: f.Error, At: now.Wall, RetryAt: f.RetryAt, Counted: f.Counted, Further: crdt.AppendRun(nil, f.Further, runOf(&held.Record))}
 	dead := f.Discard || f.Counted && entry.Known() && attempts >= entry.Brief.MaxAttempts
 	if !dead && entry.Known() {
 		t, err := LoadTask(tx, v.Partition, task)

@@ -165,9 +165,9 @@ func LapsedAt(v *Vnode, task id.ID, token uint64) (mono int64, ok bool) {
 func (v *Vnode) expire(tx store.Tx, task id.ID, token uint64, now clock.Time) error {
 	e := v.claims.Lookup(task)
 	attempts, fact := e.Brief.Attempts, crdt.Fact{}
-	if !e.Of(token).Over {
+	if h := e.Of(token); !h.Over {
 		attempts++
-		fact = crdt.Expired{Token: token, At: now.Wall}.Fact(task)
+		fact = crdt.Expired{Token: token, At: now.Wall, Further: crdt.AppendRun(nil, nil, runOf(&h.Record))}.Fact(task)
 	}
 	dead := v.epoch != 0 && e.Known() && (len(e.Claims) == 1 || mutant.DeadTooSoon.On()) && attempts >= e.Brief.MaxAttempts
 	reason := fmt.Sprintf("out of attempts (%d): the last claim expired", attempts)

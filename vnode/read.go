@@ -24,6 +24,8 @@ type Detail struct {
 	Log []crdt.Update
 	// Checkpoint is where the claim that was asked about may go on, see [crdt.Task.Checkpoint].
 	Checkpoint []byte
+	// Attempts are those that have ended, oldest first, where they were asked for.
+	Attempts []Attempt
 	// Lean says that its payload, results and updates were left out, or some of them.
 	Lean bool
 }
@@ -41,6 +43,8 @@ type ReadOptions struct {
 	// Log gives the newest visible updates that have so many bytes, and one at least. No
 	// more is read, and the task itself has none of them. 0: all.
 	Log int
+	// Attempts gives the attempts that have ended, the first three and the last 47.
+	Attempts bool
 	// Until is the token of a claim: then its checkpoint is given, and of the log no more
 	// than Log says. 0: none is.
 	Until uint64
@@ -275,6 +279,11 @@ func ReadTask(view store.View, p ring.Partition, task id.ID, o ReadOptions) (*De
 	d, err := readLog(view, p, task, o)
 	if err != nil {
 		return nil, err
+	}
+	if o.Attempts {
+		if d.Attempts, err = attemptsOf(view, p, d.Task); err != nil {
+			return nil, err
+		}
 	}
 	held := false
 	if !o.NoClaims {

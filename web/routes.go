@@ -50,7 +50,7 @@ func routes() []route {
 		{verb: get, path: "/api/v1/tasks", method: nornv1.Method_METHOD_LIST, request: &nornv1.ListRequest{}, reply: &nornv1.ListReply{},
 			says: "a page of tasks in the order of their IDs"},
 		{verb: get, path: "/api/v1/tasks/" + variable, method: nornv1.Method_METHOD_GET, request: &nornv1.GetRequest{}, reply: &nornv1.GetReply{},
-			field: "id", says: "one task with its claims and updates"},
+			field: "id", says: "one task with its attempts, claims and updates"},
 		{verb: get, path: "/api/v1/tasks/" + variable + "/log", method: nornv1.Method_METHOD_LOG, request: &nornv1.LogRequest{}, reply: &nornv1.LogReply{},
 			field: "id", streams: true, says: "a page of a task's updates, or all of them as they come (text/event-stream)"},
 		{verb: get, path: "/api/v1/tasks/" + variable + "/explain", method: nornv1.Method_METHOD_EXPLAIN, request: &nornv1.ExplainRequest{}, reply: &nornv1.ExplainReply{},

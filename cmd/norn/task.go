@@ -178,9 +178,10 @@ func (a *app) taskSheet(w io.Writer, t *nornv1.Task) {
 		[2]string{"result", render.Text(t.GetResult(), 200)},
 		[2]string{"error", render.Lines(message)}, [2]string{"stack", render.Lines(stack)},
 	)
+	attemptTable(w, t, now)
 	if len(t.GetClaims()) > 0 {
 		fmt.Fprintln(w)
-		g := render.NewGrid(false, "token", "worker", "start", "end", "outcome")
+		g := render.NewGrid(false, "token", "worker", "start", "lease end", "outcome")
 		for _, c := range t.GetClaims() {
 			g.Row(fmt.Sprint(c.GetToken()), render.Text([]byte(c.GetWorker()), 40), c.GetStart().AsTime().Format(time.RFC3339), c.GetEnd().AsTime().Format(time.RFC3339), jsonform.EnumName(c.GetOutcome()))
 		}

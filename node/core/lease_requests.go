@@ -266,7 +266,7 @@ func (c settling) complete(now clock.Time, from message.Origin, m *nornv1.Comple
 			res.Error = bad.Proto()
 			continue
 		}
-		f := crdt.Completed{Token: done.GetToken(), Seq: done.GetSeq(), At: c.standing.Clocks.Stamp(now, task), Result: done.GetResult(), Further: extra}
+		f := crdt.Completed{Token: done.GetToken(), Seq: done.GetSeq(), At: c.standing.Clocks.Stamp(now, task), Result: done.GetResult(), Further: c.run(task, done.GetToken(), extra)}
 		if done.GetAutoSeq() {
 			f.Seq = vnode.NextSeq(c.round.Tx, ring.Of(task, len(c.view.Cells)), task, f.Token)
 		}
@@ -275,6 +275,18 @@ func (c settling) complete(now clock.Time, from message.Origin, m *nornv1.Comple
 		c.sessions.known.tells(nil)
 	}
 	c.round.Reply(from, reply)
+}
+
+// run adds to further fields who has had a claim, where that is known here. They are valid
+// until the next call.
+func (c settling) run(task id.ID, token uint64, further []byte) []byte {
+	r := vnode.HeldAs(c.vnodes.See(ring.Of(task, len(c.view.Cells))), task, token)
+	if r == nil {
+		return crdt.WithoutRun(further)
+	}
+	space := &c.quorumWrites.space
+	*space = crdt.AppendRun((*space)[:0], further, crdt.Run{Worker: r.Worker, Start: r.Start})
+	return *space
 }
 
 // unheardOf tells whether a task may have been finished and forgotten: it is old enough,

@@ -29,7 +29,7 @@ func newGet(from message.Origin, m *nornv1.GetRequest, partitions int) (message.
 	p := ring.Of(task, partitions)
 	atLeast := m.GetConsistency()
 	return message.Read{From: from, Func: func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
-		d, err := vnode.ReadTask(view, p, task, vnode.ReadOptions{Log: proto.MaxUpdatesInTask})
+		d, err := vnode.ReadTask(view, p, task, vnode.ReadOptions{Log: proto.MaxUpdatesInTask, Attempts: true})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -54,6 +54,8 @@ type quorumWrites struct {
 	c     *Core
 	quiet bool // facts of other coordinators are being merged
 
+	space []byte // for the further fields of a completion
+
 	round map[ring.Partition][]crdt.Fact // of this round, where others are to have them
 	again map[factRef]bool               // of these, what was here before and is sent again
 	newly id.ID                          // whose fact was stored last, until its item is bought

@@ -70,7 +70,7 @@ func (a *archives) look(now clock.Time, v *vnode.Vnode) (more bool) {
 		var tasks []*nornv1.Task
 		for size := 0; len(tasks) < len(dues) && size < archiveBytes; {
 			task := dues[len(tasks)].Task
-			t, err := vnode.ReadTask(view, ring.Of(task, partitions), task, vnode.ReadOptions{Log: archiveUpdates})
+			t, err := vnode.ReadTask(view, ring.Of(task, partitions), task, vnode.ReadOptions{Log: archiveUpdates, Attempts: true})
 			if err != nil {
 				return nil, err
 			}

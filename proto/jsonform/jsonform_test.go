@@ -34,6 +34,10 @@ func task() *nornv1.Task {
 			Outcome: nornv1.ClaimOutcome_CLAIM_OUTCOME_ACTIVE,
 		}},
 		Headers: map[string]string{"b": "2", "a": "1"},
+		AttemptLog: []*nornv1.Attempt{{
+			Number: 1, Token: 1<<32 | 1, Worker: "w", Start: at("2026-11-21T08:00:00.5Z"), End: at("2026-11-21T08:00:01Z"), DurationSeconds: 0.5,
+			Outcome: nornv1.ClaimOutcome_CLAIM_OUTCOME_FAILED, Error: "no luck", WaitSeconds: 0.25, Counted: true,
+		}},
 	}
 }
 
@@ -71,7 +75,22 @@ const goldenTask = `{
   "key": "",
   "key_window_seconds": 0,
   "retries": "0",
-  "finished_at": null
+  "finished_at": null,
+  "attempt_log": [
+    {
+      "number": "1",
+      "token": "4294967297",
+      "worker": "w",
+      "start": "2026-11-21T08:00:00.5Z",
+      "end": "2026-11-21T08:00:01Z",
+      "duration_seconds": 0.5,
+      "outcome": "failed",
+      "error": "no luck",
+      "stack": "",
+      "wait_seconds": 0.25,
+      "counted": true
+    }
+  ]
 }
 `
 

@@ -1,7 +1,7 @@
 // One task: what it is, why it waits, who had it, what it said, what it waits for.
 
 import { useEffect, useRef, useState } from "./vendor/hooks.js";
-import { bytesOf, clock, errorOf, num, span, textOf } from "./format.js";
+import { bytesOf, clock, count, errorOf, num, span, textOf, until } from "./format.js";
 import { follow, get, inPath } from "./api.js";
 import { actions, settle } from "./bulk.js";
 import { Graph } from "./graph.js";
@@ -51,23 +51,33 @@ function One({ t, why, again }) {
     <h2>Payload</h2><${Data} of=${t.payload} name=${t.id + ".payload"} />
     ${t.result && html`<h2>Result</h2><${Data} of=${t.result} name=${t.id + ".result"} />`}
     ${t.dependencies.length > 0 && html`<h2>Dependencies</h2><p class="quiet">if one of them fails: ${t.on_dependency_failure}</p><${Graph} task=${t} />`}
-    <h2>Claims</h2><${Claims} t=${t} />
+    <h2>Attempts</h2><${Attempts} t=${t} />
     <h2>Updates</h2><${Updates} t=${t} key=${t.id} />`;
 }
 
-// Claims are shown over the life of the task, each as a bar from its start to its end.
-function Claims({ t }) {
-  if (!t.claims.length) return html`<p class="quiet">nobody had it yet</p>`;
-  const begin = Math.min(Date.parse(t.created_at), ...t.claims.map((c) => Date.parse(c.start)));
-  const end = Math.max(begin + 1, finished(t) && t.finished_at ? Date.parse(t.finished_at) : Date.now(), ...t.claims.map((c) => Date.parse(c.end || c.start)));
-  const x = (at) => ((Date.parse(at) - begin) / (end - begin)) * 1000;
-  const wide = (c) => Math.max(4, x(c.end || c.start) - x(c.start));
-  return html`<svg class="times" viewBox=${`0 0 1000 ${t.claims.length * 14}`} preserveAspectRatio="none" role="img" aria-label="claims over time">
-      ${t.claims.map((c, i) => html`<rect class=${"claim " + c.outcome} x=${Math.min(x(c.start), 996)} y=${i * 14 + 2} width=${wide(c)} height="10"><title>${c.worker || "a worker"}: ${c.outcome}</title></rect>`)}
+// Attempts are shown over the life of the task, each as a bar from its start to its end as it
+// was; that of a claim that is held goes on until now. What was given back has no bar: it
+// used no attempt.
+function Attempts({ t }) {
+  const held = t.claims.filter((c) => c.outcome === "active");
+  const back = t.claims.filter((c) => c.outcome === "released").length;
+  if (!t.attempt_log.length && !held.length) return html`<p class="quiet">nobody has tried it yet${back > 0 && `; ${back === 1 ? "one claim was" : back + " claims were"} given back without an attempt`}</p>`;
+  const bars = [...t.attempt_log.filter((a) => a.start && a.end).map((a) => ({ from: Date.parse(a.start), to: Date.parse(a.end), is: a.outcome, who: a.worker })),
+    ...held.map((c) => ({ from: Date.parse(c.start), to: Date.now(), is: "active", who: c.worker }))];
+  const begin = Math.min(Date.parse(t.created_at), ...bars.map((b) => b.from));
+  const end = Math.max(begin + 1, finished(t) && t.finished_at ? Date.parse(t.finished_at) : Date.now(), ...bars.map((b) => b.to));
+  const x = (at) => ((at - begin) / (end - begin)) * 1000;
+  return html`<svg class="times" viewBox=${`0 0 1000 ${bars.length * 14}`} preserveAspectRatio="none" role="img" aria-label="attempts over time">
+      ${bars.map((b, i) => html`<rect class=${"claim " + b.is} x=${Math.min(x(b.from), 996)} y=${i * 14 + 2} width=${Math.max(4, x(b.to) - x(b.from))} height="10"><title>${b.who || "a worker"}: ${b.is}</title></rect>`)}
     </svg>
-    <${Table} label="claims" head=${[{ n: "token" }, "worker", "start", "end", { n: "for" }, "outcome"]} rows=${t.claims.map((c) => html`<tr>
-      <td class="n">${c.token}</td><td>${c.worker}</td><td>${clock(c.start)}</td><td>${clock(c.end)}</td>
-      <td class="n">${c.end && span((Date.parse(c.end) - Date.parse(c.start)) / 1000)}</td><td><${State} is=${c.outcome} /></td></tr>`)} />`;
+    <${Table} label="attempts" head=${[{ n: "number" }, "worker", "start", { n: "waited" }, { n: "ran for" }, "outcome", "error"]} rows=${[
+      ...t.attempt_log.map((a, i) => html`${i > 0 && num(a.number) > num(t.attempt_log[i - 1].number) + 1 && html`<tr><td class="n">…</td><td colspan="6">${count(num(a.number) - num(t.attempt_log[i - 1].number) - 1)} attempts in between are not kept</td></tr>`}<tr>
+      <td class="n" title=${"token " + a.token}>${a.number}</td><td>${a.worker}</td><td>${clock(a.start)}</td><td class="n">${a.start && span(a.wait_seconds)}</td>
+      <td class="n">${a.start && span(a.duration_seconds)}</td><td><${State} is=${a.outcome} />${!a.counted && html` <small>not counted</small>`}</td>
+      <td class="lines">${a.error}${a.stack && html`<details class="data"><summary>stack</summary><pre>${a.stack}</pre></details>`}</td></tr>`),
+      ...held.map((c) => html`<tr><td class="n" title=${"token " + c.token}></td><td>${c.worker}</td><td>${clock(c.start)}</td><td></td>
+      <td class="n">${span((Date.now() - Date.parse(c.start)) / 1000)}</td><td><${State} is="active" /></td><td><small>lease ends ${until(c.end)}</small></td></tr>`)]} />
+    ${back > 0 && html`<p class="quiet">${back === 1 ? "one claim was" : count(back) + " claims were"} given back without an attempt</p>`}`;
 }
 
 const most = 2000; // updates that are shown: the newest

@@ -121,11 +121,14 @@ func Task(d *vnode.Detail, updateBytes int) *nornv1.Task {
 	for i := max(0, len(d.Claims)-shownClaims); i < len(d.Claims); i++ {
 		w.Claims = append(w.Claims, Claim(&d.Claims[i]))
 	}
+	for i := range d.Attempts {
+		w.AttemptLog = append(w.AttemptLog, Attempt(&d.Attempts[i]))
+	}
 	for _, u := range newest(d.Log, updateBytes) {
 		w.Updates = append(w.Updates, Update(&u))
 	}
 	if done := t.Completion(); done != nil {
-		w.CompletedAt, w.Result, w.FurtherCompletion = Timestamp(done.At), done.Result, done.Further
+		w.CompletedAt, w.Result, w.FurtherCompletion = Timestamp(done.At), done.Result, crdt.WithoutRun(done.Further)
 	}
 	w.FurtherFailure, w.FurtherCancel, w.FurtherRetry = t.Further()
 	return w
@@ -153,6 +156,29 @@ func Claim(r *claim.Record) *nornv1.Claim {
 		Token: r.Token, Worker: r.Worker, Start: Timestamp(r.Start), End: Timestamp(r.End),
 		Outcome: nornv1.ClaimOutcome(r.Outcome) + 1,
 	}
+}
+
+// Attempt is an attempt that has ended as clients see it.
+func Attempt(a *vnode.Attempt) *nornv1.Attempt {
+	w := &nornv1.Attempt{
+		Number: a.Number, Token: a.Token, Worker: a.Worker, Start: Timestamp(a.Start), End: Timestamp(a.End),
+		Outcome: nornv1.ClaimOutcome_CLAIM_OUTCOME_COMPLETED, Counted: a.Counted,
+	}
+	switch a.By {
+	case crdt.KindFailed:
+		w.Outcome = nornv1.ClaimOutcome_CLAIM_OUTCOME_FAILED
+		w.Error, w.Stack = proto.SplitError(a.Error)
+	case crdt.KindExpired:
+		w.Outcome = nornv1.ClaimOutcome_CLAIM_OUTCOME_EXPIRED
+		w.Error = "its lease ended: the worker was killed, hung, or was out of reach for longer than the lease"
+	}
+	if a.Start != 0 {
+		w.DurationSeconds = time.Duration(max(a.End-a.Start, 0)).Seconds()
+	}
+	if a.Ready != 0 {
+		w.WaitSeconds = time.Duration(max(a.Start-a.Ready, 0)).Seconds()
+	}
+	return w
 }
 
 // Grant is a claim as its worker hears of it. What it needs of the log is

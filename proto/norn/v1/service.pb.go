@@ -4433,7 +4433,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\vcompletions\x18\x01 \x03(\v2\x13.norn.v1.CompletionR\vcompletions\x123\n" +
 	"\n" +
 	"durability\x18\x02 \x01(\v2\x13.norn.v1.DurabilityR\n" +
-	"durability\"\x91\x01\n" +
+	"durability\"\x99\x01\n" +
 	"\n" +
 	"Completion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
@@ -4441,9 +4441,9 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x19\n" +
 	"\bauto_seq\x18\x04 \x01(\bR\aautoSeq\x12\x16\n" +
 	"\x06result\x18\x05 \x01(\fR\x06result\x12\x18\n" +
-	"\asession\x18\x06 \x01(\fR\asession\";\n" +
+	"\asession\x18\x06 \x01(\fR\asessionJ\x06\b\xe8\a\x10\xe9\a\";\n" +
 	"\vFailRequest\x12,\n" +
-	"\bfailures\x18\x01 \x03(\v2\x10.norn.v1.FailureR\bfailures\"\xba\x02\n" +
+	"\bfailures\x18\x01 \x03(\v2\x10.norn.v1.FailureR\bfailures\"\xc2\x02\n" +
 	"\aFailure\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x14\n" +
@@ -4455,7 +4455,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x10retry_in_seconds\x18\b \x01(\x01R\x0eretryInSeconds\x12\x18\n" +
 	"\asession\x18\t \x01(\fR\asession\x12\x16\n" +
 	"\x06worker\x18\n" +
-	" \x01(\tR\x06worker\";\n" +
+	" \x01(\tR\x06workerJ\x06\b\xe8\a\x10\xe9\a\";\n" +
 	"\x0eReleaseRequest\x12)\n" +
 	"\x06claims\x18\x01 \x03(\v2\x11.norn.v1.ClaimRefR\x06claims\"<\n" +
 	"\n" +

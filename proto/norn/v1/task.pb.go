@@ -535,6 +535,142 @@ func (x *Claim) GetOutcome() ClaimOutcome {
 	return ClaimOutcome_CLAIM_OUTCOME_UNSPECIFIED
 }
 
+// Attempt is one try of a task that has ended.
+type Attempt struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1, 2, … over the life of the task. Of very many the first and the last ones are kept.
+	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// Of its claim.
+	Token uint64 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
+	// Name the worker gave itself.
+	Worker string `protobuf:"bytes,3,opt,name=worker,proto3" json:"worker,omitempty"`
+	// When it was claimed, on the leader's clock; unset: not known.
+	Start *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=start,proto3" json:"start,omitempty"`
+	// When it ended, as it was: its lease may have lasted longer.
+	End *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=end,proto3" json:"end,omitempty"`
+	// From start to end.
+	DurationSeconds float64 `protobuf:"fixed64,6,opt,name=duration_seconds,json=durationSeconds,proto3" json:"duration_seconds,omitempty"`
+	// Completed, failed or expired.
+	Outcome ClaimOutcome `protobuf:"varint,7,opt,name=outcome,proto3,enum=norn.v1.ClaimOutcome" json:"outcome,omitempty"`
+	// What went wrong, without the stack of a panic.
+	Error string `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
+	// The stack of a panic.
+	Stack string `protobuf:"bytes,9,opt,name=stack,proto3" json:"stack,omitempty"`
+	// How long the task was ready before it was claimed; 0 also where that is not known.
+	WaitSeconds float64 `protobuf:"fixed64,10,opt,name=wait_seconds,json=waitSeconds,proto3" json:"wait_seconds,omitempty"`
+	// It completed the task or counts in attempts, as long as nobody has retried it by hand.
+	Counted       bool `protobuf:"varint,11,opt,name=counted,proto3" json:"counted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Attempt) Reset() {
+	*x = Attempt{}
+	mi := &file_norn_v1_task_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Attempt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Attempt) ProtoMessage() {}
+
+func (x *Attempt) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_task_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
+func (*Attempt) Descriptor() ([]byte, []int) {
+	return file_norn_v1_task_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Attempt) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Attempt) GetToken() uint64 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
+func (x *Attempt) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *Attempt) GetStart() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *Attempt) GetEnd() *timestamppb.Timestamp {
+	if x != nil {
+		return x.End
+	}
+	return nil
+}
+
+func (x *Attempt) GetDurationSeconds() float64 {
+	if x != nil {
+		return x.DurationSeconds
+	}
+	return 0
+}
+
+func (x *Attempt) GetOutcome() ClaimOutcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return ClaimOutcome_CLAIM_OUTCOME_UNSPECIFIED
+}
+
+func (x *Attempt) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *Attempt) GetStack() string {
+	if x != nil {
+		return x.Stack
+	}
+	return ""
+}
+
+func (x *Attempt) GetWaitSeconds() float64 {
+	if x != nil {
+		return x.WaitSeconds
+	}
+	return 0
+}
+
+func (x *Attempt) GetCounted() bool {
+	if x != nil {
+		return x.Counted
+	}
+	return false
+}
+
 // Update is one entry of a task's log.
 type Update struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -555,7 +691,7 @@ type Update struct {
 
 func (x *Update) Reset() {
 	*x = Update{}
-	mi := &file_norn_v1_task_proto_msgTypes[3]
+	mi := &file_norn_v1_task_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -567,7 +703,7 @@ func (x *Update) String() string {
 func (*Update) ProtoMessage() {}
 
 func (x *Update) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_task_proto_msgTypes[3]
+	mi := &file_norn_v1_task_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -580,7 +716,7 @@ func (x *Update) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Update.ProtoReflect.Descriptor instead.
 func (*Update) Descriptor() ([]byte, []int) {
-	return file_norn_v1_task_proto_rawDescGZIP(), []int{3}
+	return file_norn_v1_task_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Update) GetToken() uint64 {
@@ -668,14 +804,17 @@ type Task struct {
 	// A CancelRequest.
 	FurtherCancel []byte `protobuf:"bytes,25,opt,name=further_cancel,json=furtherCancel,proto3" json:"further_cancel,omitempty"`
 	// A RetryRequest: of the newest retry.
-	FurtherRetry  []byte `protobuf:"bytes,26,opt,name=further_retry,json=furtherRetry,proto3" json:"further_retry,omitempty"`
+	FurtherRetry []byte `protobuf:"bytes,26,opt,name=further_retry,json=furtherRetry,proto3" json:"further_retry,omitempty"`
+	// Attempts that have ended, oldest first: the first 3 and the last 47. Only where one task
+	// is read, not in lists and grants.
+	AttemptLog    []*Attempt `protobuf:"bytes,27,rep,name=attempt_log,json=attemptLog,proto3" json:"attempt_log,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_norn_v1_task_proto_msgTypes[4]
+	mi := &file_norn_v1_task_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -687,7 +826,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_task_proto_msgTypes[4]
+	mi := &file_norn_v1_task_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -700,7 +839,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_norn_v1_task_proto_rawDescGZIP(), []int{4}
+	return file_norn_v1_task_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Task) GetId() string {
@@ -885,6 +1024,13 @@ func (x *Task) GetFurtherRetry() []byte {
 	return nil
 }
 
+func (x *Task) GetAttemptLog() []*Attempt {
+	if x != nil {
+		return x.AttemptLog
+	}
+	return nil
+}
+
 // Receipt says what an accepted write has bought.
 type Receipt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -905,7 +1051,7 @@ type Receipt struct {
 
 func (x *Receipt) Reset() {
 	*x = Receipt{}
-	mi := &file_norn_v1_task_proto_msgTypes[5]
+	mi := &file_norn_v1_task_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -917,7 +1063,7 @@ func (x *Receipt) String() string {
 func (*Receipt) ProtoMessage() {}
 
 func (x *Receipt) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_task_proto_msgTypes[5]
+	mi := &file_norn_v1_task_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -930,7 +1076,7 @@ func (x *Receipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipt.ProtoReflect.Descriptor instead.
 func (*Receipt) Descriptor() ([]byte, []int) {
-	return file_norn_v1_task_proto_rawDescGZIP(), []int{5}
+	return file_norn_v1_task_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Receipt) GetId() string {
@@ -994,7 +1140,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_norn_v1_task_proto_msgTypes[6]
+	mi := &file_norn_v1_task_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1006,7 +1152,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_task_proto_msgTypes[6]
+	mi := &file_norn_v1_task_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1019,7 +1165,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_norn_v1_task_proto_rawDescGZIP(), []int{6}
+	return file_norn_v1_task_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Grant) GetTask() *Task {
@@ -1108,13 +1254,26 @@ const file_norn_v1_task_proto_rawDesc = "" +
 	"\x06worker\x18\x02 \x01(\tR\x06worker\x120\n" +
 	"\x05start\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x12,\n" +
 	"\x03end\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x03end\x12/\n" +
-	"\aoutcome\x18\x05 \x01(\x0e2\x15.norn.v1.ClaimOutcomeR\aoutcome\"\x8a\x01\n" +
+	"\aoutcome\x18\x05 \x01(\x0e2\x15.norn.v1.ClaimOutcomeR\aoutcome\"\xf4\x02\n" +
+	"\aAttempt\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x16\n" +
+	"\x06worker\x18\x03 \x01(\tR\x06worker\x120\n" +
+	"\x05start\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x12,\n" +
+	"\x03end\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x03end\x12)\n" +
+	"\x10duration_seconds\x18\x06 \x01(\x01R\x0fdurationSeconds\x12/\n" +
+	"\aoutcome\x18\a \x01(\x0e2\x15.norn.v1.ClaimOutcomeR\aoutcome\x12\x14\n" +
+	"\x05error\x18\b \x01(\tR\x05error\x12\x14\n" +
+	"\x05stack\x18\t \x01(\tR\x05stack\x12!\n" +
+	"\fwait_seconds\x18\n" +
+	" \x01(\x01R\vwaitSeconds\x12\x18\n" +
+	"\acounted\x18\v \x01(\bR\acounted\"\x8a\x01\n" +
 	"\x06Update\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\x12*\n" +
 	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x18\n" +
-	"\afurther\x18\x05 \x01(\fR\afurther\"\xc1\b\n" +
+	"\afurther\x18\x05 \x01(\fR\afurther\"\xf4\b\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x18\n" +
@@ -1145,7 +1304,9 @@ const file_norn_v1_task_proto_rawDesc = "" +
 	"\x12further_completion\x18\x17 \x01(\fR\x11furtherCompletion\x12'\n" +
 	"\x0ffurther_failure\x18\x18 \x01(\fR\x0efurtherFailure\x12%\n" +
 	"\x0efurther_cancel\x18\x19 \x01(\fR\rfurtherCancel\x12#\n" +
-	"\rfurther_retry\x18\x1a \x01(\fR\ffurtherRetry\x1a:\n" +
+	"\rfurther_retry\x18\x1a \x01(\fR\ffurtherRetry\x121\n" +
+	"\vattempt_log\x18\x1b \x03(\v2\x10.norn.v1.AttemptR\n" +
+	"attemptLog\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa8\x01\n" +
@@ -1203,7 +1364,7 @@ func file_norn_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_norn_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_norn_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_norn_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_norn_v1_task_proto_goTypes = []any{
 	(State)(0),                    // 0: norn.v1.State
 	(ClaimOutcome)(0),             // 1: norn.v1.ClaimOutcome
@@ -1211,40 +1372,45 @@ var file_norn_v1_task_proto_goTypes = []any{
 	(*RetryPolicy)(nil),           // 3: norn.v1.RetryPolicy
 	(*TaskSpec)(nil),              // 4: norn.v1.TaskSpec
 	(*Claim)(nil),                 // 5: norn.v1.Claim
-	(*Update)(nil),                // 6: norn.v1.Update
-	(*Task)(nil),                  // 7: norn.v1.Task
-	(*Receipt)(nil),               // 8: norn.v1.Receipt
-	(*Grant)(nil),                 // 9: norn.v1.Grant
-	nil,                           // 10: norn.v1.TaskSpec.HeadersEntry
-	nil,                           // 11: norn.v1.Task.HeadersEntry
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*Attempt)(nil),               // 6: norn.v1.Attempt
+	(*Update)(nil),                // 7: norn.v1.Update
+	(*Task)(nil),                  // 8: norn.v1.Task
+	(*Receipt)(nil),               // 9: norn.v1.Receipt
+	(*Grant)(nil),                 // 10: norn.v1.Grant
+	nil,                           // 11: norn.v1.TaskSpec.HeadersEntry
+	nil,                           // 12: norn.v1.Task.HeadersEntry
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
 }
 var file_norn_v1_task_proto_depIdxs = []int32{
-	12, // 0: norn.v1.TaskSpec.not_before:type_name -> google.protobuf.Timestamp
+	13, // 0: norn.v1.TaskSpec.not_before:type_name -> google.protobuf.Timestamp
 	2,  // 1: norn.v1.TaskSpec.on_dependency_failure:type_name -> norn.v1.DependencyFailure
 	3,  // 2: norn.v1.TaskSpec.retry:type_name -> norn.v1.RetryPolicy
-	10, // 3: norn.v1.TaskSpec.headers:type_name -> norn.v1.TaskSpec.HeadersEntry
-	12, // 4: norn.v1.Claim.start:type_name -> google.protobuf.Timestamp
-	12, // 5: norn.v1.Claim.end:type_name -> google.protobuf.Timestamp
+	11, // 3: norn.v1.TaskSpec.headers:type_name -> norn.v1.TaskSpec.HeadersEntry
+	13, // 4: norn.v1.Claim.start:type_name -> google.protobuf.Timestamp
+	13, // 5: norn.v1.Claim.end:type_name -> google.protobuf.Timestamp
 	1,  // 6: norn.v1.Claim.outcome:type_name -> norn.v1.ClaimOutcome
-	12, // 7: norn.v1.Update.at:type_name -> google.protobuf.Timestamp
-	0,  // 8: norn.v1.Task.state:type_name -> norn.v1.State
-	12, // 9: norn.v1.Task.created_at:type_name -> google.protobuf.Timestamp
-	12, // 10: norn.v1.Task.not_before:type_name -> google.protobuf.Timestamp
-	5,  // 11: norn.v1.Task.claims:type_name -> norn.v1.Claim
-	6,  // 12: norn.v1.Task.updates:type_name -> norn.v1.Update
-	12, // 13: norn.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
-	11, // 14: norn.v1.Task.headers:type_name -> norn.v1.Task.HeadersEntry
-	2,  // 15: norn.v1.Task.on_dependency_failure:type_name -> norn.v1.DependencyFailure
-	12, // 16: norn.v1.Task.finished_at:type_name -> google.protobuf.Timestamp
-	7,  // 17: norn.v1.Grant.task:type_name -> norn.v1.Task
-	12, // 18: norn.v1.Grant.start:type_name -> google.protobuf.Timestamp
-	12, // 19: norn.v1.Grant.end:type_name -> google.protobuf.Timestamp
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	13, // 7: norn.v1.Attempt.start:type_name -> google.protobuf.Timestamp
+	13, // 8: norn.v1.Attempt.end:type_name -> google.protobuf.Timestamp
+	1,  // 9: norn.v1.Attempt.outcome:type_name -> norn.v1.ClaimOutcome
+	13, // 10: norn.v1.Update.at:type_name -> google.protobuf.Timestamp
+	0,  // 11: norn.v1.Task.state:type_name -> norn.v1.State
+	13, // 12: norn.v1.Task.created_at:type_name -> google.protobuf.Timestamp
+	13, // 13: norn.v1.Task.not_before:type_name -> google.protobuf.Timestamp
+	5,  // 14: norn.v1.Task.claims:type_name -> norn.v1.Claim
+	7,  // 15: norn.v1.Task.updates:type_name -> norn.v1.Update
+	13, // 16: norn.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
+	12, // 17: norn.v1.Task.headers:type_name -> norn.v1.Task.HeadersEntry
+	2,  // 18: norn.v1.Task.on_dependency_failure:type_name -> norn.v1.DependencyFailure
+	13, // 19: norn.v1.Task.finished_at:type_name -> google.protobuf.Timestamp
+	6,  // 20: norn.v1.Task.attempt_log:type_name -> norn.v1.Attempt
+	8,  // 21: norn.v1.Grant.task:type_name -> norn.v1.Task
+	13, // 22: norn.v1.Grant.start:type_name -> google.protobuf.Timestamp
+	13, // 23: norn.v1.Grant.end:type_name -> google.protobuf.Timestamp
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_task_proto_init() }
@@ -1258,7 +1424,7 @@ func file_norn_v1_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_task_proto_rawDesc), len(file_norn_v1_task_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
