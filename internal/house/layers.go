@@ -65,6 +65,7 @@ func Rows() []Row {
 		{Dir: "register/registertest", Layer: 4, Never: []string{"vnode"}, Why: "one suite for every register; impure, because it asks from many goroutines at a time"},
 		{Dir: "placement", Layer: 4, Pure: true, Never: []string{"vnode", "register/raftnode", "transport"}, Why: "who holds what follows from the register's state alone, whichever register it is"},
 		{Dir: "transport", Layer: 4, Never: machines, Why: "frames carry bytes; impure, because sockets are"},
+		{Dir: "node/guard", Layer: 4, Pure: true, Closed: true, Only: []string{"proto"}, Why: "who may do what is a function of rules and of the request"},
 		{Dir: "node/core", Layer: 5, Pure: true, Never: []string{"transport"}, Why: "the simulator drives this very code, without sockets"},
 		{Dir: "node", Layer: 6, Why: "it runs a core; it serves programs it does not know"},
 		{Dir: "node/peer", Layer: 6, Never: []string{"claim", "election", "session", "store", "vnode"}, Why: "it carries what nodes say to each other and does not judge it; impure, because sockets are"},
