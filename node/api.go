@@ -3,11 +3,11 @@ package node
 import (
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -20,6 +20,7 @@ import (
 // client is what the node keeps per connection.
 type client struct {
 	ready   bool // hello was accepted
+	who     *access.Caller
 	asked   bool // whether this is the cluster that it expects
 	out     delivery
 	cancels atomic.Int32 // cancel frames in the inbox
@@ -128,6 +129,11 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 		a.refuse(c, f, proto.Invalid("malformed %s of %d bytes: %v", body.ProtoReflect().Descriptor().Name(), len(f.Body), err))
 		return
 	}
+	if _, err := a.n.opts.Access.Check(s.who, method, body); err != nil {
+		a.n.inbox.leave(&s.held, weight)
+		a.refuse(c, f, err)
+		return
+	}
 	r := &message.Request{From: message.Origin{Conn: c.ID(), Request: f.Request, Method: f.Method}, Body: body, Received: a.n.clock.mono()}
 	if f.Deadline > 0 {
 		r.Deadline = r.Received + int64(f.Deadline)
@@ -150,7 +156,7 @@ func carried(m nornv1.Method) *message.Method {
 
 // hello judges the first frame of a connection.
 func (a api) hello(c *transport.Conn, s *client, f transport.Frame) {
-	reply, err := a.greet(c.RemoteAddr(), s, f)
+	reply, err := a.greet(c, s, f)
 	if err != nil {
 		a.refuse(c, f, err)
 		c.Finish(fmt.Errorf("hello refused: %w", err))
@@ -167,7 +173,7 @@ func (a api) hello(c *transport.Conn, s *client, f transport.Frame) {
 	a.answer(c, f, reply)
 }
 
-func (a api) greet(remote net.Addr, s *client, f transport.Frame) (*nornv1.HelloReply, *proto.Error) {
+func (a api) greet(c *transport.Conn, s *client, f transport.Frame) (*nornv1.HelloReply, *proto.Error) {
 	if nornv1.Method(f.Method) != nornv1.Method_METHOD_HELLO {
 		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE, "the first frame has method %d, not hello (%d)", f.Method, nornv1.Method_METHOD_HELLO)
 	}
@@ -191,9 +197,11 @@ func (a api) greet(remote net.Addr, s *client, f transport.Frame) (*nornv1.Hello
 		}
 		return &nornv1.HelloReply{Version: min(h.GetMaxVersion(), proto.MaxVersion)}, nil
 	}
-	if err := (door{a.n}).admits(remote, h.GetAuthToken()); err != nil {
+	who, err := door{a.n}.admits(c.RemoteAddr(), c.TLS(), &h)
+	if err != nil {
 		return nil, err
 	}
+	s.who = who
 	if want := h.GetClusterId(); want != "" && want != cluster {
 		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_INCOMPATIBLE, "this is cluster %s, not %s; check the address", cluster, want)
 	}

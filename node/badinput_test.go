@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/transport"
@@ -349,7 +350,7 @@ func itemError(m nornv1.Method, b []byte) *nornv1.Error {
 // TestBadConnectionsHarmNobody sends what ends a connection, or may not begin
 // one.
 func TestBadConnectionsHarmNobody(t *testing.T) {
-	n := start(t, testConfig(t), Options{AuthTokens: []string{"secret"}})
+	n := start(t, testConfig(t), Options{Access: access.Of("secret")})
 	defer stop(t, n)
 	p, _, err := dial(t, n, &nornv1.Hello{MinVersion: 1, MaxVersion: 1, AuthToken: "secret"})
 	if err != nil {

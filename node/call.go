@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -52,22 +53,26 @@ func newCalls(n *Node, s scale) *calls {
 	return &calls{n: n, scale: s, last: localConns, idle: make(chan struct{})}
 }
 
-// Call carries out one request as if it had come over the client port, and gives
+// Call carries out one request of a caller as if it had come over the client port, and gives
 // its answer. The request must not be changed afterwards. When ctx ends first, a
 // request that waits is forgotten, and an answer that comes all the same is
 // dropped; the caller gets an error that says that the outcome is unknown.
-func (n *Node) Call(ctx context.Context, method nornv1.Method, request gproto.Message) Answer {
+func (n *Node) Call(ctx context.Context, who *access.Caller, method nornv1.Method, request gproto.Message) Answer {
 	conn, err := n.calls.enter()
 	if err != nil {
 		return Answer{Err: err}
 	}
 	defer n.calls.leave()
-	switch {
-	case !n.begun.Load():
+	if !n.begun.Load() {
 		return Answer{Err: notBegun(n)}
-	case method == nornv1.Method_METHOD_HELLO:
+	}
+	if _, err := n.opts.Access.Check(who, method, request); err != nil {
+		return Answer{Err: err}
+	}
+	switch method {
+	case nornv1.Method_METHOD_HELLO:
 		return Answer{Message: greeting(n, proto.MaxVersion)}
-	case method == nornv1.Method_METHOD_PING:
+	case nornv1.Method_METHOD_PING:
 		return Answer{Message: &nornv1.PingReply{Placement: n.placement(), Now: clientsTime(n)}}
 	}
 	return n.calls.do(ctx, message.Origin{Conn: conn, Request: 1, Method: uint16(method)}, request)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -16,7 +17,7 @@ import (
 func callsOf(t *testing.T, n *Node) func(m nornv1.Method, request gproto.Message) gproto.Message {
 	return func(m nornv1.Method, request gproto.Message) gproto.Message {
 		t.Helper()
-		a := n.Call(t.Context(), m, request)
+		a := n.Call(t.Context(), access.Self(), m, request)
 		if a.Err != nil {
 			t.Fatalf("%v: %v", m, a.Err)
 		}
@@ -39,7 +40,7 @@ func TestCallsTakeTheWayOfRequests(t *testing.T) {
 	call(nornv1.Method_METHOD_ENQUEUE, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Queue: "q"}}})
 	claim := &nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 30}
 	for range 3 { // each time the answer reaches nobody, and the task is free at once
-		a := n.Call(t.Context(), nornv1.Method_METHOD_CLAIM, gproto.CloneOf(claim))
+		a := n.Call(t.Context(), access.Self(), nornv1.Method_METHOD_CLAIM, gproto.CloneOf(claim))
 		if a.Err != nil || len(a.Message.(*nornv1.ClaimReply).GetGrants()) != 1 {
 			t.Fatalf("claimed %v, %v", a.Message, a.Err)
 		}
@@ -61,13 +62,13 @@ func TestCallsTakeTheWayOfRequests(t *testing.T) {
 		{nornv1.Method_METHOD_UPDATE, &nornv1.UpdateRequest{Data: make([]byte, proto.MaxFrame)}, "over the limit"},
 		{nornv1.Method_METHOD_ENQUEUE, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Queue: "\xff"}}}, "cannot be encoded"},
 	} {
-		if a := n.Call(t.Context(), bad.m, bad.request); a.Err == nil || !strings.Contains(a.Err.Message, bad.want) {
+		if a := n.Call(t.Context(), access.Self(), bad.m, bad.request); a.Err == nil || !strings.Contains(a.Err.Message, bad.want) {
 			t.Errorf("%v: %v, %v", bad.m, a.Message, a.Err)
 		}
 	}
 	past, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
 	defer cancel()
-	if a := n.Call(past, nornv1.Method_METHOD_COUNT, &nornv1.CountRequest{}); a.Err == nil || a.Err.Kind != nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED {
+	if a := n.Call(past, access.Self(), nornv1.Method_METHOD_COUNT, &nornv1.CountRequest{}); a.Err == nil || a.Err.Kind != nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED {
 		t.Errorf("past its deadline: %v, %v", a.Message, a.Err)
 	}
 	soon(t, "nothing is left in the inbox", func() bool { return n.inbox.bytes.Load() == 0 })
@@ -92,7 +93,7 @@ func TestACallerThatGoesIsForgotten(t *testing.T) {
 	claim := &nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 60}
 	ctx, leave := context.WithCancel(t.Context())
 	gone := make(chan Answer, 1)
-	go func() { gone <- n.Call(ctx, nornv1.Method_METHOD_CLAIM, gproto.CloneOf(claim)) }()
+	go func() { gone <- n.Call(ctx, access.Self(), nornv1.Method_METHOD_CLAIM, gproto.CloneOf(claim)) }()
 	soon(t, "a claim waits", func() bool { return waiting() == 1 })
 	leave()
 	if a := <-gone; a.Err == nil || a.Err.Kind != nornv1.ErrorKind_ERROR_KIND_CANCELLED || a.Err.Effect != nornv1.Effect_EFFECT_UNKNOWN {
@@ -124,7 +125,7 @@ func TestCallsEndWithTheNode(t *testing.T) {
 	ready(t, n)
 	answer := make(chan Answer, 1)
 	go func() {
-		answer <- n.Call(t.Context(), nornv1.Method_METHOD_CLAIM, &nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 60})
+		answer <- n.Call(t.Context(), access.Self(), nornv1.Method_METHOD_CLAIM, &nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 60})
 	}()
 	soon(t, "a call is under way", func() bool {
 		n.calls.mu.Lock()
@@ -135,7 +136,7 @@ func TestCallsEndWithTheNode(t *testing.T) {
 	if a := <-answer; a.Err == nil || a.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
 		t.Errorf("it was answered %v, %v", a.Message, a.Err)
 	}
-	if a := n.Call(t.Context(), nornv1.Method_METHOD_PING, &nornv1.Ping{}); a.Err == nil || a.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+	if a := n.Call(t.Context(), access.Self(), nornv1.Method_METHOD_PING, &nornv1.Ping{}); a.Err == nil || a.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
 		t.Errorf("a stopped node answers %v, %v", a.Message, a.Err)
 	}
 }

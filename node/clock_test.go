@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -65,7 +66,7 @@ func TestAClockFollowsAFile(t *testing.T) {
 	}
 	shows("2h\n", 119*time.Minute, 3*time.Hour)
 	for _, m := range []nornv1.Method{nornv1.Method_METHOD_PING, nornv1.Method_METHOD_HELLO} {
-		a := n.Call(t.Context(), m, &nornv1.Ping{}) // it is the time of this cluster, which has no other
+		a := n.Call(t.Context(), access.Self(), m, &nornv1.Ping{}) // it is the time of this cluster, which has no other
 		said := a.Message.(interface{ GetNow() *timestamppb.Timestamp }).GetNow().AsTime()
 		if d := time.Until(said); d < 119*time.Minute {
 			t.Errorf("%v says that it is %v from now", m, d)

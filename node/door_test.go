@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/access"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -47,7 +49,7 @@ func (l *lockedLog) Write(p []byte) (int, error) {
 // TestFailedLoginsAreCountedAndLogged: by why, and from this machine nobody waits.
 func TestFailedLoginsAreCountedAndLogged(t *testing.T) {
 	var log lockedLog
-	n := start(t, testConfig(t), Options{AuthTokens: []string{"secret"}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	n := start(t, testConfig(t), Options{Access: access.Of("secret"), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	began := time.Now()
 	for range 12 {
 		_, _, _ = dial(t, n, &nornv1.Hello{MinVersion: 1, MaxVersion: 1, AuthToken: "guess"})
@@ -73,11 +75,15 @@ func TestFailedLoginsAreCountedAndLogged(t *testing.T) {
 
 // TestGuessesFromAnotherMachineWait, until the node stops at the latest.
 func TestGuessesFromAnotherMachineWait(t *testing.T) {
-	n := start(t, testConfig(t), Options{AuthTokens: []string{"secret"}})
+	n := start(t, testConfig(t), Options{Access: access.Of("secret")})
 	from := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 9), Port: 1}
+	guess := func() *proto.Error {
+		_, err := door{n}.admits(from, nil, &nornv1.Hello{AuthToken: "guess"})
+		return err
+	}
 	began := time.Now()
 	for range 5 {
-		if err := (door{n}).admits(from, "guess"); err == nil || err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED {
+		if err := guess(); err == nil || err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED {
 			t.Fatal(err)
 		}
 	}
@@ -87,7 +93,7 @@ func TestGuessesFromAnotherMachineWait(t *testing.T) {
 	kinds := make(chan nornv1.ErrorKind, 40)
 	var running sync.WaitGroup
 	for range cap(kinds) {
-		running.Go(func() { kinds <- (door{n}).admits(from, "guess").Kind })
+		running.Go(func() { kinds <- guess().Kind })
 	}
 	if kind := <-kinds; kind != nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
 		t.Errorf("the first of many at a time is answered %v", kind)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/norn-dev/norn/node/access"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -26,7 +27,7 @@ func TestAllDisksAreReplacedByReadiness(t *testing.T) {
 			nodes.Lock()
 			n := ask
 			nodes.Unlock()
-			a := n.Call(load, nornv1.Method_METHOD_ENQUEUE, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Queue: "q"}, {Queue: "q"}, {Queue: "q"}}})
+			a := n.Call(load, access.Self(), nornv1.Method_METHOD_ENQUEUE, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Queue: "q"}, {Queue: "q"}, {Queue: "q"}}})
 			reply, ok := a.Message.(*nornv1.EnqueueReply)
 			for i := 0; ok && i < len(reply.Results); i++ {
 				if reply.Results[i].Error == nil {

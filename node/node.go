@@ -18,8 +18,8 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/internal/logins"
 	"github.com/norn-dev/norn/internal/names"
-	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/internal/viaproxy"
+	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/core/message"
@@ -43,8 +43,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Version is the build's version, shown in hello.
 	Version string
-	// AuthTokens: one of them must come with every hello. Empty: none need.
-	AuthTokens secrets.Set
+	// Access judges who comes and what they ask for; nil: everybody may do everything.
+	Access *access.Desk
 	// TLS of the client port; nil: plain.
 	TLS *tls.Config
 	// Logins counts and slows failed logins; nil: the node has a watch of its own.

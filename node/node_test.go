@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -239,7 +240,7 @@ func TestGrantsOfAClosedConnectionAreFreed(t *testing.T) {
 }
 
 func TestHelloIsJudged(t *testing.T) {
-	n := start(t, testConfig(t), Options{AuthTokens: []string{"next", "secret"}})
+	n := start(t, testConfig(t), Options{Access: access.Of("next", "secret")})
 	defer stop(t, n)
 	for name, tc := range map[string]struct {
 		hello *nornv1.Hello
@@ -267,7 +268,7 @@ func TestHelloIsJudged(t *testing.T) {
 // TestOnlyTheCluster: whether a node is of a cluster it says without a token, and nothing
 // else; the hello proper follows on the same connection.
 func TestOnlyTheCluster(t *testing.T) {
-	n := start(t, testConfig(t), Options{AuthTokens: []string{"secret"}})
+	n := start(t, testConfig(t), Options{Access: access.Of("secret")})
 	defer stop(t, n)
 	ours := n.cluster.ID.String()
 	ask := func(cluster string) *nornv1.Hello {

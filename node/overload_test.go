@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/proto"
@@ -175,7 +176,7 @@ func TestCancelsAreBounded(t *testing.T) {
 // keep megabytes.
 func TestStrangersGetSmallFrames(t *testing.T) {
 	c := testConfig(t)
-	n := start(t, c, Options{AuthTokens: []string{"secret"}})
+	n := start(t, c, Options{Access: access.Of("secret")})
 	defer stop(t, n)
 	p, _, err := dial(t, n, &nornv1.Hello{MinVersion: 1, MaxVersion: 1, AuthToken: string(make([]byte, helloBytes))})
 	var e *proto.Error

@@ -115,7 +115,7 @@ type answered struct {
 }
 
 func (a *api) call(ctx context.Context, rt *route, request gproto.Message) (c answered) {
-	c.reply, c.err, c.dropped = a.b.Call(ctx, rt.method, request)
+	c.reply, c.err, c.dropped = a.b.Call(ctx, callerOf(ctx), rt.method, request)
 	return c
 }
 

@@ -26,6 +26,7 @@ import (
 	"go.uber.org/goleak"
 	gproto "google.golang.org/protobuf/proto"
 
+	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -180,7 +181,7 @@ func TestStatusOfErrors(t *testing.T) {
 // with it.
 func TestTokenIsAskedForByAllOfTheAPI(t *testing.T) {
 	var called atomic.Int64
-	h := NewServer(answering(&called), Options{Tokens: []string{"next", "secret"}}).Handler
+	h := NewServer(answering(&called), Options{Access: access.Of("next", "secret")}).Handler
 	send := func(rt route, header string) int {
 		r := localRequest(rt.verb, strings.ReplaceAll(rt.path, variable, "37dGamhT6KhgeCdJ3yaFwZAimIC"), nil)
 		if rt.verb != get {

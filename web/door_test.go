@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	gproto "google.golang.org/protobuf/proto"
 
+	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -105,9 +106,9 @@ func TestNobodyGetsInWithoutAToken(t *testing.T) {
 	}}
 	own := func(host string) bool { return host == "node-1" }
 	for name, o := range map[string]Options{
-		"token":                 {Tokens: []string{"secret"}},
-		"token, other sites":    {Tokens: []string{"secret"}, CORSOrigins: []string{"https://app.example.com"}},
-		"token also of metrics": {Tokens: []string{"secret"}, MetricsAuth: true},
+		"token":                 {Access: access.Of("secret")},
+		"token, other sites":    {Access: access.Of("secret"), CORSOrigins: []string{"https://app.example.com"}},
+		"token also of metrics": {Access: access.Of("secret"), MetricsAuth: true},
 		"none":                  {},
 	} {
 		o.Pprof, o.Hosts, o.OwnHost = true, []string{"norn.example.com"}, own
@@ -129,8 +130,8 @@ func TestNobodyGetsInWithoutAToken(t *testing.T) {
 					for _, accept := range []string{"", "application/json", "text/event-stream", "text/html, text/event-stream;q=0.1"} {
 						before := called.Load()
 						code := k.ask(method, pathOf(pattern), host, accept)
-						wrong := kept.wrong(len(o.Tokens) > 0, good, code)
-						if reached := called.Load() > before; wrong != "" || reached && (len(o.Tokens) > 0 || !good || kept != closed) {
+						wrong := kept.wrong(o.Access.Asks(), good, code)
+						if reached := called.Load() > before; wrong != "" || reached && (o.Access.Asks() || !good || kept != closed) {
 							t.Errorf("%s: %s %s as %q, Accept %q: %d %s, reached the node: %v", name, method, pathOf(pattern), host, accept, code, wrong, reached)
 						}
 					}
@@ -161,7 +162,7 @@ func (d door) wrong(tokens, goodName bool, code int) string {
 // get around the door.
 func TestPathsByDetours(t *testing.T) {
 	var called atomic.Int64
-	k := knocker{t.Context(), NewServer(answering(&called), Options{Tokens: []string{"secret"}, Pprof: true}).Handler}
+	k := knocker{t.Context(), NewServer(answering(&called), Options{Access: access.Of("secret"), Pprof: true}).Handler}
 	for _, path := range []string{
 		"/%61pi/v1/tasks", "/pages/../api/v1/tasks", "/pages/%2e%2e/api/v1/tasks", "//api/v1/tasks", "/api//v1/tasks", "/./api/v1/tasks", "/API/v1/tasks",
 		"/debug/pprof/../../api/v1/tasks", "/api%2Fv1%2Ftasks", "/livez/../api/v1/tasks", "/livez%2F..%2Fapi/v1/tasks", "/api/v1/tasks/",
@@ -195,7 +196,7 @@ func TestOtherSites(t *testing.T) {
 		{o: Options{Hosts: []string{"norn.example.com"}}, host: "127.0.0.1:7713", origin: "https://evil.norn.example.com"},
 		{o: Options{Hosts: []string{"norn.example.com"}}, host: "127.0.0.1:7713", origin: "null"},
 		{o: Options{CORSOrigins: []string{"https://app.example.com"}}, host: "localhost", origin: "https://app.example.com", fetchSite: "cross-site", post: true, preflight: true, corsHeaders: true},
-		{o: Options{CORSOrigins: []string{"https://App.example.com"}, Tokens: []string{"secret"}}, host: "x", origin: "https://app.example.com", post: true, preflight: true, corsHeaders: true},
+		{o: Options{CORSOrigins: []string{"https://App.example.com"}, Access: access.Of("secret")}, host: "x", origin: "https://app.example.com", post: true, preflight: true, corsHeaders: true},
 		{o: Options{CORSOrigins: []string{"https://app.example.com"}}, host: "localhost", origin: "http://app.example.com"},
 		{o: Options{CORSOrigins: []string{"https://app.example.com"}}, host: "localhost", origin: "https://app.example.com:444"},
 		{o: Options{CORSOrigins: []string{"https://app.example.com"}}, host: "localhost", origin: "https://app.example.com.evil.example"},
@@ -213,7 +214,7 @@ func TestOtherSites(t *testing.T) {
 			}
 			if ask != "" {
 				r.Header.Set("Access-Control-Request-Method", ask)
-			} else if len(tc.o.Tokens) > 0 {
+			} else if tc.o.Access.Asks() {
 				r.Header.Set("Authorization", "Bearer secret")
 			}
 			w := httptest.NewRecorder()

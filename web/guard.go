@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/netip"
@@ -9,7 +10,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/internal/logins"
-	"github.com/norn-dev/norn/internal/secrets"
+	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -21,7 +22,7 @@ import (
 // do: pages of other sites, and names that were bent to this address.
 type guard struct {
 	next        *paths
-	tokens      secrets.Set
+	access      *access.Desk
 	wantTLS     bool
 	metricsAuth bool
 	hosts       *hosts
@@ -34,7 +35,7 @@ type guard struct {
 
 func newGuard(o Options, m *metrics, next *paths) *guard {
 	g := &guard{
-		next: next, tokens: o.Tokens, wantTLS: o.TLS != nil, metricsAuth: o.MetricsAuth, writing: o.WriteTimeout, m: m, logins: o.Logins,
+		next: next, access: o.Access, wantTLS: o.TLS != nil, metricsAuth: o.MetricsAuth, writing: o.WriteTimeout, m: m, logins: o.Logins,
 		hosts: newHosts(o), origins: http.NewCrossOriginProtection(), sites: make(map[string]struct{}),
 	}
 	for _, origin := range o.CORSOrigins {
@@ -64,7 +65,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// A page that was bent to this address knows no token. What asks for none is checked by name.
-	if (len(g.tokens) == 0 || isProfile(path)) && path != "/metrics" {
+	if (!g.access.Asks() || isProfile(path)) && path != "/metrics" {
 		if f := g.hosts.check(r); f != nil {
 			g.refuse(w, r, f)
 			return
@@ -74,10 +75,12 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !g.open(path) {
-		if f := g.check(r); f != nil {
+		who, f := g.check(r)
+		if f != nil {
 			g.refuse(w, r, f)
 			return
 		}
+		r = r.WithContext(context.WithValue(r.Context(), callerKey{}, who))
 	}
 	g.next.ServeHTTP(w, r)
 }
@@ -93,38 +96,42 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, f *failure) {
 }
 
 // check decides on a request to what is not open to everybody.
-func (g *guard) check(r *http.Request) *failure {
+func (g *guard) check(r *http.Request) (*access.Caller, *failure) {
 	if g.wantTLS && r.TLS == nil {
-		return denied("this server has a certificate: use https:// on this port (plain are /livez, /readyz and /metrics only); so must a proxy in front of it")
+		return nil, denied("this server has a certificate: use https:// on this port (plain are /livez, /readyz and /metrics only); so must a proxy in front of it")
 	}
 	if err := g.origins.Check(r); err != nil && !g.knownSite(r) {
-		return otherSite(r)
-	}
-	if len(g.tokens) == 0 {
-		return nil
+		return nil, otherSite(r)
 	}
 	return g.login(r)
 }
 
-// login judges the token of a request, and returns when it may be answered.
-func (g *guard) login(r *http.Request) *failure {
-	token := tokenOf(r)
-	t := logins.Try{Port: logins.HTTP, Remote: remoteOf(r.RemoteAddr), Shared: proxied(r)}
+// callerKey is where the context of a request that passed the check has its caller.
+type callerKey struct{}
+
+// callerOf is who sends a request that passed the check; nil: there was no check.
+func callerOf(ctx context.Context) *access.Caller {
+	who, _ := ctx.Value(callerKey{}).(*access.Caller)
+	return who
+}
+
+// login judges what a request shows, and returns when it may be answered.
+func (g *guard) login(r *http.Request) (*access.Caller, *failure) {
+	shown := access.Shown{
+		Port: logins.HTTP, Logins: g.logins, Token: tokenOf(r), Remote: remoteOf(r.RemoteAddr), Shared: proxied(r), Agent: r.UserAgent(),
+		Send: "send it as Authorization: Bearer TOKEN, or as X-Norn-Token: TOKEN where a proxy has Authorization for itself",
+	}
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		shown.Certificate = r.TLS.PeerCertificates[0]
+	}
+	who, err := g.access.Enter(r.Context(), shown)
 	switch {
-	case token == "":
-		t.Reason = logins.NoToken
-	case !g.tokens.Accepts([]byte(token)):
-		t.Reason = logins.WrongToken
+	case err == nil:
+		return who, nil
+	case err.Kind == nornv1.ErrorKind_ERROR_KIND_OVERLOADED:
+		return nil, failed(http.StatusTooManyRequests, err)
 	}
-	if !g.logins.Judge(r.Context(), t) {
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "too many logins from this address have failed; try again later")
-		e.RetryAfter = 2 * time.Second
-		return failed(http.StatusTooManyRequests, e)
-	}
-	if t.Reason != "" {
-		return failed(http.StatusUnauthorized, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED, "the auth token is missing or wrong; send it as Authorization: Bearer TOKEN, or as X-Norn-Token: TOKEN where a proxy has Authorization for itself"))
-	}
-	return nil
+	return nil, failed(statusOf(err.Kind), err)
 }
 
 // tokenHeader has the token where Authorization is for a proxy, which asks for a password.
@@ -218,5 +225,5 @@ func (g *guard) preflight(w http.ResponseWriter, r *http.Request) (answered bool
 
 // knows tells whether who sends a request that passed the check has shown who it is.
 func (g *guard) knows(r *http.Request) bool {
-	return len(g.tokens) > 0 || r.TLS != nil && len(r.TLS.VerifiedChains) > 0
+	return g.access.Asks() || r.TLS != nil && len(r.TLS.VerifiedChains) > 0
 }

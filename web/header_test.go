@@ -6,13 +6,15 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/norn-dev/norn/node/access"
 )
 
 // TestTheTokenBesideAPassword: where a proxy has Authorization for itself the token comes in a
 // header of its own, and counts alone.
 func TestTheTokenBesideAPassword(t *testing.T) {
 	var called atomic.Int64
-	h := NewServer(answering(&called), Options{Tokens: []string{"next", "secret"}}).Handler
+	h := NewServer(answering(&called), Options{Access: access.Of("next", "secret")}).Handler
 	for _, tc := range []struct {
 		own, authorization string
 		want               int
@@ -37,7 +39,7 @@ func TestTheTokenBesideAPassword(t *testing.T) {
 // TestWhatAPageBehindAProxyIsTold: which Host came, and what to set, word by word.
 func TestWhatAPageBehindAProxyIsTold(t *testing.T) {
 	var called atomic.Int64
-	h := NewServer(answering(&called), Options{Tokens: []string{"secret"}}).Handler
+	h := NewServer(answering(&called), Options{Access: access.Of("secret")}).Handler
 	for origin, want := range map[string]string{
 		"https://norn.example.com":      "set http-hosts to norn.example.com or",
 		"https://norn.example.com:8443": "set http-hosts to norn.example.com:8443 or",

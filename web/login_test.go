@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/internal/logins"
+	"github.com/norn-dev/norn/node/access"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -16,7 +17,7 @@ import (
 // not through a proxy.
 func TestFailedLoginsOfTheAPI(t *testing.T) {
 	watch := logins.New(slog.New(slog.DiscardHandler))
-	s := NewServer(&backend{registry: prometheus.NewRegistry()}, Options{Tokens: []string{"secret"}, Logins: watch})
+	s := NewServer(&backend{registry: prometheus.NewRegistry()}, Options{Access: access.Of("secret"), Logins: watch})
 	ask := func(from, auth, forwarded string) (int, time.Duration) {
 		r := httptest.NewRequest(http.MethodGet, "/api/v1/queues", nil)
 		r.RemoteAddr = from

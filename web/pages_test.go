@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/norn-dev/norn/node/access"
 )
 
 func ask(t *testing.T, h http.Handler, method, at string, head ...string) *http.Response {
@@ -69,7 +71,7 @@ func TestPages(t *testing.T) {
 // page that came in plain.
 func TestPagesNeedNoTokenButTLS(t *testing.T) {
 	b := &backend{registry: prometheus.NewRegistry()}
-	h := NewServer(b, Options{Tokens: []string{"secret"}}).Handler
+	h := NewServer(b, Options{Access: access.Of("secret")}).Handler
 	if r := ask(t, h, "GET", "/"); r.StatusCode != 200 {
 		t.Errorf("the page wants a token: %d", r.StatusCode)
 	}

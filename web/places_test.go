@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	gproto "google.golang.org/protobuf/proto"
 
+	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -94,7 +95,7 @@ func waiting() *backend {
 // TestStrangersGiveWay: whoever could reach the port kept everybody else out, with as many
 // connections as there may be that say nothing, or too little, or what anybody may say.
 func TestStrangersGiveWay(t *testing.T) {
-	token := Options{MaxConnections: 2, Tokens: []string{"secret"}}
+	token := Options{MaxConnections: 2, Access: access.Of("secret")}
 	open := Options{MaxConnections: 2}
 	secure := Options{MaxConnections: 2, TLS: certificate(t)}
 	for name, tc := range map[string]struct {
@@ -153,7 +154,7 @@ func TestWhoIsServedStays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				dial, s := inBubble(t, waiting(), Options{MaxConnections: 2, Tokens: []string{"secret"}})
+				dial, s := inBubble(t, waiting(), Options{MaxConnections: 2, Access: access.Of("secret")})
 				served := dial()
 				if got := askOn(t, served, pingWithToken); got != http.StatusOK {
 					t.Fatal(got)
@@ -202,7 +203,7 @@ func TestWhoIsServedStays(t *testing.T) {
 func TestPlacesAreGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var called atomic.Int64
-		dial, s := inBubble(t, answering(&called), Options{MaxConnections: 3, Tokens: []string{"secret"}})
+		dial, s := inBubble(t, answering(&called), Options{MaxConnections: 3, Access: access.Of("secret")})
 		for range 20 {
 			if status, _ := knock(t, dial, pingWithToken); status != http.StatusOK {
 				t.Fatal(status)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/norn-dev/norn/node/access"
 )
 
 // waiter begins a wait by somebody from somewhere.
@@ -83,7 +85,7 @@ func TestWaitsLeaveRoomForTheRest(t *testing.T) {
 		"logs":   "GET /api/v1/tasks/37dGamhT6KhgeCdJ3yaFwZAimIC/log?wait_seconds=300 HTTP/1.1\r\nHost: localhost\r\n%s\r\n",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			dial, _ := inBubble(t, waiting(), Options{MaxConnections: 16, Tokens: []string{"one", "two"}})
+			dial, _ := inBubble(t, waiting(), Options{MaxConnections: 16, Access: access.Of("one", "two")})
 			answered := make(chan string, 100)
 			for range 16 {
 				c := dial()

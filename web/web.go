@@ -17,8 +17,8 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 
 	"github.com/norn-dev/norn/internal/logins"
-	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/internal/seldom"
+	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -35,9 +35,9 @@ type Backend interface {
 	Alive() error
 	// Gatherer gives the node's metrics.
 	Gatherer() prometheus.Gatherer
-	// Call carries out one request of the wire. dropped is never nil: it hears
+	// Call carries out one request of the wire, of a caller whom it judges. dropped is never nil: it hears
 	// that not a byte of the reply was passed on, so that grants are freed.
-	Call(ctx context.Context, method nornv1.Method, request gproto.Message) (reply gproto.Message, err *proto.Error, dropped func())
+	Call(ctx context.Context, who *access.Caller, method nornv1.Method, request gproto.Message) (reply gproto.Message, err *proto.Error, dropped func())
 }
 
 // Options are what the HTTP port is given beside its backend.
@@ -46,8 +46,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Pprof serves /debug/pprof.
 	Pprof bool
-	// Tokens: one of them must come with every request to the API. Empty: none need.
-	Tokens secrets.Set
+	// Access judges who comes; nil: everybody may do everything.
+	Access *access.Desk
 	// Logins counts and slows failed logins; nil: nobody does.
 	Logins *logins.Watch
 	// MetricsAuth lets /metrics ask for what the API asks for.

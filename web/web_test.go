@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	gproto "google.golang.org/protobuf/proto"
 
+	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -29,7 +30,7 @@ func (b *backend) Filled() bool                  { return !b.empty }
 func (b *backend) Spare() bool                   { return !b.needed }
 func (b *backend) Alive() error                  { return b.failure }
 func (b *backend) Gatherer() prometheus.Gatherer { return b.registry }
-func (b *backend) Call(ctx context.Context, m nornv1.Method, request gproto.Message) (gproto.Message, *proto.Error, func()) {
+func (b *backend) Call(ctx context.Context, _ *access.Caller, m nornv1.Method, request gproto.Message) (gproto.Message, *proto.Error, func()) {
 	return b.call(ctx, m, request)
 }
 

@@ -86,7 +86,7 @@ func (a *app) server() *cobra.Command {
 		var signs sync.WaitGroup
 		living, ended := context.WithCancel(context.Background())
 		manager.live(living, &signs)
-		err = serve.Run(ctx, cfg, serve.Options{Version: version, Logger: log, Now: now, Notify: manager.tell, LinesLost: lines.Lost})
+		err = serve.Run(ctx, cfg, serve.Options{Version: version, Logger: log, Now: now, Notify: manager.tell, LinesLost: lines.Lost, AuditTo: a.errOut})
 		ended()
 		signs.Wait()
 		if errors.Is(err, node.ErrDamaged) { // the log has it, in its own format

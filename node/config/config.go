@@ -300,8 +300,17 @@ type Config struct {
 	// AuthTokenFile holds the token that clients must send; where it has several lines,
 	// any of them will do, while one takes the place of another. White space around a
 	// line is cut off, empty lines and those that begin with # do not count. Default
-	// none: everybody may do everything.
+	// none: everybody may do everything. It is read again like certificates (TLSReload); what
+	// cannot be read then leaves the tokens of before in use.
 	AuthTokenFile string
+	// AuditLog is where it is written down who changed what: settings of queues, schedules,
+	// workers, members, tasks cancelled or retried by an operator, and what was refused. off,
+	// stderr, syslog, or a file, which is renamed to FILE.1 (up to FILE.7) at 64 MiB. One line of
+	// JSON each, never a payload or a secret. Default stderr.
+	AuditLog string
+	// AuditData says whether requests for tasks are written down too: off, denied (those that
+	// were refused, at most one a second for each principal and verb) or all. Default denied.
+	AuditData string
 	// TLSCert is the certificate chain of the client port, PEM. Default none:
 	// plain. With TLSKey only.
 	TLSCert string
@@ -402,7 +411,7 @@ func Default() *Config {
 		SessionPeriod: 5 * time.Second, SessionGap: 15 * time.Second, SessionCheck: 30 * time.Second, SessionLose: 30 * time.Second,
 		Quarantine: 256 << 20, DiskReserve: spaceOf(512<<20, 40), DiskStop: spaceOf(64<<20, 10), DiskCheckInterval: 5 * time.Second, DiskStall: 5 * time.Second,
 		CacheSize: 8 << 20, MemTableSize: 24 << 20, HeadSize: 256,
-		LogLevel: "info", LogFormat: "text",
+		LogLevel: "info", LogFormat: "text", AuditLog: "stderr", AuditData: "denied",
 	}
 }
 

@@ -115,6 +115,8 @@ func (c *Config) Settings() []Setting {
 		{"memtable-size", "memtable of the store", &c.MemTableSize},
 		{"head-size", "ready tasks in memory per queue and partition", integer(&c.HeadSize)},
 		{"auth-token-file", "`FILE` with the token that clients must send, or several of which any will do", str(&c.AuthTokenFile)},
+		{"audit-log", "where it is written down who changed what: off, stderr, syslog or a `FILE`", str(&c.AuditLog)},
+		{"audit-data", "which requests for tasks are written down: off, denied or all", word(&c.AuditData, "off", "denied", "all")},
 		{"tls-cert", "certificate chain of the client port, PEM `FILE`", str(&c.TLSCert)},
 		{"tls-key", "private key of the certificate, PEM `FILE`", str(&c.TLSKey)},
 		{"tls-client-ca", "CA of the certificates clients must show, PEM `FILE`", str(&c.TLSClientCA)},

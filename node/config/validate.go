@@ -80,13 +80,14 @@ func (c *Config) Validate() error {
 	p.add(len(c.PeerTLSNames) > 0 && c.PeerTLSCert == "", "peer-tls-names: they are looked for in certificates of nodes: needs peer-tls-cert, peer-tls-key and peer-tls-ca")
 	p.add(len(c.PeerTLSNames) > maxNames, "peer-tls-names: %d patterns are over %d", len(c.PeerTLSNames), maxNames)
 	lasts(&p, "tls-reload", c.TLSReload, 0, 24*time.Hour)
+	p.add(c.AuditLog == "", "audit-log: say off, stderr, syslog or a file")
 	p.add(c.TLSClientCA != "" && c.TLSCert == "", "tls-client-ca: needs tls-cert and tls-key")
 	p.add(!ForTests && (c.TestClockOffset != 0 || c.TestClockRate != 0 || c.TestClockFile != ""),
 		"test-clock-offset, test-clock-rate, test-clock-file: the clock of this program cannot be set wrong, it was not built for tests (make build-test)")
 	between(&p, "test-clock-rate", c.TestClockRate, -clock.MaxRate, clock.MaxRate)
 	for _, s := range c.Settings() {
 		// A struct that was filled in by hand can hold what no text would set.
-		if s.Name == "retention-policy" || s.Name == "log-level" || s.Name == "log-format" {
+		if s.Name == "retention-policy" || s.Name == "log-level" || s.Name == "audit-data" || s.Name == "log-format" {
 			if err := s.Set(s.String()); err != nil {
 				p.add(true, "%s: %w", s.Name, err)
 			}

@@ -8,6 +8,7 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 
 	"github.com/norn-dev/norn/node"
+	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -55,13 +56,13 @@ func (b *backend) Gatherer() prometheus.Gatherer {
 }
 
 // Call carries out one request.
-func (b *backend) Call(ctx context.Context, method nornv1.Method, request gproto.Message) (gproto.Message, *proto.Error, func()) {
+func (b *backend) Call(ctx context.Context, who *access.Caller, method nornv1.Method, request gproto.Message) (gproto.Message, *proto.Error, func()) {
 	n := b.node.Load()
 	if n == nil {
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "this node is starting; try again, or another node")
 		e.RetryAfter = time.Second
 		return nil, e, func() {}
 	}
-	a := n.Call(ctx, method, request)
+	a := n.Call(ctx, who, method, request)
 	return a.Message, a.Err, a.Dropped
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/norn-dev/norn/internal/secrets"
+	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/peer"
 
@@ -44,18 +45,23 @@ func readSecrets(name, file, otherwise string) (secrets.Set, error) {
 
 // credentials are what a server shows to others, and asks of them.
 type credentials struct {
-	tokens secrets.Set
+	tokens *tokenFile  // nil: nobody is asked for one
 	tls    *tls.Config // of the client port; nil: it is plain
 	own    *material   // likewise
 	peers  peer.Security
 	certs  certificates
+	audit  *access.Audit // nil: nothing is written down
+	desk   *access.Desk
 	shared bool // an authority signs the certificates of clients and those of nodes
 }
 
 // readCredentials reads the files that the configuration names.
 func readCredentials(cfg *config.Config, log *slog.Logger) (c credentials, err error) {
-	if c.tokens, err = readSecrets("auth-token-file", cfg.AuthTokenFile, "everybody would get in"); err != nil {
-		return c, err
+	if cfg.AuthTokenFile != "" {
+		c.tokens = &tokenFile{name: cfg.AuthTokenFile, every: cfg.TLSReload, log: log}
+		if err := c.tokens.open(); err != nil {
+			return c, err
+		}
 	}
 	if cfg.TLSCert != "" {
 		m := &material{name: "tls", cert: cfg.TLSCert, key: cfg.TLSKey, ca: cfg.TLSClientCA, caName: "tls-client-ca", every: cfg.TLSReload, log: log}

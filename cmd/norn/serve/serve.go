@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -50,6 +51,8 @@ type Options struct {
 	Notify func(assignments ...string)
 	// LinesLost counts the lines of the log that could not be written; nil: none is lost.
 	LinesLost func() uint64
+	// AuditTo is where the audit log goes that is to go to stderr.
+	AuditTo io.Writer
 	// Resolver looks up the names of other nodes; nil: the system's.
 	Resolver *net.Resolver
 
@@ -103,7 +106,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	asked, cfg := cfg, node.FitMemory(node.Fit(cfg), o.memory)
 	known, err := readCredentials(cfg, o.Logger)
 	if err == nil {
-		err = mayListen(cfg, &known)
+		err = errors.Join(mayListen(cfg, &known), known.openDesk(cfg, &o))
 	}
 	if err != nil {
 		return settingsError{err}
@@ -116,6 +119,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	// The pages are there before the node: a start may take its time, and who watches the
 	// process is to see that it lives.
 	watch, shown := logins.New(o.Logger), &backend{}
+	defer known.audit.Close()
 	pages := pagesOf(shown, cfg, &known, watch, &o)
 	var running sync.WaitGroup
 	failed := make(chan error, 1)
@@ -125,8 +129,8 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 		}
 	})
 	n, err := node.Start(cfg, node.Options{
-		Logger: o.Logger, Logins: watch, Version: o.Version, AuthTokens: known.tokens, TLS: known.tls, Peers: known.peers, Starting: ctx,
-		Collectors: []prometheus.Collector{known.certs, linesLost(o.LinesLost)}, Resolver: o.Resolver, Memory: o.memory,
+		Logger: o.Logger, Logins: watch, Version: o.Version, Access: known.desk, TLS: known.tls, Peers: known.peers, Starting: ctx,
+		Collectors: collectors(&known, &o), Resolver: o.Resolver, Memory: o.memory,
 	})
 	if err != nil {
 		err = errors.Join(notStarted(ctx, err, o.Logger), shut(pages, cfg.StopTimeout))
@@ -170,10 +174,19 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 // pagesOf makes the server of the HTTP port.
 func pagesOf(shown *backend, cfg *config.Config, known *credentials, watch *logins.Watch, o *Options) *web.Server {
 	return web.NewServer(shown, web.Options{
-		Logger: o.Logger, Room: node.Room(o.memory), Pprof: cfg.Pprof, Tokens: known.tokens, TLS: known.tls, Logins: watch, MetricsAuth: cfg.MetricsAuth,
+		Logger: o.Logger, Room: node.Room(o.memory), Pprof: cfg.Pprof, Access: known.desk, TLS: known.tls, Logins: watch, MetricsAuth: cfg.MetricsAuth,
 		Hosts: cfg.HTTPHosts, OwnHost: ownHosts(cfg, known.own), CORSOrigins: cfg.HTTPCORSOrigins, MaxConnections: cfg.MaxHTTPConnections,
 		HeaderTimeout: cfg.HelloTimeout, BodyTimeout: cfg.FrameTimeout, WriteTimeout: cfg.WriteTimeout, IdleTimeout: cfg.HTTPIdleTimeout,
 	})
+}
+
+// collectors are the metrics of the process.
+func collectors(known *credentials, o *Options) []prometheus.Collector {
+	all := []prometheus.Collector{known.certs, linesLost(o.LinesLost)}
+	if known.audit != nil {
+		all = append(all, known.audit)
+	}
+	return all
 }
 
 // linesLost is the counter of the lines of the log that could not be written.
@@ -221,10 +234,10 @@ func erase(err error, data string, log *slog.Logger) error {
 
 // warnOpen says which ports anybody may use who reaches them.
 func warnOpen(cfg *config.Config, known *credentials, log *slog.Logger) {
-	if exposed(cfg.Listen) && len(known.tokens) == 0 && cfg.TLSClientCA == "" {
+	if exposed(cfg.Listen) && known.tokens == nil && cfg.TLSClientCA == "" {
 		log.Warn("server.open", "listen", cfg.Listen, "meaning", "everybody who reaches this address may do everything; see auth-token-file and tls-client-ca")
 	}
-	if exposed(cfg.HTTPListen) && len(known.tokens) == 0 && cfg.TLSClientCA == "" {
+	if exposed(cfg.HTTPListen) && known.tokens == nil && cfg.TLSClientCA == "" {
 		log.Warn("server.http_open", "http_listen", cfg.HTTPListen, "meaning", "everybody who reaches this address may do everything; see auth-token-file and tls-client-ca")
 	}
 	if exposed(cfg.PeerListen) && known.peers.TLS == nil {

@@ -1,0 +1,127 @@
+package access
+
+import (
+	"context"
+	"crypto/x509"
+	"net"
+	"time"
+
+	"github.com/norn-dev/norn/internal/logins"
+	"github.com/norn-dev/norn/internal/secrets"
+	"github.com/norn-dev/norn/node/guard"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// The names of those who have none of their own.
+const (
+	rootName      = "root"
+	anonymousName = "anonymous"
+)
+
+// loginPause is after how long who was refused because too many answers wait may try again.
+const loginPause = 2 * time.Second
+
+// Config is what a desk goes by.
+type Config struct {
+	// Tokens are those of a file as it is now: who shows one may do everything. nil: nobody
+	// is asked.
+	Tokens func() secrets.Set
+	// Anonymous is who comes and shows nothing; nil: where nobody is asked, one who may do
+	// everything, and else nobody.
+	Anonymous *guard.Principal
+	// Audit writes down what was done and refused; nil: nobody does.
+	Audit *Audit
+}
+
+// Desk judges who comes to a node, and what they ask for. A nil Desk asks nobody.
+type Desk struct{ o Config }
+
+// New makes a desk.
+func New(o Config) *Desk { return &Desk{o: o} }
+
+// Of makes a desk that takes these tokens, each of which may do everything.
+func Of(tokens ...string) *Desk {
+	return New(Config{Tokens: func() secrets.Set { return tokens }})
+}
+
+// Caller is who sends requests, and from where. It does not change.
+type Caller struct {
+	*guard.Principal
+
+	address, agent string
+}
+
+// Self is the process itself.
+func Self() *Caller { return &Caller{Principal: guard.Root("node", guard.ByNothing)} }
+
+// Shown is what somebody shows.
+type Shown struct {
+	// Port is one of package logins, and Logins counts and slows failed ones there; nil: nobody
+	// does.
+	Port   string
+	Logins *logins.Watch
+	// Token is empty where there is none, Certificate nil.
+	Token       string
+	Certificate *x509.Certificate
+	Remote      net.Addr
+	// Shared says that the address is not a client's own, as that of a proxy.
+	Shared bool
+	// Agent is what the client calls itself.
+	Agent string
+	// Send says how a token is sent on this port.
+	Send string
+}
+
+// Asks tells whether those who come have to show something.
+func (d *Desk) Asks() bool { return d != nil && d.o.Tokens != nil }
+
+// Enter judges what somebody shows, and returns when it may be answered.
+func (d *Desk) Enter(ctx context.Context, s Shown) (*Caller, *proto.Error) {
+	c := &Caller{agent: s.Agent}
+	if s.Remote != nil {
+		c.address = s.Remote.String()
+	}
+	if d != nil && d.o.Anonymous != nil && s.Token == "" {
+		c.Principal = d.o.Anonymous
+		return c, nil
+	}
+	if !d.Asks() {
+		c.Principal = guard.Root(anonymousName, guard.ByNothing)
+		if s.Certificate != nil {
+			c.Principal = guard.Root(s.Certificate.Subject.CommonName, guard.ByCertificate)
+		}
+		return c, nil
+	}
+	t := logins.Try{Port: s.Port, Remote: s.Remote, Shared: s.Shared}
+	switch {
+	case s.Token == "":
+		t.Reason = logins.NoToken
+	case !d.o.Tokens().Accepts([]byte(s.Token)):
+		t.Reason = logins.WrongToken
+	}
+	if !s.Logins.Judge(ctx, t) {
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "too many logins from this address have failed; try again later")
+		e.RetryAfter = loginPause
+		return nil, e
+	}
+	if t.Reason != "" {
+		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED, "the auth token is missing or wrong; %s", s.Send)
+	}
+	c.Principal = guard.Root(rootName, guard.ByTokenFile)
+	return c, nil
+}
+
+// Check judges one request of a caller. The scope goes along with the request.
+func (d *Desk) Check(c *Caller, m nornv1.Method, request gproto.Message) (*guard.Scope, *proto.Error) {
+	if c == nil {
+		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED, "nobody has said who sends this request")
+	}
+	scope, err := guard.Check(c.Principal, m, request)
+	if d != nil {
+		d.o.Audit.judged(c, m, request, err)
+	}
+	return scope, err
+}
