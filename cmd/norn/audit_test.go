@@ -44,22 +44,30 @@ func TestAuditSaysWhoDidIt(t *testing.T) {
 	on("task", "enqueue", "-q", "mail", "s3cret")
 	on("queue", "pause", "mail")
 	on("task", "cancel", "--filter", "queue=mail", "--yes")
+	on("task", "enqueue", "-q", "mail", "s3cret")
 	on("queue", "purge", "mail", "--yes")
 	on("schedule", "set", "s", "--cron", "0 0 1 1 *", "--tz", "UTC", "-q", "mail", "x")
 	on("schedule", "delete", "s")
-	request, err := http.NewRequest(http.MethodPatch, "http://"+s.http+"/api/v1/queues/mail", strings.NewReader(`{"settings":{"draining":true},"fields":["draining"]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("User-Agent", "an-operator/7")
-	if a, err := http.DefaultClient.Do(request); err != nil || a.StatusCode != http.StatusOK {
-		t.Fatal(a, err)
+	for _, c := range [][3]string{
+		{http.MethodPatch, "queues/mail", `{"settings":{"draining":true},"fields":["draining"]}`},
+		{http.MethodPost, "tasks/bulk", `{"action":"cancel","queue":"mail","all":true}`},
+	} {
+		request, err := http.NewRequest(c[0], "http://"+s.http+"/api/v1/"+c[1], strings.NewReader(c[2]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("User-Agent", "an-operator/7")
+		a, err := http.DefaultClient.Do(request)
+		if err != nil || a.StatusCode != http.StatusOK {
+			t.Fatal(a, err)
+		}
+		_ = a.Body.Close()
 	}
 	on("cluster", "destroy", "--yes")
 	all := audited(t, file)
 	for _, want := range []struct{ verb, object, agent string }{
-		{"operate", "queue mail: paused=true", "norn"}, {"operate", "cancel by filter: queue=mail", "norn"},
+		{"operate", "queue mail: paused=true", "norn"}, {"operate", "task ", "norn"}, {"operate", "cancel by filter: queue=mail all", "an-operator/7"},
 		{"schedule", "schedule s: put", "norn"}, {"schedule", "schedule s: delete", "norn"},
 		{"operate", "queue mail: draining=true", "an-operator/7"}, {"cluster", "destroy", "norn"},
 	} {
