@@ -66,16 +66,13 @@ func (n *Node) Call(ctx context.Context, who *access.Caller, method nornv1.Metho
 	if !n.begun.Load() {
 		return Answer{Err: notBegun(n)}
 	}
-	if _, err := n.opts.Access.Check(who, method, request); err != nil {
-		return Answer{Err: err}
-	}
 	switch method {
 	case nornv1.Method_METHOD_HELLO:
 		return Answer{Message: greeting(n, proto.MaxVersion)}
 	case nornv1.Method_METHOD_PING:
 		return Answer{Message: &nornv1.PingReply{Placement: n.placement(), Now: clientsTime(n)}}
 	}
-	return n.calls.do(ctx, message.Origin{Conn: conn, Request: 1, Method: uint16(method)}, request)
+	return n.calls.do(ctx, who, message.Origin{Conn: conn, Request: 1, Method: uint16(method)}, request)
 }
 
 // enter counts a call, and numbers its connection.
@@ -118,11 +115,14 @@ func (c *calls) shutdown(ctx context.Context) error {
 }
 
 // do hands a request to the loop and waits for its answer.
-func (c *calls) do(ctx context.Context, from message.Origin, body gproto.Message) Answer {
+func (c *calls) do(ctx context.Context, who *access.Caller, from message.Origin, body gproto.Message) Answer {
 	n, method := c.n, nornv1.Method(from.Method)
 	of := carried(method)
 	if of == nil || method == nornv1.Method_METHOD_SESSION || !of.Asks(body) {
 		return Answer{Err: proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "method %d is not for callers without a connection", method)}
+	}
+	if _, err := n.opts.Access.Check(who, method, body); err != nil {
+		return Answer{Err: err}
 	}
 	weight, err := c.admit(method, body, of.Urgent)
 	if err != nil {
