@@ -103,8 +103,11 @@ func blind(n *node, r *message.Reply) bool {
 
 // mute drops what nodes say to each other to compare replicas.
 func mute(n *node, m *message.Send) bool {
-	_, is := m.Message.(*message.Repair)
-	return !is || n.s.fleet.forming
+	switch m.Message.(type) {
+	case *message.Repair, *message.Roots:
+		return n.s.fleet.forming
+	}
+	return true
 }
 
 // silent tells candidates nothing of the claims that it has.

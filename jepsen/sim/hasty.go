@@ -16,7 +16,7 @@ import (
 func (n *node) hasty(ready *message.Ready) {
 	for i := range ready.Early {
 		switch m := ready.Early[i].Message.(type) {
-		case *message.Votes, *message.Pushes, *message.PushesTaken, *message.ClaimsTaken, *message.FactsTaken, *message.Fetched, *message.RepairCompleted, *message.Purge, *message.Outcomes, *message.NotHeld, *message.Forwarded:
+		case *message.Votes, *message.Pushes, *message.PushesTaken, *message.ClaimsTaken, *message.FactsTaken, *message.Fetched, *message.RepairCompleted, *message.Roots, *message.SameRoots, *message.RootsCompleted, *message.Purge, *message.Outcomes, *message.NotHeld, *message.Forwarded:
 			n.s.violation(check.Lost, "%s%T leaves before what it says is on the disk", n, m)
 		}
 	}

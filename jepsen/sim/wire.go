@@ -203,6 +203,9 @@ func (f *fleet) note(from *node, m *message.Send) {
 	if a, ok := m.Message.(*message.QuarantineFacts); ok {
 		f.s.stats[Old] += len(a.Tasks)
 	}
+	if a, ok := m.Message.(*message.Roots); ok {
+		f.s.stats[Comparisons] += len(a.Roots)
+	}
 	r, ok := m.Message.(*message.Repair)
 	if !ok || r.Message == nil {
 		return

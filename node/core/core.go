@@ -415,7 +415,7 @@ func (c *Core) Stats() Stats {
 	s.Claims, s.Full = c.vnodes.Claimed(), c.vnodes.Full()
 	s.Cron = c.crons.m.Stats(c.crons.time(c.round.Now))
 	s.Sessions, s.SessionCounts = c.sessions.d.Open(), c.sessions.d.Counts()
-	s.QuarantinedTasks, s.QuarantinedBytes = c.quarantine.kept()
+	s.QuarantinedTasks, s.QuarantinedBytes = c.vnodes.Aside()
 	s.QuarantineFull = c.quarantine.full
 	s.HandoversLeft = len(c.transfer.outgoing) + len(c.view.Dropping)
 	s.Differs = c.sharedConfig.diff

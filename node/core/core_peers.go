@@ -44,6 +44,12 @@ func (c peers) take(now clock.Time, m *message.FromPeer) {
 	case *message.QueueHeads:
 		c.remoteClaims.learn(now, m.From, b)
 		c.freshnessProbes.inquired(now, m.From, b)
+	case *message.Roots:
+		c.repairs.roots.asked(now, m.From, b)
+	case *message.SameRoots:
+		c.repairs.roots.answered(now, m.From, b)
+	case *message.RootsCompleted:
+		c.repairs.roots.completed(now, m.From, b)
 	case *message.RepairCompleted:
 		c.collect.tombstones.compared(now, m.From, b)
 	case *message.Purge:

@@ -167,7 +167,7 @@ func TestRepairSpreadsNoClaims(t *testing.T) {
 	from := r.send(i, claimUpTo(1))
 	compared := 0
 	r.live(grantTimeout-100*time.Millisecond, 50*time.Millisecond, func(l letter) bool {
-		if _, is := l.message.(*message.Repair); is {
+		if ofRepair(l.message) {
 			compared++
 		}
 		_, is := l.message.(*message.Claims)

@@ -125,7 +125,7 @@ func (c observer) movement() *nornv1.MovementStatus {
 
 // aboutSelf is this node but for what the register says of it.
 func (c observer) aboutSelf() *nornv1.NodeStatus {
-	tasks, bytes := c.quarantine.kept()
+	tasks, bytes := c.vnodes.Aside()
 	forgot := ""
 	if c.standing.Disk.Forgotten(c.cfg.Self) {
 		forgot = c.standing.Disk.Shown()

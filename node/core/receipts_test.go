@@ -356,6 +356,9 @@ func TestAComparisonIsAsOldAsItsQuestion(t *testing.T) {
 	r.settle()
 	r.live(53*time.Second, 100*time.Millisecond, nothing)
 	asked := map[int]letter{}
+	for i := range last {
+		r.peers[i].core.repairs.demand(r.now, p)
+	}
 	r.live(3*time.Second, 100*time.Millisecond, func(l letter) bool {
 		m, is := l.message.(*message.Repair)
 		if is = is && l.to == last && m.Partition == p && m.Message.Kind == antientropy.KindHello; is {

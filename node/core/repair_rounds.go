@@ -32,15 +32,16 @@ const (
 )
 
 // repairs compares what this node has with what the others of each cohort
-// have, a few partitions at a time, round and round (design 6). A round moves
-// facts both ways, so of two members the one whose name comes first begins.
+// have, round and round (design 6): first the sums of all partitions that two nodes share
+// ([roots]), then, a few partitions at a time, the facts of those that differ. A comparison
+// moves facts both ways, so of two members one begins it ([begins]).
 type repairs struct {
 	c       *Core
 	cfg     antientropy.Config
 	moving  antientropy.Config // of partitions that are copied and handed over
 	now     clock.Time         // of the call under way
-	at      int64              // mono ns of the next start; Never: there are no others
-	last    message.Pair       // that was begun
+	at      int64              // mono ns of the next start; Never: nothing waits
+	started int64              // mono ns of the last one of what differs
 	begun   []message.Pair     // rounds that go on, in order
 	ours    map[message.Pair]*antientropy.Initiator
 	theirs  map[message.Pair]answerer
@@ -50,10 +51,11 @@ type repairs struct {
 	failed  uint64                 // rounds
 	compare uint64                 // rounds that ended well
 	urgent  urgent
+	roots   roots
 }
 
 func newRepairs(c *Core) *repairs {
-	return &repairs{
+	r := &repairs{
 		c: c, at: clock.Never,
 		cfg: antientropy.Config{
 			Settle: settleTime, MinBackoff: c.cfg.Repair,
@@ -68,44 +70,23 @@ func newRepairs(c *Core) *repairs {
 		wake:   make(map[message.Pair]int64),
 		rouse:  make(map[message.Pair]int64),
 	}
+	r.roots = roots{r: r, at: clock.Never}
+	return r
 }
 
-// changed looks who there is to compare with after the cells have changed.
-func (r *repairs) changed(now clock.Time) {
-	switch n := len(r.pairs()); {
-	case n == 0 || r.c.cfg.Repair <= 0:
-		r.at = clock.Never
-	case r.at == clock.Never:
-		r.at = now.Mono + int64(r.pause(n))
-	}
+// pause is the time between two starts, so that all that may differ has its turn once in the
+// interval.
+func (r *repairs) pause() time.Duration {
+	return r.c.cfg.Repair / time.Duration(max(r.roots.first, 1))
 }
 
-// pairs are the comparisons that this node begins, in order.
-func (r *repairs) pairs() (all []message.Pair) {
-	for p := range r.c.view.Cells {
-		cohort := r.c.view.Cells[p].Cohort
-		if !slices.Contains(cohort, r.c.cfg.Self) || vnode.Tree(r.c.vnodes.See(ring.Partition(p))) == nil {
-			continue
-		}
-		for _, m := range cohort {
-			if m != r.c.cfg.Self && r.c.cfg.Self.Node < m.Node {
-				all = append(all, message.Pair{Partition: ring.Partition(p), Peer: m})
-			}
-		}
-	}
-	slices.SortFunc(all, message.Pair.Compare)
-	return all
-}
-
-// pause is the time between two starts, so that each pair has its turn once in
-// the interval.
-func (r *repairs) pause(pairs int) time.Duration {
-	return r.c.cfg.Repair / time.Duration(max(pairs, 1))
-}
+// busy tells whether a comparison of ours is under way.
+func (r *repairs) busy(k message.Pair) bool { return r.ours[k] != nil && r.ours[k].Busy() }
 
 // work begins what is due and goes on with what waits.
 func (r *repairs) work(now clock.Time) {
 	r.now = now
+	r.roots.work(now)
 	if r.at <= now.Mono {
 		r.begin(now)
 	}
@@ -144,39 +125,43 @@ func (r *repairs) gone(m register.Member) bool {
 	return known && n.Status == register.Removed && !r.c.view.Up(m)
 }
 
-// begin starts the next comparison.
+// begin starts the next comparison. One that ends, and one that is found to be due, looks for
+// the next.
 func (r *repairs) begin(now clock.Time) {
+	r.at = clock.Never
 	r.hurry(now)
-	all := r.pairs()
-	if len(all) == 0 {
-		r.at = clock.Never
-		return
-	}
-	if r.at = now.Mono + int64(r.pause(len(all))); r.c.cfg.Repair <= 0 {
-		r.at = clock.Never
-	}
 	up, vain := r.under()
-	if up >= maxRounds || r.c.cfg.Repair <= 0 {
+	if up >= maxRounds || len(r.roots.differ) == 0 {
 		return
 	}
-	from, found := slices.BinarySearchFunc(all, r.last, message.Pair.Compare)
-	if found {
-		from++
+	if at := r.started + int64(r.pause()); at > now.Mono {
+		r.at = at
+		return
 	}
-	for n := range all {
-		k := all[(from+n)%len(all)]
-		if vain >= maxVain && !r.c.view.Up(k.Peer) {
-			continue
-		}
-		i := r.initiator(k, r.cfg)
-		if i.Busy() || i.NotBefore() > now.Mono {
-			continue
-		}
-		r.last = k
+	k, ok := r.roots.next(vain < maxVain)
+	if !ok {
+		return
+	}
+	r.started = now.Mono
+	if i := r.comparable(now, k); i != nil {
 		r.begun = append(r.begun, k)
 		r.ready(k, i.Start(now, r.c.collect.tombstones.begin(now, k)))
-		return
 	}
+	if len(r.roots.differ) > 0 {
+		r.at = min(r.at, now.Mono+int64(r.pause()))
+	}
+}
+
+// comparable is what compares a partition that differs, as long as it is for this node to
+// begin and nothing is under way or backs off.
+func (r *repairs) comparable(now clock.Time, k message.Pair) *antientropy.Initiator {
+	if e := r.roots.of(k); e == nil || !e.begins || vnode.Tree(r.c.vnodes.See(k.Partition)) == nil {
+		return nil
+	}
+	if i := r.initiator(k, r.cfg); !i.Busy() && i.NotBefore() <= now.Mono {
+		return i
+	}
+	return nil
 }
 
 // under gives how many comparisons are under way with nodes in reach, and how many
@@ -195,7 +180,7 @@ func (r *repairs) under() (up, vain int) {
 // room is looked for by what waits to be hurried: some nodes may be out of reach now,
 // and hold no place any more.
 func (r *repairs) room(now clock.Time) {
-	if len(r.urgent.todo) > 0 {
+	if len(r.urgent.todo)+len(r.roots.differ) > 0 {
 		r.at = min(r.at, now.Mono)
 	}
 }
@@ -232,6 +217,7 @@ func (r *repairs) returned(m register.Member) {
 	}
 	r.begun = slices.DeleteFunc(r.begun, silent)
 	maps.DeleteFunc(r.ours, func(k message.Pair, _ *antientropy.Initiator) bool { return silent(k) })
+	r.roots.returned(m)
 }
 
 // forget ends all comparisons of a partition.
@@ -244,6 +230,7 @@ func (r *repairs) forget(p ring.Partition) {
 	maps.DeleteFunc(r.wake, func(k message.Pair, _ int64) bool { return gone(k) })
 	maps.DeleteFunc(r.rouse, func(k message.Pair, _ int64) bool { return gone(k) })
 	r.urgent.forget(p)
+	r.roots.forget(p)
 	r.c.collect.tombstones.forget(p)
 }
 
@@ -319,7 +306,7 @@ func (r *repairs) ready(k message.Pair, ready antientropy.Ready) {
 		return
 	}
 	r.begun = slices.DeleteFunc(r.begun, func(o message.Pair) bool { return o == k })
-	if r.urgent.ended(k) {
+	if r.urgent.ended(k) || len(r.roots.differ) > 0 {
 		r.at = min(r.at, r.now.Mono)
 	}
 	r.moved += ready.Result.Pulled + ready.Result.Pushed
@@ -362,7 +349,7 @@ func promisesNothing(m *antientropy.Message) bool {
 
 // next is when something is due, mono ns.
 func (r *repairs) next() int64 {
-	at := r.at
+	at := min(r.at, r.roots.at)
 	for _, w := range r.wake { // Any order: the least is taken.
 		at = min(at, w)
 	}

@@ -37,13 +37,14 @@ func (r *repairs) hasten(now clock.Time, about []ring.Partition, dry bool) (aske
 	for _, p := range about {
 		want[p] = true
 	}
-	for _, k := range r.pairs() {
-		if !want[k.Partition] || !r.c.view.Up(k.Peer) {
+	for i := range r.roots.shared {
+		e := &r.roots.shared[i]
+		if !e.begins || !want[e.Partition] || !r.c.view.Up(e.Peer) {
 			continue
 		}
 		asked++
 		if !dry {
-			r.urgent.add(k)
+			r.urgent.add(e.Pair)
 		}
 	}
 	if asked > 0 && !dry {

@@ -88,15 +88,26 @@ func (p *tombstones) stale(now clock.Time, began int64) bool {
 // begin draws the session of a comparison that this node begins.
 func (p *tombstones) begin(now clock.Time, k message.Pair) (session uint64) {
 	session = p.c.cfg.Rand.Uint64()
-	p.rounds[k] = comparison{session, now.Mono, p.c.view.Cells[k.Partition].Epoch}
+	p.beginAs(now, k, session)
 	return session
 }
 
-// asked hears of a comparison that another member begins. Said twice it has begun
-// the first time.
+// beginAs notes that this node begins a comparison.
+func (p *tombstones) beginAs(now clock.Time, k message.Pair, session uint64) {
+	p.rounds[k] = comparison{session, now.Mono, p.c.view.Cells[k.Partition].Epoch}
+}
+
+// asked hears of a comparison that another member begins.
 func (p *tombstones) asked(now clock.Time, k message.Pair, m *antientropy.Message) {
-	if old, ok := p.heard[k]; m.Kind == antientropy.KindHello && p.members(k) && (!ok || old.session != m.Session) {
-		p.heard[k] = comparison{m.Session, now.Mono, p.c.view.Cells[k.Partition].Epoch}
+	if m.Kind == antientropy.KindHello {
+		p.hear(now, k, m.Session)
+	}
+}
+
+// hear notes a comparison that another member begins. Said twice it has begun the first time.
+func (p *tombstones) hear(now clock.Time, k message.Pair, session uint64) {
+	if old, ok := p.heard[k]; p.members(k) && (!ok || old.session != session) {
+		p.heard[k] = comparison{session, now.Mono, p.c.view.Cells[k.Partition].Epoch}
 	}
 }
 
@@ -109,6 +120,18 @@ func (p *tombstones) ended(now clock.Time, k message.Pair, r *antientropy.Result
 	}
 	p.mark(now, k, o)
 	p.c.round.Ready.Send = append(p.c.round.Ready.Send, message.Send{To: k.Peer, Message: &message.RepairCompleted{Partition: k.Partition, Session: o.session, Age: time.Duration(now.SinceMono(o.began))}})
+}
+
+// same hears that both sides have the same facts, and tells whether that is the answer to the
+// comparison that this node began last.
+func (p *tombstones) same(now clock.Time, k message.Pair, session uint64) bool {
+	o, ok := p.rounds[k]
+	if !ok || o.session != session || !p.members(k) {
+		return false
+	}
+	delete(p.rounds, k)
+	p.mark(now, k, o)
+	return true
 }
 
 // agreed tells whether both sides had the same after a comparison, as far as they

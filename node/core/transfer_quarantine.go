@@ -46,22 +46,13 @@ func newQuarantine(c *Core) *quarantine {
 	return &quarantine{c: c, last: make(map[ring.Partition]id.ID)}
 }
 
-// kept is of how many tasks facts are kept aside, and the bytes of those.
-func (a *quarantine) kept() (tasks int, bytes int64) {
-	for _, v := range a.c.vnodes.Each() {
-		n, size := vnode.KeptAside(v)
-		tasks, bytes = tasks+n, bytes+size
-	}
-	return tasks, bytes
-}
-
 // room tells whether so many bytes more may be kept aside.
 func (a *quarantine) room(more int64) bool {
 	limit := a.c.cfg.Quarantine
 	if limit <= 0 {
 		limit = maxAside
 	}
-	if _, bytes := a.kept(); bytes+more > limit {
+	if _, bytes := a.c.vnodes.Aside(); bytes+more > limit {
 		a.full++
 		return false
 	}
@@ -109,7 +100,6 @@ func (a *quarantine) told(now clock.Time, from register.Member, m *message.Quara
 
 // set sets one task aside, and tells whether it has.
 func (a *quarantine) set(now clock.Time, p ring.Partition, task id.ID) bool {
-	v := a.c.vnodes.Use(p)
 	if !a.room(int64(vnode.LogOf(a.c.round.Tx, p, task).Bytes)) {
 		return false // before all of it is read
 	}
@@ -132,7 +122,7 @@ func (a *quarantine) set(now clock.Time, p ring.Partition, task id.ID) bool {
 			vnode.Free(a.c.round.Tx, p, task, dependency)
 		}
 	}
-	if !a.c.round.Check(vnode.SetAside(v, a.c.round.Tx, task, facts, now.Wall)) {
+	if !a.c.round.Check(vnode.SetAside(a.c.vnodes.Use(p), a.c.round.Tx, task, facts, now.Wall)) {
 		return false
 	}
 	a.c.stats.Quarantined, a.c.stats.QuarantinedLast = a.c.stats.Quarantined+1, task
@@ -150,7 +140,7 @@ func (a *quarantine) take(now clock.Time, p ring.Partition, facts []crdt.Fact) b
 	}
 	v := a.c.vnodes.Use(p)
 	was, _ := vnode.KeptAside(v)
-	if !a.room(vnode.AsideSize(facts)) || !a.c.round.Check(vnode.PutAside(v, a.c.round.Tx, facts, now.Wall)) {
+	if !a.room(vnode.AsideSize(facts)) || !a.c.round.Check(vnode.PutAside(a.c.vnodes.Use(p), a.c.round.Tx, facts, now.Wall)) {
 		return false
 	}
 	if is, _ := vnode.KeptAside(v); is > was {

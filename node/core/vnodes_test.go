@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/vnode"
 )
 
@@ -27,5 +28,28 @@ func TestNothingIsDoneBehindTheCore(t *testing.T) {
 	}
 	if r.core.vnodes.Use(p); r.core.Audit() != nil {
 		t.Errorf("it was asked for: %v", r.core.Audit())
+	}
+}
+
+// TestATurnLooksAtNoPartitionThatNothingHappensTo: what is published after each turn of the loop,
+// and what is done each time that facts are kept aside, does not follow the partitions.
+func TestATurnLooksAtNoPartitionThatNothingHappensTo(t *testing.T) {
+	const partitions, turns = 512, 100
+	l := newLarge(t, 3, partitions)
+	l.settle()
+	c := l.cores[0]
+	before := c.vnodes.Asked
+	for range turns {
+		l.step(0, message.Tick{})
+		if _, err := c.Ready(l.now); err != nil {
+			t.Fatal(err)
+		}
+		c.Stats()
+		if !c.quarantine.room(1) {
+			t.Fatal("there is no room")
+		}
+	}
+	if n := c.vnodes.Asked - before; n > turns {
+		t.Errorf("%d looks at vnodes in %d turns in which nothing happens", n, turns)
 	}
 }

@@ -105,7 +105,15 @@ func drawForwarded(t *rapid.T) message.PeerMessage {
 
 func drawMessage(t *rapid.T) message.PeerMessage {
 	number := rapid.Uint64().Draw(t, "number")
-	switch rapid.IntRange(0, 20).Draw(t, "type") {
+	switch rapid.IntRange(0, 23).Draw(t, "type") {
+	case 21:
+		return &message.Roots{Session: number, Hash: rapid.Byte().Draw(t, "hash"), Roots: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) message.Root {
+			return message.Root{Partition: drawPartition(t), Sum: crdt.Sum{rapid.Uint64().Draw(t, "sum"), number}}
+		}), 0, 5).Draw(t, "roots")}
+	case 22:
+		return &message.SameRoots{Session: number, Partitions: rapid.SliceOfN(rapid.Custom(drawPartition), 0, 5).Draw(t, "partitions")}
+	case 23:
+		return &message.RootsCompleted{Session: number, Age: time.Duration(number >> 1), Partitions: rapid.SliceOfN(rapid.Custom(drawPartition), 0, 5).Draw(t, "partitions")}
 	case 14, 15, 16, 17, 18:
 		return drawElection(t)
 	case 19:
@@ -176,6 +184,12 @@ func protoOf(t *rapid.T, m nornv1.PeerMethod) gproto.Message {
 		return &nornv1.PeerOutcomes{}
 	case nornv1.PeerMethod_PEER_METHOD_COMPARED:
 		return &nornv1.PeerCompared{}
+	case nornv1.PeerMethod_PEER_METHOD_ROOTS:
+		return &nornv1.PeerRoots{}
+	case nornv1.PeerMethod_PEER_METHOD_SAME_ROOTS:
+		return &nornv1.PeerSameRoots{}
+	case nornv1.PeerMethod_PEER_METHOD_ROOTS_COMPLETED:
+		return &nornv1.PeerRootsCompleted{}
 	case nornv1.PeerMethod_PEER_METHOD_PURGE, nornv1.PeerMethod_PEER_METHOD_ASIDE:
 		return &nornv1.PeerPurge{}
 	}
@@ -273,6 +287,15 @@ func alike(a, b message.PeerMessage) bool {
 		return slices.Equal(a.Outcomes, b.(*message.Outcomes).Outcomes)
 	case *message.RepairCompleted:
 		return *a == *b.(*message.RepairCompleted)
+	case *message.Roots:
+		b := b.(*message.Roots)
+		return a.Session == b.Session && a.Hash == b.Hash && slices.Equal(a.Roots, b.Roots)
+	case *message.SameRoots:
+		b := b.(*message.SameRoots)
+		return a.Session == b.Session && slices.Equal(a.Partitions, b.Partitions)
+	case *message.RootsCompleted:
+		b := b.(*message.RootsCompleted)
+		return a.Session == b.Session && a.Age == b.Age && slices.Equal(a.Partitions, b.Partitions)
 	case *message.QuarantineFacts:
 		b := b.(*message.QuarantineFacts)
 		return a.Partition == b.Partition && a.Epoch == b.Epoch && slices.Equal(a.Tasks, b.Tasks)
@@ -496,6 +519,8 @@ func FuzzDecode(f *testing.F) {
 		&message.Fetch{Number: 1, Epoch: 9},
 		&message.Fetched{Number: 1, Facts: []crdt.Fact{fact}, Cohorts: [][]register.Member{{{Node: "n1"}}}},
 		&message.RepairCompleted{Partition: 4095, Session: 1 << 60},
+		&message.Roots{Session: 7, Hash: 1, Roots: []message.Root{{Partition: 3, Sum: crdt.Sum{1, 2}}, {Partition: 4095}}},
+		&message.SameRoots{Session: 7, Partitions: []ring.Partition{3}}, &message.RootsCompleted{Session: 7, Age: time.Second, Partitions: []ring.Partition{3}},
 		&message.Purge{Partition: 3, Epoch: 7, Tasks: []id.ID{{1}, {2}}},
 		&message.QuarantineFacts{Partition: 3, Epoch: 7, Tasks: []id.ID{{1}, {2}}},
 		&message.Cells{Ask: true, Cells: []message.KnownCell{{Partition: 4095, Cell: register.Cell{Epoch: 7, Nonce: 1, Cohort: []register.Member{{Node: "n1"}}}}}},

@@ -284,6 +284,35 @@ func repairCompleted(c *coder, m *message.RepairCompleted) {
 	whole(c, 3, &m.Age, math.MaxInt64)
 }
 
+// rootBytes is what one root takes: partition and sum.
+const rootBytes = 2 + 16
+
+func roots(c *coder, m *message.Roots) {
+	whole(c, 1, &m.Session, anything)
+	whole(c, 2, &m.Hash, math.MaxUint8)
+	records(c, 3, &m.Roots, rootBytes, func(dst []byte, r *message.Root) []byte {
+		dst = binary.BigEndian.AppendUint16(dst, uint16(r.Partition))
+		return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, r.Sum[0]), r.Sum[1])
+	}, func(r *message.Root, b []byte) {
+		r.Partition = ring.Partition(binary.BigEndian.Uint16(b))
+		r.Sum = crdt.Sum{binary.BigEndian.Uint64(b[2:]), binary.BigEndian.Uint64(b[10:])}
+	})
+	if c.ends() && len(m.Roots) > ring.MaxPartitions {
+		c.fail(malformed("%d roots", len(m.Roots)))
+	}
+}
+
+func sameRoots(c *coder, m *message.SameRoots) {
+	whole(c, 1, &m.Session, anything)
+	c.partitions(2, &m.Partitions)
+}
+
+func rootsCompleted(c *coder, m *message.RootsCompleted) {
+	whole(c, 1, &m.Session, anything)
+	whole(c, 2, &m.Age, math.MaxInt64)
+	c.partitions(3, &m.Partitions)
+}
+
 func purge(c *coder, m *message.Purge) {
 	c.partition(1, &m.Partition)
 	whole(c, 2, &m.Epoch, anything)

@@ -23,7 +23,7 @@ type Set struct {
 	stale touched // what is known of them above may have changed since they were asked
 	dirty touched // they may have something to flush
 	void  []bool  // nothing is stored of them: looked at, and nothing was done with them since
-	Asked uint64  // how often one was looked at, to do something with or for its times
+	Asked uint64  // how often one was looked at, to do something with, for its times, or with all others
 }
 
 // New makes a set of the vnodes of all partitions, in order.
@@ -61,6 +61,7 @@ func (v *Set) See(p ring.Partition) *vnode.Vnode { return v.all[p] }
 func (v *Set) Each() iter.Seq2[ring.Partition, *vnode.Vnode] {
 	return func(yield func(ring.Partition, *vnode.Vnode) bool) {
 		for p, one := range v.all {
+			v.Asked++
 			if !yield(ring.Partition(p), one) {
 				return
 			}
@@ -104,6 +105,8 @@ func (v *Set) refresh() {
 		v.sum.claimed += is.claimed - was.claimed
 		v.sum.led += is.led - was.led
 		v.sum.full += is.full - was.full
+		v.sum.aside += is.aside - was.aside
+		v.sum.asideBytes += is.asideBytes - was.asideBytes
 		v.parts[p] = is
 	}
 }
@@ -127,10 +130,14 @@ func (v *Set) Audit() error {
 }
 
 // share is what a vnode adds to sums over all.
-type share struct{ claimed, led, full int }
+type share struct {
+	claimed, led, full, aside int
+	asideBytes                int64
+}
 
 func shareOf(v *vnode.Vnode) share {
 	s := share{claimed: v.Claimed()}
+	s.aside, s.asideBytes = vnode.KeptAside(v)
 	if v.Leading() != 0 {
 		s.led = 1
 		if vnode.Full(v) > 0 {
@@ -157,6 +164,12 @@ func (v *Set) Led() int {
 func (v *Set) Full() int {
 	v.refresh()
 	return v.sum.full
+}
+
+// Aside is of how many tasks facts are kept aside, and the bytes of those.
+func (v *Set) Aside() (tasks int, bytes int64) {
+	v.refresh()
+	return v.sum.aside, v.sum.asideBytes
 }
 
 // Flush writes what vnodes have not written yet.

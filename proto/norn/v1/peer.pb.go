@@ -114,6 +114,12 @@ const (
 	PeerMethod_PEER_METHOD_ASIDE PeerMethod = 63
 	// PeerCells: a node that was removed asks who keeps what now, and is answered.
 	PeerMethod_PEER_METHOD_CELLS PeerMethod = 64
+	// PeerRoots.
+	PeerMethod_PEER_METHOD_ROOTS PeerMethod = 65
+	// PeerSameRoots.
+	PeerMethod_PEER_METHOD_SAME_ROOTS PeerMethod = 66
+	// PeerRootsCompleted.
+	PeerMethod_PEER_METHOD_ROOTS_COMPLETED PeerMethod = 67
 )
 
 // Enum value maps for PeerMethod.
@@ -157,46 +163,52 @@ var (
 		62: "PEER_METHOD_UNANSWERED",
 		63: "PEER_METHOD_ASIDE",
 		64: "PEER_METHOD_CELLS",
+		65: "PEER_METHOD_ROOTS",
+		66: "PEER_METHOD_SAME_ROOTS",
+		67: "PEER_METHOD_ROOTS_COMPLETED",
 	}
 	PeerMethod_value = map[string]int32{
-		"PEER_METHOD_UNSPECIFIED":  0,
-		"PEER_METHOD_HELLO":        1,
-		"PEER_METHOD_ALIVE":        2,
-		"PEER_METHOD_JOIN":         3,
-		"PEER_METHOD_PROBE":        4,
-		"PEER_METHOD_RAFT":         16,
-		"PEER_METHOD_ROUND":        17,
-		"PEER_METHOD_FACTS":        32,
-		"PEER_METHOD_FACTS_TAKEN":  33,
-		"PEER_METHOD_REPAIR":       34,
-		"PEER_METHOD_FORWARD":      35,
-		"PEER_METHOD_FORWARDED":    36,
-		"PEER_METHOD_WITHDRAW":     37,
-		"PEER_METHOD_DROPPED":      38,
-		"PEER_METHOD_FETCH":        39,
-		"PEER_METHOD_FETCHED":      40,
-		"PEER_METHOD_HEADS":        41,
-		"PEER_METHOD_WATCH":        42,
-		"PEER_METHOD_OUTCOMES":     43,
-		"PEER_METHOD_COMPARED":     44,
-		"PEER_METHOD_PURGE":        45,
-		"PEER_METHOD_BALLOTS":      46,
-		"PEER_METHOD_VOTES":        47,
-		"PEER_METHOD_PUSHES":       48,
-		"PEER_METHOD_PUSHES_TAKEN": 49,
-		"PEER_METHOD_ELECT":        50,
-		"PEER_METHOD_CLAIMS":       51,
-		"PEER_METHOD_CLAIMS_TAKEN": 52,
-		"PEER_METHOD_STUCK":        53,
-		"PEER_METHOD_UNHELD":       54,
-		"PEER_METHOD_BEAT":         55,
-		"PEER_METHOD_BEATEN":       56,
-		"PEER_METHOD_WORK":         57,
-		"PEER_METHOD_TAKEN_BACK":   60,
-		"PEER_METHOD_MARKED":       61,
-		"PEER_METHOD_UNANSWERED":   62,
-		"PEER_METHOD_ASIDE":        63,
-		"PEER_METHOD_CELLS":        64,
+		"PEER_METHOD_UNSPECIFIED":     0,
+		"PEER_METHOD_HELLO":           1,
+		"PEER_METHOD_ALIVE":           2,
+		"PEER_METHOD_JOIN":            3,
+		"PEER_METHOD_PROBE":           4,
+		"PEER_METHOD_RAFT":            16,
+		"PEER_METHOD_ROUND":           17,
+		"PEER_METHOD_FACTS":           32,
+		"PEER_METHOD_FACTS_TAKEN":     33,
+		"PEER_METHOD_REPAIR":          34,
+		"PEER_METHOD_FORWARD":         35,
+		"PEER_METHOD_FORWARDED":       36,
+		"PEER_METHOD_WITHDRAW":        37,
+		"PEER_METHOD_DROPPED":         38,
+		"PEER_METHOD_FETCH":           39,
+		"PEER_METHOD_FETCHED":         40,
+		"PEER_METHOD_HEADS":           41,
+		"PEER_METHOD_WATCH":           42,
+		"PEER_METHOD_OUTCOMES":        43,
+		"PEER_METHOD_COMPARED":        44,
+		"PEER_METHOD_PURGE":           45,
+		"PEER_METHOD_BALLOTS":         46,
+		"PEER_METHOD_VOTES":           47,
+		"PEER_METHOD_PUSHES":          48,
+		"PEER_METHOD_PUSHES_TAKEN":    49,
+		"PEER_METHOD_ELECT":           50,
+		"PEER_METHOD_CLAIMS":          51,
+		"PEER_METHOD_CLAIMS_TAKEN":    52,
+		"PEER_METHOD_STUCK":           53,
+		"PEER_METHOD_UNHELD":          54,
+		"PEER_METHOD_BEAT":            55,
+		"PEER_METHOD_BEATEN":          56,
+		"PEER_METHOD_WORK":            57,
+		"PEER_METHOD_TAKEN_BACK":      60,
+		"PEER_METHOD_MARKED":          61,
+		"PEER_METHOD_UNANSWERED":      62,
+		"PEER_METHOD_ASIDE":           63,
+		"PEER_METHOD_CELLS":           64,
+		"PEER_METHOD_ROOTS":           65,
+		"PEER_METHOD_SAME_ROOTS":      66,
+		"PEER_METHOD_ROOTS_COMPLETED": 67,
 	}
 )
 
@@ -2945,6 +2957,186 @@ func (x *PeerCompared) GetAgeNanos() uint64 {
 	return 0
 }
 
+// PeerRoots asks which of some partitions have the same facts on both sides.
+type PeerRoots struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of these comparisons.
+	Session uint64 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
+	// The version of the hash of facts.
+	Hash uint32 `protobuf:"varint,2,opt,name=hash,proto3" json:"hash,omitempty"`
+	// 18 bytes for each: the partition and the sum over its facts, big-endian.
+	Roots         []byte `protobuf:"bytes,3,opt,name=roots,proto3" json:"roots,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerRoots) Reset() {
+	*x = PeerRoots{}
+	mi := &file_norn_v1_peer_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerRoots) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerRoots) ProtoMessage() {}
+
+func (x *PeerRoots) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerRoots.ProtoReflect.Descriptor instead.
+func (*PeerRoots) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *PeerRoots) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *PeerRoots) GetHash() uint32 {
+	if x != nil {
+		return x.Hash
+	}
+	return 0
+}
+
+func (x *PeerRoots) GetRoots() []byte {
+	if x != nil {
+		return x.Roots
+	}
+	return nil
+}
+
+// PeerSameRoots answers PeerRoots: these have the sums that were sent. Of the others it
+// says nothing.
+type PeerSameRoots struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
+	Partitions    []uint32               `protobuf:"varint,2,rep,packed,name=partitions,proto3" json:"partitions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerSameRoots) Reset() {
+	*x = PeerSameRoots{}
+	mi := &file_norn_v1_peer_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerSameRoots) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerSameRoots) ProtoMessage() {}
+
+func (x *PeerSameRoots) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerSameRoots.ProtoReflect.Descriptor instead.
+func (*PeerSameRoots) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *PeerSameRoots) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *PeerSameRoots) GetPartitions() []uint32 {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+// PeerRootsCompleted says of several partitions what PeerCompared says of one.
+type PeerRootsCompleted struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Session uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
+	// How long ago the comparisons began, by the sender's monotonic clock.
+	AgeNanos      uint64   `protobuf:"varint,2,opt,name=age_nanos,json=ageNanos,proto3" json:"age_nanos,omitempty"`
+	Partitions    []uint32 `protobuf:"varint,3,rep,packed,name=partitions,proto3" json:"partitions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerRootsCompleted) Reset() {
+	*x = PeerRootsCompleted{}
+	mi := &file_norn_v1_peer_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerRootsCompleted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerRootsCompleted) ProtoMessage() {}
+
+func (x *PeerRootsCompleted) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerRootsCompleted.ProtoReflect.Descriptor instead.
+func (*PeerRootsCompleted) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *PeerRootsCompleted) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *PeerRootsCompleted) GetAgeNanos() uint64 {
+	if x != nil {
+		return x.AgeNanos
+	}
+	return 0
+}
+
+func (x *PeerRootsCompleted) GetPartitions() []uint32 {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
 // PeerPurge has a member of a cohort let tombstones go that all of them have.
 type PeerPurge struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -2959,7 +3151,7 @@ type PeerPurge struct {
 
 func (x *PeerPurge) Reset() {
 	*x = PeerPurge{}
-	mi := &file_norn_v1_peer_proto_msgTypes[33]
+	mi := &file_norn_v1_peer_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2971,7 +3163,7 @@ func (x *PeerPurge) String() string {
 func (*PeerPurge) ProtoMessage() {}
 
 func (x *PeerPurge) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[33]
+	mi := &file_norn_v1_peer_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2984,7 +3176,7 @@ func (x *PeerPurge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPurge.ProtoReflect.Descriptor instead.
 func (*PeerPurge) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{33}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PeerPurge) GetPartition() uint32 {
@@ -3018,7 +3210,7 @@ type PeerBallots struct {
 
 func (x *PeerBallots) Reset() {
 	*x = PeerBallots{}
-	mi := &file_norn_v1_peer_proto_msgTypes[34]
+	mi := &file_norn_v1_peer_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3030,7 +3222,7 @@ func (x *PeerBallots) String() string {
 func (*PeerBallots) ProtoMessage() {}
 
 func (x *PeerBallots) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[34]
+	mi := &file_norn_v1_peer_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3043,7 +3235,7 @@ func (x *PeerBallots) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBallots.ProtoReflect.Descriptor instead.
 func (*PeerBallots) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{34}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PeerBallots) GetBallots() []*PeerBallot {
@@ -3078,7 +3270,7 @@ type PeerBallot struct {
 
 func (x *PeerBallot) Reset() {
 	*x = PeerBallot{}
-	mi := &file_norn_v1_peer_proto_msgTypes[35]
+	mi := &file_norn_v1_peer_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3090,7 +3282,7 @@ func (x *PeerBallot) String() string {
 func (*PeerBallot) ProtoMessage() {}
 
 func (x *PeerBallot) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[35]
+	mi := &file_norn_v1_peer_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3103,7 +3295,7 @@ func (x *PeerBallot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBallot.ProtoReflect.Descriptor instead.
 func (*PeerBallot) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{35}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PeerBallot) GetPartition() uint32 {
@@ -3175,7 +3367,7 @@ type PeerVotes struct {
 
 func (x *PeerVotes) Reset() {
 	*x = PeerVotes{}
-	mi := &file_norn_v1_peer_proto_msgTypes[36]
+	mi := &file_norn_v1_peer_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3187,7 +3379,7 @@ func (x *PeerVotes) String() string {
 func (*PeerVotes) ProtoMessage() {}
 
 func (x *PeerVotes) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[36]
+	mi := &file_norn_v1_peer_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3200,7 +3392,7 @@ func (x *PeerVotes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerVotes.ProtoReflect.Descriptor instead.
 func (*PeerVotes) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{36}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PeerVotes) GetVotes() []*PeerVote {
@@ -3238,7 +3430,7 @@ type PeerVote struct {
 
 func (x *PeerVote) Reset() {
 	*x = PeerVote{}
-	mi := &file_norn_v1_peer_proto_msgTypes[37]
+	mi := &file_norn_v1_peer_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3250,7 +3442,7 @@ func (x *PeerVote) String() string {
 func (*PeerVote) ProtoMessage() {}
 
 func (x *PeerVote) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[37]
+	mi := &file_norn_v1_peer_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3263,7 +3455,7 @@ func (x *PeerVote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerVote.ProtoReflect.Descriptor instead.
 func (*PeerVote) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{37}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PeerVote) GetPartition() uint32 {
@@ -3325,7 +3517,7 @@ type PeerPushes struct {
 
 func (x *PeerPushes) Reset() {
 	*x = PeerPushes{}
-	mi := &file_norn_v1_peer_proto_msgTypes[38]
+	mi := &file_norn_v1_peer_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3337,7 +3529,7 @@ func (x *PeerPushes) String() string {
 func (*PeerPushes) ProtoMessage() {}
 
 func (x *PeerPushes) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[38]
+	mi := &file_norn_v1_peer_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3350,7 +3542,7 @@ func (x *PeerPushes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPushes.ProtoReflect.Descriptor instead.
 func (*PeerPushes) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{38}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PeerPushes) GetPushes() []*PeerPush {
@@ -3374,7 +3566,7 @@ type PeerPush struct {
 
 func (x *PeerPush) Reset() {
 	*x = PeerPush{}
-	mi := &file_norn_v1_peer_proto_msgTypes[39]
+	mi := &file_norn_v1_peer_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3386,7 +3578,7 @@ func (x *PeerPush) String() string {
 func (*PeerPush) ProtoMessage() {}
 
 func (x *PeerPush) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[39]
+	mi := &file_norn_v1_peer_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3399,7 +3591,7 @@ func (x *PeerPush) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPush.ProtoReflect.Descriptor instead.
 func (*PeerPush) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{39}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PeerPush) GetPartition() uint32 {
@@ -3442,7 +3634,7 @@ type PeerPushesTaken struct {
 
 func (x *PeerPushesTaken) Reset() {
 	*x = PeerPushesTaken{}
-	mi := &file_norn_v1_peer_proto_msgTypes[40]
+	mi := &file_norn_v1_peer_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3454,7 +3646,7 @@ func (x *PeerPushesTaken) String() string {
 func (*PeerPushesTaken) ProtoMessage() {}
 
 func (x *PeerPushesTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[40]
+	mi := &file_norn_v1_peer_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3467,7 +3659,7 @@ func (x *PeerPushesTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPushesTaken.ProtoReflect.Descriptor instead.
 func (*PeerPushesTaken) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{40}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PeerPushesTaken) GetVotes() []*PeerVote {
@@ -3494,7 +3686,7 @@ type PeerElect struct {
 
 func (x *PeerElect) Reset() {
 	*x = PeerElect{}
-	mi := &file_norn_v1_peer_proto_msgTypes[41]
+	mi := &file_norn_v1_peer_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3506,7 +3698,7 @@ func (x *PeerElect) String() string {
 func (*PeerElect) ProtoMessage() {}
 
 func (x *PeerElect) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[41]
+	mi := &file_norn_v1_peer_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3519,7 +3711,7 @@ func (x *PeerElect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerElect.ProtoReflect.Descriptor instead.
 func (*PeerElect) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{41}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PeerElect) GetStand() []*PeerStand {
@@ -3547,7 +3739,7 @@ type PeerStand struct {
 
 func (x *PeerStand) Reset() {
 	*x = PeerStand{}
-	mi := &file_norn_v1_peer_proto_msgTypes[42]
+	mi := &file_norn_v1_peer_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3559,7 +3751,7 @@ func (x *PeerStand) String() string {
 func (*PeerStand) ProtoMessage() {}
 
 func (x *PeerStand) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[42]
+	mi := &file_norn_v1_peer_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3572,7 +3764,7 @@ func (x *PeerStand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerStand.ProtoReflect.Descriptor instead.
 func (*PeerStand) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{42}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PeerStand) GetPartition() uint32 {
@@ -3623,7 +3815,7 @@ type PeerClaims struct {
 
 func (x *PeerClaims) Reset() {
 	*x = PeerClaims{}
-	mi := &file_norn_v1_peer_proto_msgTypes[43]
+	mi := &file_norn_v1_peer_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3635,7 +3827,7 @@ func (x *PeerClaims) String() string {
 func (*PeerClaims) ProtoMessage() {}
 
 func (x *PeerClaims) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[43]
+	mi := &file_norn_v1_peer_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3648,7 +3840,7 @@ func (x *PeerClaims) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaims.ProtoReflect.Descriptor instead.
 func (*PeerClaims) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{43}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PeerClaims) GetRound() uint64 {
@@ -3678,7 +3870,7 @@ type PeerClaimsPart struct {
 
 func (x *PeerClaimsPart) Reset() {
 	*x = PeerClaimsPart{}
-	mi := &file_norn_v1_peer_proto_msgTypes[44]
+	mi := &file_norn_v1_peer_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3690,7 +3882,7 @@ func (x *PeerClaimsPart) String() string {
 func (*PeerClaimsPart) ProtoMessage() {}
 
 func (x *PeerClaimsPart) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[44]
+	mi := &file_norn_v1_peer_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3703,7 +3895,7 @@ func (x *PeerClaimsPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimsPart.ProtoReflect.Descriptor instead.
 func (*PeerClaimsPart) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{44}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PeerClaimsPart) GetPartition() uint32 {
@@ -3739,7 +3931,7 @@ type PeerUnanswered struct {
 
 func (x *PeerUnanswered) Reset() {
 	*x = PeerUnanswered{}
-	mi := &file_norn_v1_peer_proto_msgTypes[45]
+	mi := &file_norn_v1_peer_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3751,7 +3943,7 @@ func (x *PeerUnanswered) String() string {
 func (*PeerUnanswered) ProtoMessage() {}
 
 func (x *PeerUnanswered) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[45]
+	mi := &file_norn_v1_peer_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3764,7 +3956,7 @@ func (x *PeerUnanswered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerUnanswered.ProtoReflect.Descriptor instead.
 func (*PeerUnanswered) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{45}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PeerUnanswered) GetAsks() []*PeerAsk {
@@ -3785,7 +3977,7 @@ type PeerAsk struct {
 
 func (x *PeerAsk) Reset() {
 	*x = PeerAsk{}
-	mi := &file_norn_v1_peer_proto_msgTypes[46]
+	mi := &file_norn_v1_peer_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3797,7 +3989,7 @@ func (x *PeerAsk) String() string {
 func (*PeerAsk) ProtoMessage() {}
 
 func (x *PeerAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[46]
+	mi := &file_norn_v1_peer_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3810,7 +4002,7 @@ func (x *PeerAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerAsk.ProtoReflect.Descriptor instead.
 func (*PeerAsk) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{46}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PeerAsk) GetSession() []byte {
@@ -3843,7 +4035,7 @@ type PeerClaimsTaken struct {
 
 func (x *PeerClaimsTaken) Reset() {
 	*x = PeerClaimsTaken{}
-	mi := &file_norn_v1_peer_proto_msgTypes[47]
+	mi := &file_norn_v1_peer_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3855,7 +4047,7 @@ func (x *PeerClaimsTaken) String() string {
 func (*PeerClaimsTaken) ProtoMessage() {}
 
 func (x *PeerClaimsTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[47]
+	mi := &file_norn_v1_peer_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3868,7 +4060,7 @@ func (x *PeerClaimsTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimsTaken.ProtoReflect.Descriptor instead.
 func (*PeerClaimsTaken) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{47}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PeerClaimsTaken) GetRound() uint64 {
@@ -3915,7 +4107,7 @@ type PeerClaimsAnswer struct {
 
 func (x *PeerClaimsAnswer) Reset() {
 	*x = PeerClaimsAnswer{}
-	mi := &file_norn_v1_peer_proto_msgTypes[48]
+	mi := &file_norn_v1_peer_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3927,7 +4119,7 @@ func (x *PeerClaimsAnswer) String() string {
 func (*PeerClaimsAnswer) ProtoMessage() {}
 
 func (x *PeerClaimsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[48]
+	mi := &file_norn_v1_peer_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3940,7 +4132,7 @@ func (x *PeerClaimsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimsAnswer.ProtoReflect.Descriptor instead.
 func (*PeerClaimsAnswer) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{48}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PeerClaimsAnswer) GetPartition() uint32 {
@@ -3989,7 +4181,7 @@ type PeerClaimRefusal struct {
 
 func (x *PeerClaimRefusal) Reset() {
 	*x = PeerClaimRefusal{}
-	mi := &file_norn_v1_peer_proto_msgTypes[49]
+	mi := &file_norn_v1_peer_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4001,7 +4193,7 @@ func (x *PeerClaimRefusal) String() string {
 func (*PeerClaimRefusal) ProtoMessage() {}
 
 func (x *PeerClaimRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[49]
+	mi := &file_norn_v1_peer_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4014,7 +4206,7 @@ func (x *PeerClaimRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimRefusal.ProtoReflect.Descriptor instead.
 func (*PeerClaimRefusal) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{49}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PeerClaimRefusal) GetIndex() uint32 {
@@ -4058,7 +4250,7 @@ type PeerBeat struct {
 
 func (x *PeerBeat) Reset() {
 	*x = PeerBeat{}
-	mi := &file_norn_v1_peer_proto_msgTypes[50]
+	mi := &file_norn_v1_peer_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4070,7 +4262,7 @@ func (x *PeerBeat) String() string {
 func (*PeerBeat) ProtoMessage() {}
 
 func (x *PeerBeat) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[50]
+	mi := &file_norn_v1_peer_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4083,7 +4275,7 @@ func (x *PeerBeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBeat.ProtoReflect.Descriptor instead.
 func (*PeerBeat) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{50}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PeerBeat) GetSentWall() int64 {
@@ -4111,7 +4303,7 @@ type PeerMarked struct {
 
 func (x *PeerMarked) Reset() {
 	*x = PeerMarked{}
-	mi := &file_norn_v1_peer_proto_msgTypes[51]
+	mi := &file_norn_v1_peer_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4123,7 +4315,7 @@ func (x *PeerMarked) String() string {
 func (*PeerMarked) ProtoMessage() {}
 
 func (x *PeerMarked) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[51]
+	mi := &file_norn_v1_peer_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4136,7 +4328,7 @@ func (x *PeerMarked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerMarked.ProtoReflect.Descriptor instead.
 func (*PeerMarked) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{51}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PeerMarked) GetMark() uint64 {
@@ -4172,7 +4364,7 @@ type PeerBeaten struct {
 
 func (x *PeerBeaten) Reset() {
 	*x = PeerBeaten{}
-	mi := &file_norn_v1_peer_proto_msgTypes[52]
+	mi := &file_norn_v1_peer_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4184,7 +4376,7 @@ func (x *PeerBeaten) String() string {
 func (*PeerBeaten) ProtoMessage() {}
 
 func (x *PeerBeaten) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[52]
+	mi := &file_norn_v1_peer_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4197,7 +4389,7 @@ func (x *PeerBeaten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBeaten.ProtoReflect.Descriptor instead.
 func (*PeerBeaten) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{52}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PeerBeaten) GetSentWall() int64 {
@@ -4267,7 +4459,7 @@ type PeerWork struct {
 
 func (x *PeerWork) Reset() {
 	*x = PeerWork{}
-	mi := &file_norn_v1_peer_proto_msgTypes[53]
+	mi := &file_norn_v1_peer_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4279,7 +4471,7 @@ func (x *PeerWork) String() string {
 func (*PeerWork) ProtoMessage() {}
 
 func (x *PeerWork) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[53]
+	mi := &file_norn_v1_peer_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4292,7 +4484,7 @@ func (x *PeerWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWork.ProtoReflect.Descriptor instead.
 func (*PeerWork) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{53}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *PeerWork) GetItems() []*PeerWorkItem {
@@ -4317,7 +4509,7 @@ type PeerWorkItem struct {
 
 func (x *PeerWorkItem) Reset() {
 	*x = PeerWorkItem{}
-	mi := &file_norn_v1_peer_proto_msgTypes[54]
+	mi := &file_norn_v1_peer_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4329,7 +4521,7 @@ func (x *PeerWorkItem) String() string {
 func (*PeerWorkItem) ProtoMessage() {}
 
 func (x *PeerWorkItem) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[54]
+	mi := &file_norn_v1_peer_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4342,7 +4534,7 @@ func (x *PeerWorkItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWorkItem.ProtoReflect.Descriptor instead.
 func (*PeerWorkItem) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{54}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *PeerWorkItem) GetKind() PeerWorkKind {
@@ -4389,7 +4581,7 @@ type PeerWorkClaim struct {
 
 func (x *PeerWorkClaim) Reset() {
 	*x = PeerWorkClaim{}
-	mi := &file_norn_v1_peer_proto_msgTypes[55]
+	mi := &file_norn_v1_peer_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4401,7 +4593,7 @@ func (x *PeerWorkClaim) String() string {
 func (*PeerWorkClaim) ProtoMessage() {}
 
 func (x *PeerWorkClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[55]
+	mi := &file_norn_v1_peer_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4414,7 +4606,7 @@ func (x *PeerWorkClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWorkClaim.ProtoReflect.Descriptor instead.
 func (*PeerWorkClaim) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{55}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *PeerWorkClaim) GetTask() []byte {
@@ -4654,7 +4846,22 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\fPeerCompared\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x1b\n" +
-	"\tage_nanos\x18\x03 \x01(\x04R\bageNanos\"U\n" +
+	"\tage_nanos\x18\x03 \x01(\x04R\bageNanos\"O\n" +
+	"\tPeerRoots\x12\x18\n" +
+	"\asession\x18\x01 \x01(\x04R\asession\x12\x12\n" +
+	"\x04hash\x18\x02 \x01(\rR\x04hash\x12\x14\n" +
+	"\x05roots\x18\x03 \x01(\fR\x05roots\"I\n" +
+	"\rPeerSameRoots\x12\x18\n" +
+	"\asession\x18\x01 \x01(\x04R\asession\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\x02 \x03(\rR\n" +
+	"partitions\"k\n" +
+	"\x12PeerRootsCompleted\x12\x18\n" +
+	"\asession\x18\x01 \x01(\x04R\asession\x12\x1b\n" +
+	"\tage_nanos\x18\x02 \x01(\x04R\bageNanos\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\x03 \x03(\rR\n" +
+	"partitions\"U\n" +
 	"\tPeerPurge\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
@@ -4757,7 +4964,7 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\fR\x04task\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x14\n" +
 	"\x05lease\x18\x03 \x01(\x03R\x05lease\x12\x14\n" +
-	"\x05cause\x18\x04 \x01(\rR\x05cause*\xb1\a\n" +
+	"\x05cause\x18\x04 \x01(\rR\x05cause*\x85\b\n" +
 	"\n" +
 	"PeerMethod\x12\x1b\n" +
 	"\x17PEER_METHOD_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -4797,7 +5004,10 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x12PEER_METHOD_MARKED\x10=\x12\x1a\n" +
 	"\x16PEER_METHOD_UNANSWERED\x10>\x12\x15\n" +
 	"\x11PEER_METHOD_ASIDE\x10?\x12\x15\n" +
-	"\x11PEER_METHOD_CELLS\x10@*P\n" +
+	"\x11PEER_METHOD_CELLS\x10@\x12\x15\n" +
+	"\x11PEER_METHOD_ROOTS\x10A\x12\x1a\n" +
+	"\x16PEER_METHOD_SAME_ROOTS\x10B\x12\x1f\n" +
+	"\x1bPEER_METHOD_ROOTS_COMPLETED\x10C*P\n" +
 	"\bPeerLane\x12\x19\n" +
 	"\x15PEER_LANE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PEER_LANE_CONTROL\x10\x01\x12\x12\n" +
@@ -4835,80 +5045,83 @@ func file_norn_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_norn_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_norn_v1_peer_proto_goTypes = []any{
-	(PeerMethod)(0),          // 0: norn.v1.PeerMethod
-	(PeerLane)(0),            // 1: norn.v1.PeerLane
-	(PeerRefusal)(0),         // 2: norn.v1.PeerRefusal
-	(PeerWorkKind)(0),        // 3: norn.v1.PeerWorkKind
-	(*PeerNode)(nil),         // 4: norn.v1.PeerNode
-	(*PeerHello)(nil),        // 5: norn.v1.PeerHello
-	(*PeerHelloReply)(nil),   // 6: norn.v1.PeerHelloReply
-	(*PeerProbe)(nil),        // 7: norn.v1.PeerProbe
-	(*PeerProbeReply)(nil),   // 8: norn.v1.PeerProbeReply
-	(*PeerKnown)(nil),        // 9: norn.v1.PeerKnown
-	(*PeerSpare)(nil),        // 10: norn.v1.PeerSpare
-	(*PeerNeed)(nil),         // 11: norn.v1.PeerNeed
-	(*PeerMember)(nil),       // 12: norn.v1.PeerMember
-	(*PeerJoin)(nil),         // 13: norn.v1.PeerJoin
-	(*PeerJoinReply)(nil),    // 14: norn.v1.PeerJoinReply
-	(*PeerRound)(nil),        // 15: norn.v1.PeerRound
-	(*PeerEntry)(nil),        // 16: norn.v1.PeerEntry
-	(*PeerFacts)(nil),        // 17: norn.v1.PeerFacts
-	(*PeerPart)(nil),         // 18: norn.v1.PeerPart
-	(*PeerFactsTaken)(nil),   // 19: norn.v1.PeerFactsTaken
-	(*PeerFence)(nil),        // 20: norn.v1.PeerFence
-	(*PeerCohort)(nil),       // 21: norn.v1.PeerCohort
-	(*PeerCells)(nil),        // 22: norn.v1.PeerCells
-	(*PeerCell)(nil),         // 23: norn.v1.PeerCell
-	(*PeerRepair)(nil),       // 24: norn.v1.PeerRepair
-	(*PeerForward)(nil),      // 25: norn.v1.PeerForward
-	(*PeerForwarded)(nil),    // 26: norn.v1.PeerForwarded
-	(*PeerGrant)(nil),        // 27: norn.v1.PeerGrant
-	(*PeerWithdraw)(nil),     // 28: norn.v1.PeerWithdraw
-	(*PeerDropped)(nil),      // 29: norn.v1.PeerDropped
-	(*PeerFetch)(nil),        // 30: norn.v1.PeerFetch
-	(*PeerFetched)(nil),      // 31: norn.v1.PeerFetched
-	(*PeerHeads)(nil),        // 32: norn.v1.PeerHeads
-	(*PeerHead)(nil),         // 33: norn.v1.PeerHead
-	(*PeerWatch)(nil),        // 34: norn.v1.PeerWatch
-	(*PeerOutcomes)(nil),     // 35: norn.v1.PeerOutcomes
-	(*PeerCompared)(nil),     // 36: norn.v1.PeerCompared
-	(*PeerPurge)(nil),        // 37: norn.v1.PeerPurge
-	(*PeerBallots)(nil),      // 38: norn.v1.PeerBallots
-	(*PeerBallot)(nil),       // 39: norn.v1.PeerBallot
-	(*PeerVotes)(nil),        // 40: norn.v1.PeerVotes
-	(*PeerVote)(nil),         // 41: norn.v1.PeerVote
-	(*PeerPushes)(nil),       // 42: norn.v1.PeerPushes
-	(*PeerPush)(nil),         // 43: norn.v1.PeerPush
-	(*PeerPushesTaken)(nil),  // 44: norn.v1.PeerPushesTaken
-	(*PeerElect)(nil),        // 45: norn.v1.PeerElect
-	(*PeerStand)(nil),        // 46: norn.v1.PeerStand
-	(*PeerClaims)(nil),       // 47: norn.v1.PeerClaims
-	(*PeerClaimsPart)(nil),   // 48: norn.v1.PeerClaimsPart
-	(*PeerUnanswered)(nil),   // 49: norn.v1.PeerUnanswered
-	(*PeerAsk)(nil),          // 50: norn.v1.PeerAsk
-	(*PeerClaimsTaken)(nil),  // 51: norn.v1.PeerClaimsTaken
-	(*PeerClaimsAnswer)(nil), // 52: norn.v1.PeerClaimsAnswer
-	(*PeerClaimRefusal)(nil), // 53: norn.v1.PeerClaimRefusal
-	(*PeerBeat)(nil),         // 54: norn.v1.PeerBeat
-	(*PeerMarked)(nil),       // 55: norn.v1.PeerMarked
-	(*PeerBeaten)(nil),       // 56: norn.v1.PeerBeaten
-	(*PeerWork)(nil),         // 57: norn.v1.PeerWork
-	(*PeerWorkItem)(nil),     // 58: norn.v1.PeerWorkItem
-	(*PeerWorkClaim)(nil),    // 59: norn.v1.PeerWorkClaim
-	(*Error)(nil),            // 60: norn.v1.Error
+	(PeerMethod)(0),            // 0: norn.v1.PeerMethod
+	(PeerLane)(0),              // 1: norn.v1.PeerLane
+	(PeerRefusal)(0),           // 2: norn.v1.PeerRefusal
+	(PeerWorkKind)(0),          // 3: norn.v1.PeerWorkKind
+	(*PeerNode)(nil),           // 4: norn.v1.PeerNode
+	(*PeerHello)(nil),          // 5: norn.v1.PeerHello
+	(*PeerHelloReply)(nil),     // 6: norn.v1.PeerHelloReply
+	(*PeerProbe)(nil),          // 7: norn.v1.PeerProbe
+	(*PeerProbeReply)(nil),     // 8: norn.v1.PeerProbeReply
+	(*PeerKnown)(nil),          // 9: norn.v1.PeerKnown
+	(*PeerSpare)(nil),          // 10: norn.v1.PeerSpare
+	(*PeerNeed)(nil),           // 11: norn.v1.PeerNeed
+	(*PeerMember)(nil),         // 12: norn.v1.PeerMember
+	(*PeerJoin)(nil),           // 13: norn.v1.PeerJoin
+	(*PeerJoinReply)(nil),      // 14: norn.v1.PeerJoinReply
+	(*PeerRound)(nil),          // 15: norn.v1.PeerRound
+	(*PeerEntry)(nil),          // 16: norn.v1.PeerEntry
+	(*PeerFacts)(nil),          // 17: norn.v1.PeerFacts
+	(*PeerPart)(nil),           // 18: norn.v1.PeerPart
+	(*PeerFactsTaken)(nil),     // 19: norn.v1.PeerFactsTaken
+	(*PeerFence)(nil),          // 20: norn.v1.PeerFence
+	(*PeerCohort)(nil),         // 21: norn.v1.PeerCohort
+	(*PeerCells)(nil),          // 22: norn.v1.PeerCells
+	(*PeerCell)(nil),           // 23: norn.v1.PeerCell
+	(*PeerRepair)(nil),         // 24: norn.v1.PeerRepair
+	(*PeerForward)(nil),        // 25: norn.v1.PeerForward
+	(*PeerForwarded)(nil),      // 26: norn.v1.PeerForwarded
+	(*PeerGrant)(nil),          // 27: norn.v1.PeerGrant
+	(*PeerWithdraw)(nil),       // 28: norn.v1.PeerWithdraw
+	(*PeerDropped)(nil),        // 29: norn.v1.PeerDropped
+	(*PeerFetch)(nil),          // 30: norn.v1.PeerFetch
+	(*PeerFetched)(nil),        // 31: norn.v1.PeerFetched
+	(*PeerHeads)(nil),          // 32: norn.v1.PeerHeads
+	(*PeerHead)(nil),           // 33: norn.v1.PeerHead
+	(*PeerWatch)(nil),          // 34: norn.v1.PeerWatch
+	(*PeerOutcomes)(nil),       // 35: norn.v1.PeerOutcomes
+	(*PeerCompared)(nil),       // 36: norn.v1.PeerCompared
+	(*PeerRoots)(nil),          // 37: norn.v1.PeerRoots
+	(*PeerSameRoots)(nil),      // 38: norn.v1.PeerSameRoots
+	(*PeerRootsCompleted)(nil), // 39: norn.v1.PeerRootsCompleted
+	(*PeerPurge)(nil),          // 40: norn.v1.PeerPurge
+	(*PeerBallots)(nil),        // 41: norn.v1.PeerBallots
+	(*PeerBallot)(nil),         // 42: norn.v1.PeerBallot
+	(*PeerVotes)(nil),          // 43: norn.v1.PeerVotes
+	(*PeerVote)(nil),           // 44: norn.v1.PeerVote
+	(*PeerPushes)(nil),         // 45: norn.v1.PeerPushes
+	(*PeerPush)(nil),           // 46: norn.v1.PeerPush
+	(*PeerPushesTaken)(nil),    // 47: norn.v1.PeerPushesTaken
+	(*PeerElect)(nil),          // 48: norn.v1.PeerElect
+	(*PeerStand)(nil),          // 49: norn.v1.PeerStand
+	(*PeerClaims)(nil),         // 50: norn.v1.PeerClaims
+	(*PeerClaimsPart)(nil),     // 51: norn.v1.PeerClaimsPart
+	(*PeerUnanswered)(nil),     // 52: norn.v1.PeerUnanswered
+	(*PeerAsk)(nil),            // 53: norn.v1.PeerAsk
+	(*PeerClaimsTaken)(nil),    // 54: norn.v1.PeerClaimsTaken
+	(*PeerClaimsAnswer)(nil),   // 55: norn.v1.PeerClaimsAnswer
+	(*PeerClaimRefusal)(nil),   // 56: norn.v1.PeerClaimRefusal
+	(*PeerBeat)(nil),           // 57: norn.v1.PeerBeat
+	(*PeerMarked)(nil),         // 58: norn.v1.PeerMarked
+	(*PeerBeaten)(nil),         // 59: norn.v1.PeerBeaten
+	(*PeerWork)(nil),           // 60: norn.v1.PeerWork
+	(*PeerWorkItem)(nil),       // 61: norn.v1.PeerWorkItem
+	(*PeerWorkClaim)(nil),      // 62: norn.v1.PeerWorkClaim
+	(*Error)(nil),              // 63: norn.v1.Error
 }
 var file_norn_v1_peer_proto_depIdxs = []int32{
 	4,  // 0: norn.v1.PeerHello.from:type_name -> norn.v1.PeerNode
 	4,  // 1: norn.v1.PeerHello.to:type_name -> norn.v1.PeerNode
 	1,  // 2: norn.v1.PeerHello.lane:type_name -> norn.v1.PeerLane
 	2,  // 3: norn.v1.PeerHelloReply.refusal:type_name -> norn.v1.PeerRefusal
-	60, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
+	63, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
 	4,  // 5: norn.v1.PeerHelloReply.from:type_name -> norn.v1.PeerNode
 	4,  // 6: norn.v1.PeerProbe.spare:type_name -> norn.v1.PeerNode
 	2,  // 7: norn.v1.PeerProbeReply.refusal:type_name -> norn.v1.PeerRefusal
-	60, // 8: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
+	63, // 8: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
 	4,  // 9: norn.v1.PeerProbeReply.from:type_name -> norn.v1.PeerNode
 	10, // 10: norn.v1.PeerProbeReply.spare:type_name -> norn.v1.PeerSpare
 	12, // 11: norn.v1.PeerProbeReply.members:type_name -> norn.v1.PeerMember
@@ -4918,7 +5131,7 @@ var file_norn_v1_peer_proto_depIdxs = []int32{
 	4,  // 15: norn.v1.PeerMember.node:type_name -> norn.v1.PeerNode
 	12, // 16: norn.v1.PeerJoin.node:type_name -> norn.v1.PeerMember
 	2,  // 17: norn.v1.PeerJoinReply.refusal:type_name -> norn.v1.PeerRefusal
-	60, // 18: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
+	63, // 18: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
 	12, // 19: norn.v1.PeerJoinReply.members:type_name -> norn.v1.PeerMember
 	4,  // 20: norn.v1.PeerJoinReply.from:type_name -> norn.v1.PeerNode
 	16, // 21: norn.v1.PeerRound.entries:type_name -> norn.v1.PeerEntry
@@ -4930,27 +5143,27 @@ var file_norn_v1_peer_proto_depIdxs = []int32{
 	23, // 27: norn.v1.PeerCells.cells:type_name -> norn.v1.PeerCell
 	21, // 28: norn.v1.PeerCell.cohort:type_name -> norn.v1.PeerCohort
 	4,  // 29: norn.v1.PeerCell.leader:type_name -> norn.v1.PeerNode
-	60, // 30: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
+	63, // 30: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
 	27, // 31: norn.v1.PeerForwarded.grants:type_name -> norn.v1.PeerGrant
 	27, // 32: norn.v1.PeerDropped.grants:type_name -> norn.v1.PeerGrant
 	20, // 33: norn.v1.PeerFetched.fence:type_name -> norn.v1.PeerFence
 	33, // 34: norn.v1.PeerHeads.heads:type_name -> norn.v1.PeerHead
-	39, // 35: norn.v1.PeerBallots.ballots:type_name -> norn.v1.PeerBallot
+	42, // 35: norn.v1.PeerBallots.ballots:type_name -> norn.v1.PeerBallot
 	21, // 36: norn.v1.PeerBallot.from:type_name -> norn.v1.PeerCohort
 	21, // 37: norn.v1.PeerBallot.to:type_name -> norn.v1.PeerCohort
-	41, // 38: norn.v1.PeerVotes.votes:type_name -> norn.v1.PeerVote
-	43, // 39: norn.v1.PeerPushes.pushes:type_name -> norn.v1.PeerPush
-	41, // 40: norn.v1.PeerPushesTaken.votes:type_name -> norn.v1.PeerVote
-	46, // 41: norn.v1.PeerElect.stand:type_name -> norn.v1.PeerStand
+	44, // 38: norn.v1.PeerVotes.votes:type_name -> norn.v1.PeerVote
+	46, // 39: norn.v1.PeerPushes.pushes:type_name -> norn.v1.PeerPush
+	44, // 40: norn.v1.PeerPushesTaken.votes:type_name -> norn.v1.PeerVote
+	49, // 41: norn.v1.PeerElect.stand:type_name -> norn.v1.PeerStand
 	21, // 42: norn.v1.PeerStand.to:type_name -> norn.v1.PeerCohort
-	48, // 43: norn.v1.PeerClaims.parts:type_name -> norn.v1.PeerClaimsPart
-	50, // 44: norn.v1.PeerUnanswered.asks:type_name -> norn.v1.PeerAsk
-	52, // 45: norn.v1.PeerClaimsTaken.parts:type_name -> norn.v1.PeerClaimsAnswer
+	51, // 43: norn.v1.PeerClaims.parts:type_name -> norn.v1.PeerClaimsPart
+	53, // 44: norn.v1.PeerUnanswered.asks:type_name -> norn.v1.PeerAsk
+	55, // 45: norn.v1.PeerClaimsTaken.parts:type_name -> norn.v1.PeerClaimsAnswer
 	18, // 46: norn.v1.PeerClaimsTaken.facts:type_name -> norn.v1.PeerPart
-	53, // 47: norn.v1.PeerClaimsAnswer.refused:type_name -> norn.v1.PeerClaimRefusal
-	58, // 48: norn.v1.PeerWork.items:type_name -> norn.v1.PeerWorkItem
+	56, // 47: norn.v1.PeerClaimsAnswer.refused:type_name -> norn.v1.PeerClaimRefusal
+	61, // 48: norn.v1.PeerWork.items:type_name -> norn.v1.PeerWorkItem
 	3,  // 49: norn.v1.PeerWorkItem.kind:type_name -> norn.v1.PeerWorkKind
-	59, // 50: norn.v1.PeerWorkItem.claims:type_name -> norn.v1.PeerWorkClaim
+	62, // 50: norn.v1.PeerWorkItem.claims:type_name -> norn.v1.PeerWorkClaim
 	51, // [51:51] is the sub-list for method output_type
 	51, // [51:51] is the sub-list for method input_type
 	51, // [51:51] is the sub-list for extension type_name
@@ -4971,7 +5184,7 @@ func file_norn_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_peer_proto_rawDesc), len(file_norn_v1_peer_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   56,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
