@@ -111,7 +111,7 @@ func TestWhatIsKnownOfAllMembers(t *testing.T) {
 	if at := p.agreedSince(r.now, 1); at > 0 {
 		t.Errorf("one member was not compared with, and it is known of %d", at)
 	}
-	if compared(2, 0); p.agreedSince(r.now, 1) != r.now.Wall-p.margin() {
+	if compared(2, 0); p.agreedSince(r.now, 1) != r.now.Wall-p.Margin() {
 		t.Errorf("all were, and it is known of %d", p.agreedSince(r.now, 1))
 	}
 }

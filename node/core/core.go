@@ -219,6 +219,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	if err := openVnodes(c, view, now); err != nil {
 		return nil, err
 	}
+	c.repairs.roots = newRoots(c)
 	if c.standing, err = openStanding(c, boot, view, now); err != nil {
 		return nil, err
 	}

@@ -45,13 +45,13 @@ func (c peers) take(now clock.Time, m *message.FromPeer) {
 		c.remoteClaims.learn(now, m.From, b)
 		c.freshnessProbes.inquired(now, m.From, b)
 	case *message.Roots:
-		c.repairs.roots.asked(now, m.From, b)
+		c.repairs.roots.Asked(now, m.From, b)
 	case *message.SameRoots:
-		c.repairs.roots.answered(now, m.From, b)
+		c.repairs.roots.Answered(now, m.From, b)
 	case *message.RootsCompleted:
-		c.repairs.roots.completed(now, m.From, b)
+		c.repairs.roots.Completed(now, m.From, b)
 	case *message.RepairCompleted:
-		c.collect.tombstones.compared(now, m.From, b)
+		c.collect.tombstones.Completed(now, m.From, b)
 	case *message.Purge:
 		c.collect.tombstones.take(now, m.From, b)
 	case *message.Cells:

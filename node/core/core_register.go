@@ -135,7 +135,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	c.sharedConfig.learn(c.view.Leads)
 	c.trees.changed()
 	c.scrubs.changed(now)
-	c.repairs.roots.changed(now)
+	c.repairs.roots.Changed(now)
 	c.transfer.learn(now)
 	if left {
 		c.logs.moved(c)

@@ -381,12 +381,12 @@ func TestALateWordIsAboutItsComparison(t *testing.T) {
 	p.asked(began, k, hello)
 	later := began.Add(time.Minute)
 	p.asked(later, k, hello) // sent again
-	p.compared(later, from, &message.RepairCompleted{Partition: 0, Session: 8})
+	p.Completed(later, from, &message.RepairCompleted{Partition: 0, Session: 8})
 	if p.marks[k] != nil {
 		t.Fatal("a comparison counts that was never begun")
 	}
 	for range 2 {
-		p.compared(later, from, &message.RepairCompleted{Partition: 0, Session: 7})
+		p.Completed(later, from, &message.RepairCompleted{Partition: 0, Session: 7})
 		later = later.Add(time.Hour)
 	}
 	if m := p.marks[k]; m == nil || !m.waits || m.known || m.waiting >= began.Mono {
@@ -394,7 +394,7 @@ func TestALateWordIsAboutItsComparison(t *testing.T) {
 	}
 	stranger := register.Member{Node: "n9"}
 	p.asked(began, message.Pair{Partition: 0, Peer: stranger}, hello)
-	p.compared(began, stranger, &message.RepairCompleted{Partition: 0, Session: 7})
+	p.Completed(began, stranger, &message.RepairCompleted{Partition: 0, Session: 7})
 	if len(p.marks) != 1 || len(p.heard) != 0 {
 		t.Fatal("who is no member counts")
 	}

@@ -53,7 +53,7 @@ func (t *trees) work(now clock.Time) {
 		t.todo = t.todo[1:]
 		if len(t.todo) == 0 {
 			t.todo = nil
-			t.c.repairs.roots.changed(now)
+			t.c.repairs.roots.Changed(now)
 			t.changed()
 		}
 	}

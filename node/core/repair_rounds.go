@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/roots"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
@@ -33,14 +34,14 @@ const (
 
 // repairs compares what this node has with what the others of each cohort
 // have, round and round (design 6): first the sums of all partitions that two nodes share
-// ([roots]), then, a few partitions at a time, the facts of those that differ. A comparison
-// moves facts both ways, so of two members one begins it ([begins]).
+// ([roots.Machine]), then, a few partitions at a time, the facts of those that differ. A comparison
+// moves facts both ways, so of two members one begins it ([roots.Begins]).
 type repairs struct {
 	c       *Core
 	cfg     antientropy.Config
 	moving  antientropy.Config // of partitions that are copied and handed over
 	now     clock.Time         // of the call under way
-	at      int64              // mono ns of the next start; Never: nothing waits
+	at      int64              // mono ns of the next start of what was asked for; Never: nothing waits
 	started int64              // mono ns of the last one of what differs
 	begun   []message.Pair     // rounds that go on, in order
 	ours    map[message.Pair]*antientropy.Initiator
@@ -51,11 +52,11 @@ type repairs struct {
 	failed  uint64                 // rounds
 	compare uint64                 // rounds that ended well
 	urgent  urgent
-	roots   roots
+	roots   *roots.Machine
 }
 
 func newRepairs(c *Core) *repairs {
-	r := &repairs{
+	return &repairs{
 		c: c, at: clock.Never,
 		cfg: antientropy.Config{
 			Settle: settleTime, MinBackoff: c.cfg.Repair,
@@ -70,14 +71,20 @@ func newRepairs(c *Core) *repairs {
 		wake:   make(map[message.Pair]int64),
 		rouse:  make(map[message.Pair]int64),
 	}
-	r.roots = roots{r: r, at: clock.Never}
-	return r
+}
+
+// newRoots is made once there is all that it needs.
+func newRoots(c *Core) *roots.Machine {
+	return roots.New(roots.Env{
+		Self: c.cfg.Self, Every: c.cfg.Repair, View: c.view, Round: c.round, Partitions: c.vnodes,
+		Random: c.cfg.Rand.Uint64, Proofs: c.collect.tombstones, Busy: c.repairs.busy,
+	})
 }
 
 // pause is the time between two starts, so that all that may differ has its turn once in the
 // interval.
 func (r *repairs) pause() time.Duration {
-	return r.c.cfg.Repair / time.Duration(max(r.roots.first, 1))
+	return r.c.cfg.Repair / time.Duration(max(r.roots.First, 1))
 }
 
 // busy tells whether a comparison of ours is under way.
@@ -86,8 +93,8 @@ func (r *repairs) busy(k message.Pair) bool { return r.ours[k] != nil && r.ours[
 // work begins what is due and goes on with what waits.
 func (r *repairs) work(now clock.Time) {
 	r.now = now
-	r.roots.work(now)
-	if r.at <= now.Mono {
+	r.roots.Work(now)
+	if min(r.at, r.due()) <= now.Mono {
 		r.begin(now)
 	}
 	for _, k := range due(now, r.wake) {
@@ -125,37 +132,35 @@ func (r *repairs) gone(m register.Member) bool {
 	return known && n.Status == register.Removed && !r.c.view.Up(m)
 }
 
-// begin starts the next comparison. One that ends, and one that is found to be due, looks for
-// the next.
+// due is when the next partition that differs is compared, mono ns.
+func (r *repairs) due() int64 {
+	if r.roots.Waits() == 0 || len(r.begun) >= maxRounds {
+		return clock.Never
+	}
+	return r.started + int64(r.pause())
+}
+
+// begin starts the next comparisons: those that somebody has asked for, and one of what differs.
 func (r *repairs) begin(now clock.Time) {
 	r.at = clock.Never
 	r.hurry(now)
-	up, vain := r.under()
-	if up >= maxRounds || len(r.roots.differ) == 0 {
-		return
-	}
-	if at := r.started + int64(r.pause()); at > now.Mono {
-		r.at = at
-		return
-	}
-	k, ok := r.roots.next(vain < maxVain)
-	if !ok {
+	if r.due() > now.Mono {
 		return
 	}
 	r.started = now.Mono
-	if i := r.comparable(now, k); i != nil {
-		r.begun = append(r.begun, k)
-		r.ready(k, i.Start(now, r.c.collect.tombstones.begin(now, k)))
-	}
-	if len(r.roots.differ) > 0 {
-		r.at = min(r.at, now.Mono+int64(r.pause()))
+	up, vain := r.under()
+	if k, ok := r.roots.Next(vain < maxVain); ok && up < maxRounds {
+		if i := r.comparable(now, k); i != nil {
+			r.begun = append(r.begun, k)
+			r.ready(k, i.Start(now, r.c.collect.tombstones.begin(now, k)))
+		}
 	}
 }
 
 // comparable is what compares a partition that differs, as long as it is for this node to
 // begin and nothing is under way or backs off.
 func (r *repairs) comparable(now clock.Time, k message.Pair) *antientropy.Initiator {
-	if e := r.roots.of(k); e == nil || !e.begins || vnode.Tree(r.c.vnodes.See(k.Partition)) == nil {
+	if e := r.roots.Of(k); e == nil || !e.Begins || vnode.Tree(r.c.vnodes.See(k.Partition)) == nil {
 		return nil
 	}
 	if i := r.initiator(k, r.cfg); !i.Busy() && i.NotBefore() <= now.Mono {
@@ -180,7 +185,7 @@ func (r *repairs) under() (up, vain int) {
 // room is looked for by what waits to be hurried: some nodes may be out of reach now,
 // and hold no place any more.
 func (r *repairs) room(now clock.Time) {
-	if len(r.urgent.todo)+len(r.roots.differ) > 0 {
+	if len(r.urgent.todo) > 0 {
 		r.at = min(r.at, now.Mono)
 	}
 }
@@ -217,7 +222,7 @@ func (r *repairs) returned(m register.Member) {
 	}
 	r.begun = slices.DeleteFunc(r.begun, silent)
 	maps.DeleteFunc(r.ours, func(k message.Pair, _ *antientropy.Initiator) bool { return silent(k) })
-	r.roots.returned(m)
+	r.roots.Returned(m)
 }
 
 // forget ends all comparisons of a partition.
@@ -230,7 +235,7 @@ func (r *repairs) forget(p ring.Partition) {
 	maps.DeleteFunc(r.wake, func(k message.Pair, _ int64) bool { return gone(k) })
 	maps.DeleteFunc(r.rouse, func(k message.Pair, _ int64) bool { return gone(k) })
 	r.urgent.forget(p)
-	r.roots.forget(p)
+	r.roots.Forget(p)
 	r.c.collect.tombstones.forget(p)
 }
 
@@ -306,7 +311,7 @@ func (r *repairs) ready(k message.Pair, ready antientropy.Ready) {
 		return
 	}
 	r.begun = slices.DeleteFunc(r.begun, func(o message.Pair) bool { return o == k })
-	if r.urgent.ended(k) || len(r.roots.differ) > 0 {
+	if r.urgent.ended(k) {
 		r.at = min(r.at, r.now.Mono)
 	}
 	r.moved += ready.Result.Pulled + ready.Result.Pushed
@@ -349,7 +354,7 @@ func promisesNothing(m *antientropy.Message) bool {
 
 // next is when something is due, mono ns.
 func (r *repairs) next() int64 {
-	at := min(r.at, r.roots.at)
+	at := min(r.at, r.roots.At, r.due())
 	for _, w := range r.wake { // Any order: the least is taken.
 		at = min(at, w)
 	}

@@ -37,9 +37,8 @@ func (r *repairs) hasten(now clock.Time, about []ring.Partition, dry bool) (aske
 	for _, p := range about {
 		want[p] = true
 	}
-	for i := range r.roots.shared {
-		e := &r.roots.shared[i]
-		if !e.begins || !want[e.Partition] || !r.c.view.Up(e.Peer) {
+	for _, e := range r.roots.All() {
+		if !e.Begins || !want[e.Partition] || !r.c.view.Up(e.Peer) {
 			continue
 		}
 		asked++
@@ -107,6 +106,6 @@ func (u *urgent) forget(p ring.Partition) {
 // status is how far the comparisons of this node are.
 func (r *repairs) status() *nornv1.RepairStatus {
 	return &nornv1.RepairStatus{
-		Left: uint32(len(r.urgent.todo) + len(r.urgent.going)), Compared: r.compare, Failed: r.failed, FactsMoved: r.moved, Clashes: r.c.stats.Clashes,
+		Left: uint32(len(r.urgent.todo) + len(r.urgent.going)), Compared: r.compare + r.roots.Equal, Failed: r.failed, FactsMoved: r.moved, Clashes: r.c.stats.Clashes,
 	}
 }

@@ -59,7 +59,7 @@ type graveScan struct {
 	at   vnode.GravesCursor
 }
 
-// maxHold bounds [tombstones.hold].
+// maxHold bounds [tombstones.Hold].
 const maxHold = time.Hour
 
 func newTombstones(c *Core) *tombstones {
@@ -69,43 +69,43 @@ func newTombstones(c *Core) *tombstones {
 	}
 }
 
-// hold is how long every member must have had a tombstone before it goes. Whoever
+// Hold is how long every member must have had a tombstone before it goes. Whoever
 // becomes a member after that has copied from one that had it: a copy older than
 // half of that is made anew, see [tombstones.stale]. And a tombstone that comes back,
 // because a member does not let it go, does not travel more often than that.
-func (p *tombstones) hold() time.Duration { return min(p.c.cfg.GCGrace/8, maxHold) }
+func (p *tombstones) Hold() time.Duration { return min(p.c.cfg.GCGrace/8, maxHold) }
 
-// margin is what a comparison may have left alone because it was young: the ID
+// Margin is what a comparison may have left alone because it was young: the ID
 // says so, which may be eta ahead, to a node whose clock is eta behind.
-func (p *tombstones) margin() int64 { return int64(settleTime + 2*p.c.cfg.Eta) }
+func (p *tombstones) Margin() int64 { return int64(settleTime + 2*p.c.cfg.Eta) }
 
 // stale tells whether too much may have happened since a newcomer has begun to
 // copy a partition.
 func (p *tombstones) stale(now clock.Time, began int64) bool {
-	return now.Mono-began > int64(max(p.hold()/2, 5*time.Second))
+	return now.Mono-began > int64(max(p.Hold()/2, 5*time.Second))
 }
 
 // begin draws the session of a comparison that this node begins.
 func (p *tombstones) begin(now clock.Time, k message.Pair) (session uint64) {
 	session = p.c.cfg.Rand.Uint64()
-	p.beginAs(now, k, session)
+	p.Began(now, k, session)
 	return session
 }
 
-// beginAs notes that this node begins a comparison.
-func (p *tombstones) beginAs(now clock.Time, k message.Pair, session uint64) {
+// Began notes that this node begins a comparison.
+func (p *tombstones) Began(now clock.Time, k message.Pair, session uint64) {
 	p.rounds[k] = comparison{session, now.Mono, p.c.view.Cells[k.Partition].Epoch}
 }
 
 // asked hears of a comparison that another member begins.
 func (p *tombstones) asked(now clock.Time, k message.Pair, m *antientropy.Message) {
 	if m.Kind == antientropy.KindHello {
-		p.hear(now, k, m.Session)
+		p.Heard(now, k, m.Session)
 	}
 }
 
-// hear notes a comparison that another member begins. Said twice it has begun the first time.
-func (p *tombstones) hear(now clock.Time, k message.Pair, session uint64) {
+// Heard notes a comparison that another member begins. Said twice it has begun the first time.
+func (p *tombstones) Heard(now clock.Time, k message.Pair, session uint64) {
 	if old, ok := p.heard[k]; p.members(k) && (!ok || old.session != session) {
 		p.heard[k] = comparison{session, now.Mono, p.c.view.Cells[k.Partition].Epoch}
 	}
@@ -122,9 +122,9 @@ func (p *tombstones) ended(now clock.Time, k message.Pair, r *antientropy.Result
 	p.c.round.Ready.Send = append(p.c.round.Ready.Send, message.Send{To: k.Peer, Message: &message.RepairCompleted{Partition: k.Partition, Session: o.session, Age: time.Duration(now.SinceMono(o.began))}})
 }
 
-// same hears that both sides have the same facts, and tells whether that is the answer to the
+// Same hears that both sides have the same facts, and tells whether that is the answer to the
 // comparison that this node began last.
-func (p *tombstones) same(now clock.Time, k message.Pair, session uint64) bool {
+func (p *tombstones) Same(now clock.Time, k message.Pair, session uint64) bool {
 	o, ok := p.rounds[k]
 	if !ok || o.session != session || !p.members(k) {
 		return false
@@ -140,9 +140,9 @@ func agreed(r *antientropy.Result) bool {
 	return r.Err == nil && (r.Skipped == 0 || mutant.SkippedAgreed.On()) && len(r.Suspects) == 0 && r.Refused == 0
 }
 
-// compared hears the same from the other side. That may have begun long before it was
+// Completed hears the same from the other side. That may have begun long before it was
 // heard of here: its first message is sent again until it is answered, as it was.
-func (p *tombstones) compared(now clock.Time, from register.Member, m *message.RepairCompleted) {
+func (p *tombstones) Completed(now clock.Time, from register.Member, m *message.RepairCompleted) {
 	k := message.Pair{Partition: m.Partition, Peer: from}
 	if o, ok := p.heard[k]; ok && o.session == m.Session {
 		delete(p.heard, k)
@@ -170,10 +170,10 @@ func (p *tombstones) mark(now clock.Time, k message.Pair, o comparison) {
 		m = &mark{latest: math.MinInt64} // it is below zero in the first seconds of a process
 		p.marks[k] = m
 	}
-	m.latest = max(m.latest, o.began-p.margin())
-	m.ripen(now, p.hold())
+	m.latest = max(m.latest, o.began-p.Margin())
+	m.ripen(now, p.Hold())
 	if !m.waits {
-		m.waits, m.waiting, m.since = true, o.began-p.margin(), now.Mono
+		m.waits, m.waiting, m.since = true, o.began-p.Margin(), now.Mono
 	}
 }
 
@@ -239,7 +239,7 @@ func (p *tombstones) proven(now clock.Time, at ring.Partition) (upTo int64, ok b
 		}
 		m := p.marks[message.Pair{Partition: at, Peer: o}]
 		if m != nil {
-			m.ripen(now, p.hold())
+			m.ripen(now, p.Hold())
 		}
 		if m == nil || !m.known {
 			return 0, false
@@ -292,7 +292,7 @@ func (p *tombstones) caughtUp(at ring.Partition) bool {
 	cohort, since := p.c.view.Cells[at].Cohort, p.c.edges.watches.needs.led[at]
 	missing := len(cohort) - quorum.Majority(len(cohort))
 	for _, o := range cohort {
-		if m := p.marks[message.Pair{Partition: at, Peer: o}]; m != nil && m.latest+p.margin() >= since {
+		if m := p.marks[message.Pair{Partition: at, Peer: o}]; m != nil && m.latest+p.Margin() >= since {
 			missing--
 		}
 	}
@@ -347,7 +347,7 @@ func (p *tombstones) stays(now clock.Time, v *vnode.Vnode, task id.ID) bool {
 func (p *tombstones) orphans(now clock.Time, v *vnode.Vnode) (more bool) {
 	at, alone := v.Partition, p.c.quorumWrites.alone(v.Partition)
 	upTo, ok := p.proven(now, at)
-	if last, before := p.tidied[at]; !ok || before && !alone && now.SinceMono(last) < p.hold() {
+	if last, before := p.tidied[at]; !ok || before && !alone && now.SinceMono(last) < p.Hold() {
 		return false
 	}
 	age := int64(0)

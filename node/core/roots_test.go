@@ -9,6 +9,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/roots"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 )
@@ -59,12 +60,12 @@ func TestWhoBeginsIsSpread(t *testing.T) {
 	l := newLarge(t, nodes, partitions)
 	l.run(2 * time.Second) // trees are built
 	for i, c := range l.cores {
-		if n := c.repairs.roots.first; n < partitions*9/10 || n > partitions*11/10 {
+		if n := c.repairs.roots.First; n < partitions*9/10 || n > partitions*11/10 {
 			t.Errorf("node %d begins %d comparisons of %d", i, n, nodes*partitions)
 		}
 		for _, o := range l.cores[i+1:] {
 			for p := range ring.Partition(partitions) {
-				if begins(p, c.cfg.Self, o.cfg.Self) == begins(p, o.cfg.Self, c.cfg.Self) {
+				if roots.Begins(p, c.cfg.Self, o.cfg.Self) == roots.Begins(p, o.cfg.Self, c.cfg.Self) {
 					t.Fatalf("partition %d: both or neither begins", p)
 				}
 			}
@@ -104,8 +105,8 @@ func TestAnUntouchedPartitionIsComparedAgain(t *testing.T) {
 	r.linger(3 * interval)
 	asked := func() (n int) {
 		for _, p := range r.peers {
-			for i := range p.core.repairs.roots.shared {
-				if p.core.repairs.roots.shared[i].agreed.at > r.now.Mono-int64(7*interval) {
+			for _, e := range p.core.repairs.roots.All() {
+				if at, ok := e.Agreed(); ok && at > r.now.Mono-int64(7*interval) {
 					n++
 				}
 			}
@@ -116,9 +117,9 @@ func TestAnUntouchedPartitionIsComparedAgain(t *testing.T) {
 	if n := asked(); n != 3*2*testPartitions {
 		t.Errorf("%d of %d partitions and peers were compared in the last seven intervals", n, 3*2*testPartitions)
 	}
-	before := r.peers[0].core.repairs.compare + r.peers[1].core.repairs.compare + r.peers[2].core.repairs.compare
+	before := r.peers[0].core.repairs.roots.Equal + r.peers[1].core.repairs.roots.Equal + r.peers[2].core.repairs.roots.Equal
 	r.linger(12 * interval)
-	after := r.peers[0].core.repairs.compare + r.peers[1].core.repairs.compare + r.peers[2].core.repairs.compare
+	after := r.peers[0].core.repairs.roots.Equal + r.peers[1].core.repairs.roots.Equal + r.peers[2].core.repairs.roots.Equal
 	if n := after - before; n > 3*3*testPartitions {
 		t.Errorf("%d comparisons in 12 intervals of %d that nothing happens to", n, 3*testPartitions)
 	}

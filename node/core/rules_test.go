@@ -155,8 +155,8 @@ func TestAComparisonIsAsOldAsWhoBeganItSays(t *testing.T) {
 	p, from := r.peers[1].core.collect.tombstones, r.peers[0].self
 	k := message.Pair{Partition: 0, Peer: from}
 	p.asked(r.now, k, &antientropy.Message{Kind: antientropy.KindHello, Session: 7})
-	p.compared(r.now.Add(time.Second), from, &message.RepairCompleted{Partition: 0, Session: 7, Age: time.Minute})
-	if m, latest := p.marks[k], r.now.Add(time.Second-time.Minute).Mono-p.margin(); m == nil || m.latest != latest || m.waiting != latest {
+	p.Completed(r.now.Add(time.Second), from, &message.RepairCompleted{Partition: 0, Session: 7, Age: time.Minute})
+	if m, latest := p.marks[k], r.now.Add(time.Second-time.Minute).Mono-p.Margin(); m == nil || m.latest != latest || m.waiting != latest {
 		t.Errorf("it proves what was there at %+v, want %d", m, latest)
 	}
 }

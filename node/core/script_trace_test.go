@@ -323,7 +323,6 @@ var elsewhere = map[string]string{
 	"Facts": "shown here; writes: cluster_test.go", "FactsTaken": "the same", "Repair": "antientropy/testdata",
 	"Beat": "clocks_test.go", "Beaten": "the same", "DurabilityEpoch": "marks_test.go", "Work": "session/testdata",
 	"Fetch": "route_test.go", "Fetched": "the same", "Watch": "watch_test.go", "Outcomes": "the same",
-	"Roots": "roots_test.go", "SameRoots": "the same", "RootsCompleted": "the same",
 	"RepairCompleted": "purge_test.go", "Purge": "the same", "QuarantineFacts": "aside_test.go", "Cells": "dismiss_test.go",
 }
 

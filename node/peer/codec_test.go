@@ -288,14 +288,11 @@ func alike(a, b message.PeerMessage) bool {
 	case *message.RepairCompleted:
 		return *a == *b.(*message.RepairCompleted)
 	case *message.Roots:
-		b := b.(*message.Roots)
-		return a.Session == b.Session && a.Hash == b.Hash && slices.Equal(a.Roots, b.Roots)
+		return a.Session == b.(*message.Roots).Session && a.Hash == b.(*message.Roots).Hash && slices.Equal(a.Roots, b.(*message.Roots).Roots)
 	case *message.SameRoots:
-		b := b.(*message.SameRoots)
-		return a.Session == b.Session && slices.Equal(a.Partitions, b.Partitions)
+		return a.Session == b.(*message.SameRoots).Session && slices.Equal(a.Partitions, b.(*message.SameRoots).Partitions)
 	case *message.RootsCompleted:
-		b := b.(*message.RootsCompleted)
-		return a.Session == b.Session && a.Age == b.Age && slices.Equal(a.Partitions, b.Partitions)
+		return a.Session == b.(*message.RootsCompleted).Session && a.Age == b.(*message.RootsCompleted).Age && slices.Equal(a.Partitions, b.(*message.RootsCompleted).Partitions)
 	case *message.QuarantineFacts:
 		b := b.(*message.QuarantineFacts)
 		return a.Partition == b.Partition && a.Epoch == b.Epoch && slices.Equal(a.Tasks, b.Tasks)

@@ -24,6 +24,7 @@ type QuarantineFacts struct {
 // either side had when it began, which is as long ago as its age, is on the disks of
 // both.
 type RepairCompleted struct {
+	told
 	Partition ring.Partition
 	Session   uint64 // of the comparison
 	Age       time.Duration
@@ -55,6 +56,5 @@ func (a Pair) Compare(b Pair) int {
 }
 
 func (*QuarantineFacts) peerMessage() {}
-func (*RepairCompleted) peerMessage() {}
 func (*Purge) peerMessage()           {}
 func (*Repair) peerMessage()          {}
