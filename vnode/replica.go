@@ -24,9 +24,6 @@ func Settled(v *Vnode, tx store.Tx) store.View {
 	return tx
 }
 
-// Root gives the sum over all facts written so far. There must be a tree.
-func Root(v *Vnode, tx store.Tx) crdt.Sum { return v.shelf.tree.Root(Settled(v, tx)).Sum }
-
 // FactsAfter walks the facts of a partition after a place, of tasks before to
 // (of all tasks when to is zero), by task and key. A fact is valid during one
 // step. What cannot be read is left out: the audit and the scrubber find it.

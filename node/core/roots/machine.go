@@ -213,7 +213,7 @@ func (s *Machine) say(now clock.Time, some []Shared) {
 		if s.env.Busy(e.Pair) || vnode.Tree(c.Partitions.See(e.Partition)) == nil {
 			continue
 		}
-		sum := vnode.Root(c.Partitions.See(e.Partition), c.Round.Tx)
+		sum := s.sum(e.Partition)
 		if !s.due(now, e, sum) {
 			continue
 		}
@@ -258,7 +258,7 @@ func (s *Machine) Asked(now clock.Time, from register.Member, m *message.Roots) 
 		if e == nil || m.Hash != antientropy.HashVersion || c.View.Deleting(e.Partition) || vnode.Tree(c.Partitions.See(e.Partition)) == nil {
 			continue
 		}
-		sum := vnode.Root(c.Partitions.See(e.Partition), c.Round.Tx)
+		sum := s.sum(e.Partition)
 		if sum != m.Roots[i].Sum {
 			if e.Begins && now.Mono-e.walked >= int64(c.Every-c.Every/4) { // most often it has found it itself
 				s.differs(now, e)
@@ -379,3 +379,9 @@ func (s *Machine) All() []Shared { return s.shared }
 // Agreed is when both sides had the same the last time that they were compared, mono ns; ok is
 // false when they have not agreed.
 func (e *Shared) Agreed() (at int64, ok bool) { return e.agreed.at, e.agreed.is }
+
+// sum is that over the facts of a partition that has a tree.
+func (s *Machine) sum(p ring.Partition) crdt.Sum {
+	v := s.env.Partitions.See(p)
+	return vnode.Tree(v).Root(vnode.Settled(v, s.env.Round.Tx)).Sum
+}
