@@ -56,6 +56,7 @@ func Rows() []Row {
 		{Dir: "schedule", Layer: 3, Pure: true, Never: machines, Why: "the next instant of a schedule is a function of time"},
 		{Dir: "session", Layer: 3, Pure: true, Never: []string{"election", "claim", "antientropy"}, Why: "workers import it too: it brings only the rules both sides share"},
 		{Dir: "store", Layer: 3, Never: machines, Why: "a store keeps what it is given; impure, because Pebble is files and goroutines"},
+		{Dir: "wal", Layer: 3, Closed: true, Why: "a log keeps records whatever is in them; impure, because it is files"},
 		{Dir: "internal/objects", Layer: 3, Closed: true, Why: "a place for bytes under names knows nothing of what they are; impure, because it is files and a network"},
 		{Dir: "archive", Layer: 3, Never: machines, Why: "an archive outlives the machines that filled it; impure, because it is files"},
 		{Dir: "vnode", Layer: 4, Pure: true, Why: "one partition on one node; it is told of the cluster"},
