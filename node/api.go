@@ -226,16 +226,12 @@ func clientsTime(n *Node) *timestamppb.Timestamp {
 
 // notBegun is what a node says that is not in a cluster yet.
 func notBegun(n *Node) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "node %s waits to be let into a cluster; try again, or another node", n.self.Node)
-	e.RetryAfter = time.Second
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "node %s waits to be let into a cluster; try again, or another node", n.self.Node).Again(time.Second)
 }
 
 // crowded refuses a request for which the inbox has no room.
 func crowded(n *Node) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "requests of %d bytes wait already, of at most %d (max-inbox), and no connection may have more than its share", n.inbox.bytes.Load(), n.cfg.MaxInbox)
-	e.RetryAfter = 100 * time.Millisecond
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "requests of %d bytes wait already, of at most %d (max-inbox), and no connection may have more than its share", n.inbox.bytes.Load(), n.cfg.MaxInbox).Again(100 * time.Millisecond)
 }
 
 func (a api) answer(c *transport.Conn, f transport.Frame, m gproto.Message) {

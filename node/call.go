@@ -80,8 +80,7 @@ func (c *calls) enter() (conn uint64, err *proto.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "node %s is stopping; try another node", c.n.self.Node)
-		e.RetryAfter = time.Second
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "node %s is stopping; try another node", c.n.self.Node).Again(time.Second)
 		return 0, e
 	}
 	c.open++

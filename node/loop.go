@@ -281,8 +281,7 @@ func readsOf(n *Node, from message.Origin) *atomic.Int64 {
 
 // turnAway answers a read that is one too many.
 func (n *Node) turnAway(r *message.Read) {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d reads wait already, of at most %d on this node, and no connection may have more than its share", n.queued.Load(), maxQueuedReads)
-	e.RetryAfter = 100 * time.Millisecond
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d reads wait already, of at most %d on this node, and no connection may have more than its share", n.queued.Load(), maxQueuedReads).Again(100 * time.Millisecond)
 	n.send(&message.Reply{To: r.From, Err: e})
 	if r.Waits {
 		n.inbox.post(message.ReadDone{From: r.From})

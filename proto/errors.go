@@ -56,6 +56,30 @@ func Refused(kind nornv1.ErrorKind, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: text, Effect: nornv1.Effect_EFFECT_NONE}
 }
 
+// Keeping names the guarantee that is kept by refusing.
+func (e *Error) Keeping(guarantee string) *Error {
+	e.Guarantee = guarantee
+	return e
+}
+
+// Again says after what pause it helps to ask again.
+func (e *Error) Again(after time.Duration) *Error {
+	e.RetryAfter = after
+	return e
+}
+
+// Unsure says that it may have been done all the same.
+func (e *Error) Unsure() *Error {
+	e.Effect = nornv1.Effect_EFFECT_UNKNOWN
+	return e
+}
+
+// ForGood says that to try again does not help.
+func (e *Error) ForGood() *Error {
+	e.Lasting = true
+	return e
+}
+
 // Invalid builds the refusal of a request that breaks a rule.
 func Invalid(format string, args ...any) *Error {
 	return Refused(nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT, format, args...)

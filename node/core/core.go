@@ -335,7 +335,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 	case message.Archived:
 		c.collect.archives.done(now, e)
 	case message.Answered:
-		c.round.Ready.Replies = append(c.round.Ready.Replies, e.Reply)
+		c.round.Answer(e.Reply)
 	case message.Changed:
 		c.changed(now, e)
 	case message.Alive:
@@ -491,9 +491,7 @@ func (c *Core) handle(now clock.Time, r *message.Request) {
 		return
 	}
 	if !c.view.Joined {
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the node is starting; try again")
-		e.RetryAfter = 50 * time.Millisecond
-		c.round.Refuse(r.From, e)
+		c.round.Refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the node is starting; try again").Again(50*time.Millisecond))
 		return
 	}
 	if c.fetches.readBeforeDecide(now, r) {

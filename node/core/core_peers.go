@@ -152,10 +152,10 @@ func (c peers) took(from register.Member, m *message.Facts, refused []ring.Parti
 		}
 	}
 	if mutant.EarlyAck.On() {
-		c.round.Ready.Early = append(c.round.Ready.Early, message.Send{To: from, Message: answer})
+		c.round.SendNow(from, answer)
 		return true
 	}
-	c.round.Ready.Send = append(c.round.Ready.Send, message.Send{To: from, Message: answer})
+	c.round.Send(from, answer)
 	return true
 }
 
@@ -171,7 +171,7 @@ func (c peers) collected(from register.Member, part *message.PartFacts, tasks []
 		}
 		answer.Facts = append(answer.Facts, facts...)
 	}
-	c.round.Ready.Send = append(c.round.Ready.Send, message.Send{To: from, Message: &message.Facts{Parts: []message.PartFacts{answer}}})
+	c.round.Send(from, &message.Facts{Parts: []message.PartFacts{answer}})
 }
 
 // kept is how many of some facts were new here, and how many are here now, the new

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -95,10 +96,8 @@ func (n *references) say(asks map[register.Member]*message.Watch) {
 		if !ok || to == n.l.c.cfg.Self {
 			continue // it is looked at again
 		}
-		if asks[to] == nil {
-			asks[to] = &message.Watch{}
-		}
-		asks[to].Keep = append(asks[to].Keep, d)
+		mail := round.For(asks, to)
+		mail.Keep = append(mail.Keep, d)
 	}
 	clear(n.now)
 }

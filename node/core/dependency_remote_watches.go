@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -230,21 +231,19 @@ func (w *remoteWatches) work(now clock.Time) {
 		if !ok || to == c.cfg.Self {
 			continue // it is looked at again
 		}
-		if asks[to] == nil {
-			asks[to] = &message.Watch{}
-		}
-		asks[to].Tasks = append(asks[to].Tasks, task)
+		mail := round.For(asks, to)
+		mail.Tasks = append(mail.Tasks, task)
 	}
 	clear(w.wanted)
 	w.needs.say(asks)
-	for _, to := range slices.SortedFunc(maps.Keys(asks), register.Member.Compare) {
-		asks[to].Number = w.number
-		c.round.Ready.Send = append(c.round.Ready.Send, message.Send{To: to, Message: asks[to]})
+	for _, ask := range asks { // Any order: each gets the same number.
+		ask.Number = w.number
 	}
-	for _, to := range slices.SortedFunc(maps.Keys(w.ended), register.Member.Compare) {
-		slices.SortFunc(w.ended[to].Outcomes, func(a, b message.Outcome) int { return a.Task.Compare(b.Task) })
-		c.round.Ready.Send = append(c.round.Ready.Send, message.Send{To: to, Message: w.ended[to]})
+	round.SendAll(c.round.Send, asks)
+	for _, ended := range w.ended { // Any order: each is sorted for itself.
+		slices.SortFunc(ended.Outcomes, func(a, b message.Outcome) int { return a.Task.Compare(b.Task) })
 	}
+	round.SendAll(c.round.Send, w.ended)
 	clear(w.ended)
 }
 

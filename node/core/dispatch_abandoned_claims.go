@@ -88,7 +88,7 @@ func (u *abandonedClaims) returned(now clock.Time) {
 // tell sends a word to all who are up.
 func (u *abandonedClaims) tell(word *message.AbandonClaims) {
 	for _, m := range view.MembersOf(u.c.view.Alive()) {
-		u.c.round.Ready.Early = append(u.c.round.Ready.Early, message.Send{To: m, Message: word})
+		u.c.round.SendNow(m, word)
 	}
 }
 

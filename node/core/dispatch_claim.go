@@ -78,9 +78,8 @@ func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest)
 // get more than one may have. Mostly the client has given that connection up, but
 // a frame that was late on its way may be the one that nobody waits for.
 func (c *Core) twice(old message.Origin) {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the same claim request came again over another connection, and is answered there; ask again if this one still matters")
-	e.RetryAfter = time.Millisecond
-	c.round.Refuse(old, e)
+	c.round.Refuse(old, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
+		"the same claim request came again over another connection, and is answered there; ask again if this one still matters").Again(time.Millisecond))
 }
 
 // pursue grants what is there, here or elsewhere, or makes a request wait.
@@ -104,7 +103,7 @@ func (c *Core) pursue(now clock.Time, w *claimRequest) {
 	if c.remoteClaims.declines(w) {
 		a := answer(w, time.Duration(now.Mono-w.received), nil, nil)
 		a.Declined, a.After = true, c.round.After(0) // nothing is written for it
-		c.round.Ready.Replies = append(c.round.Ready.Replies, a)
+		c.round.Answer(a)
 		return
 	}
 	if c.remoteClaims.claim(now, w) {
@@ -135,14 +134,10 @@ func (c *Core) unled(w *claimRequest) *proto.Error {
 	case c.Leading() != 0 || !c.view.Alone && !w.routed && led(c.routes):
 		return nil
 	case c.view.Alone || w.routed:
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "no partition has a leader here yet; try again")
-		e.Guarantee, e.RetryAfter = "exclusive claims", 50*time.Millisecond
-		return e
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "no partition has a leader here yet; try again").Keeping("exclusive claims").Again(50 * time.Millisecond)
 	}
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
-		"no leader of any partition is in reach, and this node may lead none without a majority of its cohort: nothing is handed out, enqueues are taken all the same; try again, or look at `norn cluster status`")
-	e.Guarantee, e.RetryAfter = "exclusive claims", 200*time.Millisecond
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
+		"no leader of any partition is in reach, and this node may lead none without a majority of its cohort: nothing is handed out, enqueues are taken all the same; try again, or look at `norn cluster status`").Keeping("exclusive claims").Again(200 * time.Millisecond)
 }
 
 // crammed refuses a claim request while as many tasks are under a claim here as may be. It
@@ -152,9 +147,7 @@ func crammed(c *Core) *proto.Error {
 	if n < c.cfg.MaxClaims {
 		return nil
 	}
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d tasks are under a claim, the limit of this node (max-claims); complete or release some", n)
-	e.RetryAfter = time.Second
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d tasks are under a claim, the limit of this node (max-claims); complete or release some", n).Again(time.Second)
 }
 
 // giveUp answers a claim request whose wait is over without anything. That there is
@@ -173,14 +166,13 @@ func (c *Core) giveUp(now clock.Time, w *claimRequest) {
 	}
 	if e == nil && (w.failedQuorum && q != nil || c.leases.breakers.has(w)) {
 		e = proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
-			"there is work, but no majority of its partition's replicas has taken the claim in time: nothing is handed out, what was tried is taken back; try again, or look at `norn cluster status`")
-		e.Guarantee, e.RetryAfter = "exclusive claims", 100*time.Millisecond
+			"there is work, but no majority of its partition's replicas has taken the claim in time: nothing is handed out, what was tried is taken back; try again, or look at `norn cluster status`").Keeping("exclusive claims").Again(100 * time.Millisecond)
 	}
 	if e != nil {
 		c.round.Refuse(w.from, e)
 		return
 	}
-	c.round.Ready.Replies = append(c.round.Ready.Replies, answer(w, time.Duration(now.Mono-w.received), nil, nil))
+	c.round.Answer(answer(w, time.Duration(now.Mono-w.received), nil, nil))
 }
 
 // grantClaims is how many of the claims before it a grant tells of, the newest: reading all

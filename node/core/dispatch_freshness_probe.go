@@ -84,7 +84,7 @@ func (q *freshnessProbes) hold(now clock.Time, r *message.Request, m *nornv1.Cla
 			}
 		}
 		if len(ask.Heads) > 0 {
-			q.c.round.Ready.Early = append(q.c.round.Ready.Early, message.Send{To: to, Message: ask})
+			q.c.round.SendNow(to, ask)
 		}
 	}
 	if len(open) == 0 {
@@ -155,7 +155,7 @@ func (q *freshnessProbes) inquired(now clock.Time, from register.Member, m *mess
 		}
 	}
 	if len(reply.Heads) > 0 {
-		q.c.round.Ready.Early = append(q.c.round.Ready.Early, message.Send{To: from, Message: reply})
+		q.c.round.SendNow(from, reply)
 	}
 }
 

@@ -1,13 +1,13 @@
 package core
 
 import (
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -123,13 +123,13 @@ func (s *headGossip) work(now clock.Time) {
 			}
 		}
 		if len(to.Heads) > 0 {
-			s.c.round.Ready.Early = append(s.c.round.Ready.Early, message.Send{To: m, Message: to})
+			s.c.round.SendNow(m, to)
 		}
 	}
 }
 
 func (s *headGossip) others() []register.Member {
-	return slices.SortedFunc(maps.Keys(s.c.view.Alive()), register.Member.Compare)
+	return view.MembersOf(s.c.view.Alive())
 }
 
 // next is when there is something to tell, mono ns.

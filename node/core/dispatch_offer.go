@@ -107,7 +107,7 @@ func (d offer) done(now clock.Time) {
 		if len(lost) == 0 {
 			reply.After = d.c.round.After(d.round)
 		}
-		d.c.round.Ready.Replies = append(d.c.round.Ready.Replies, reply)
+		d.c.round.Answer(reply)
 		return
 	}
 	if a != nil {

@@ -104,7 +104,7 @@ func (s *remoteClaims) leaders() []register.Member {
 			all[m] = true
 		}
 	}
-	s.seen, s.who = s.c.view.Changes, slices.SortedFunc(maps.Keys(all), register.Member.Compare)
+	s.seen, s.who = s.c.view.Changes, view.MembersOf(all)
 	return s.who
 }
 
@@ -241,7 +241,7 @@ func (k *remoteClaim) came(g *scatterRequest) {
 		return
 	}
 	k.reply.WaitedSeconds = k.waited.Seconds()
-	k.s.c.round.Ready.Replies = append(k.s.c.round.Ready.Replies, message.Reply{To: k.w.from, Message: k.reply, Grants: g.grants, After: k.s.c.round.After(0)})
+	k.s.c.round.Answer(message.Reply{To: k.w.from, Message: k.reply, Grants: g.grants, After: k.s.c.round.After(0)})
 	k.more()
 }
 
@@ -467,7 +467,7 @@ func (s *remoteClaims) served(to register.Member, w *claimRequest) {
 		}
 		s.subscribe(name, to, true)
 	}
-	s.c.round.Ready.Early = append(s.c.round.Ready.Early, message.Send{To: to, Message: news})
+	s.c.round.SendNow(to, news)
 }
 
 func (s *remoteClaims) head(name string) message.QueueHead {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/register"
 )
 
@@ -124,10 +124,8 @@ func (s *remoteClaims) notify(now clock.Time) {
 			n = all.len()
 		}
 		for _, o := range all.take(n, s.c.cfg.Rand) {
-			if news[o] == nil {
-				news[o] = &message.QueueHeads{}
-			}
-			news[o].Heads = append(news[o].Heads, h)
+			mail := round.For(news, o)
+			mail.Heads = append(mail.Heads, h)
 		}
 		if all.len() == 0 {
 			delete(s.subscribers, m.queue)
@@ -138,9 +136,7 @@ func (s *remoteClaims) notify(now clock.Time) {
 	}
 	clear(s.notices[len(left):])
 	s.notices = left
-	for _, m := range view.MembersOf(news) {
-		s.c.round.Ready.Early = append(s.c.round.Ready.Early, message.Send{To: m, Message: news[m]})
-	}
+	round.SendAll(s.c.round.SendNow, news)
 }
 
 // next is when something is due, mono ns.

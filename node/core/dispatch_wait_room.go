@@ -16,9 +16,7 @@ func roomToWait(c *Core, conn uint64, bytes int) *proto.Error {
 	if all < c.cfg.MaxWaiters && d.bytes+bytes <= maxWaitBytes || yields(c, waitsOf(c, conn), bytes) {
 		return nil
 	}
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d requests wait already, the limit of this node (max-waiters), or they name too many queues", all)
-	e.RetryAfter = time.Second
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d requests wait already, the limit of this node (max-waiters), or they name too many queues", all).Again(time.Second)
 }
 
 // fewWaits of a connection are no siege, however few places there are.
@@ -31,8 +29,7 @@ func yields(c *Core, own, bytes int) bool {
 	if waitsOf(c, most) <= max(own+1, fewWaits) {
 		return false
 	}
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d requests wait, the limit of this node (max-waiters), and this connection has more of them than others that ask", c.cfg.MaxWaiters)
-	e.RetryAfter = time.Second
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d requests wait, the limit of this node (max-waiters), and this connection has more of them than others that ask", c.cfg.MaxWaiters).Again(time.Second)
 	if len(c.logs.byConn[most]) > len(d.byConn[most]) && d.bytes+bytes <= maxWaitBytes {
 		w := latest(c.logs.byConn[most], func(w *logWait) bool { return !w.reading })
 		if w == nil {

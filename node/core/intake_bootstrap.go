@@ -51,7 +51,5 @@ func grow(c *Core) {
 
 // tooYoung refuses tasks while the cluster is being made.
 func (c enqueuing) tooYoung() *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the cluster is being made: it takes tasks when every partition has %d copies (bootstrap-expect); `norn cluster status` shows how far it is", c.young)
-	e.Guarantee, e.RetryAfter = "as many copies as nodes are expected", convert.DiskRetry
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the cluster is being made: it takes tasks when every partition has %d copies (bootstrap-expect); `norn cluster status` shows how far it is", c.young).Keeping("as many copies as nodes are expected").Again(convert.DiskRetry)
 }

@@ -77,10 +77,8 @@ func (c enqueuing) full() *proto.Error {
 	if c.young > 0 && !diskLow(c.Core) {
 		return c.tooYoung()
 	}
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_DISK_FULL, "the disk of node %s is nearly full, %.1f MiB are free, less than disk-reserve (%.1f MiB here): enqueues are refused, completions are taken; free space, ask another node, add one or lower disk-reserve",
-		c.cfg.Self.Node, mebibytes(c.disk), mebibytes(cmp.Or(c.reserve, c.cfg.DiskReserve)))
-	e.RetryAfter = convert.DiskRetry
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_DISK_FULL, "the disk of node %s is nearly full, %.1f MiB are free, less than disk-reserve (%.1f MiB here): enqueues are refused, completions are taken; free space, ask another node, add one or lower disk-reserve",
+		c.cfg.Self.Node, mebibytes(c.disk), mebibytes(cmp.Or(c.reserve, c.cfg.DiskReserve))).Again(convert.DiskRetry)
 }
 
 func mebibytes(n uint64) float64 { return float64(n) / (1 << 20) }

@@ -158,9 +158,7 @@ func (q *queues) admit(name string) *proto.Error {
 			if others > 0 {
 				about = "about "
 			}
-			e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "queue %s has %s%d tasks that are not finished, and its limit (max-tasks) is %d", name, about, n, s.GetMaxTasks())
-			e.RetryAfter = time.Second
-			return e
+			return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "queue %s has %s%d tasks that are not finished, and its limit (max-tasks) is %d", name, about, n, s.GetMaxTasks()).Again(time.Second)
 		}
 	}
 	return nil
@@ -423,16 +421,13 @@ func (q *queues) check(m *nornv1.SetQueueRequest) *proto.Error {
 func (q *queues) changed(now clock.Time, set *setQueue, r register.Result) {
 	switch {
 	case r.Err != nil:
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the register did not answer: %v; whether the settings were changed is not known", r.Err)
-		e.Effect, e.Guarantee = nornv1.Effect_EFFECT_UNKNOWN, "linearizable settings"
-		q.c.round.Refuse(set.from, e)
+		q.c.round.Refuse(set.from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
+			"the register did not answer: %v; whether the settings were changed is not known", r.Err).Unsure().Keeping("linearizable settings"))
 	case len(r.QueuesWon) > 0 && r.QueuesWon[0]:
 		q.answer(now, set)
 	case r.State.Queues[set.m.GetName()].Version == set.old: // and will not be
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "the register has the settings of %d queues, and no room for those of %s; "+
-			"take back those of queues that nobody needs (`norn queue delete`)", len(r.State.Queues), set.m.GetName())
-		e.Lasting = true
-		q.c.round.Refuse(set.from, e)
+		q.c.round.Refuse(set.from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "the register has the settings of %d queues, and no room for those of %s; "+
+			"take back those of queues that nobody needs (`norn queue delete`)", len(r.State.Queues), set.m.GetName()).ForGood())
 	default:
 		q.change(set.from, set.m) // somebody else was first: apply it to theirs
 	}

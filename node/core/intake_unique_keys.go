@@ -199,10 +199,8 @@ func (k keys) heard(now clock.Time, p ring.Partition) *proto.Error {
 		return nil
 	}
 	k.c.repairs.demand(now, p)
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
-		"node %s leads partition %d since a moment ago, and has to hear first from another replica whether the unique key is free; try again", k.c.cfg.Self.Node, p)
-	e.Guarantee, e.RetryAfter = "unique keys", 50*time.Millisecond
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
+		"node %s leads partition %d since a moment ago, and has to hear first from another replica whether the unique key is free; try again", k.c.cfg.Self.Node, p).Keeping("unique keys").Again(50 * time.Millisecond)
 }
 
 // checkWindow judges an ID that is not known here by its window.

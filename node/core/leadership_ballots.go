@@ -31,12 +31,12 @@ func (c voter) ballots(now clock.Time, from register.Member, m *message.Ballots)
 		v := c.vote(now, from, &m.Ballots[i])
 		answer.Votes = append(answer.Votes, v)
 		if size += len(v.Claims); size >= maxClaimBytes {
-			c.round.Ready.Send = append(c.round.Ready.Send, message.Send{To: from, Message: answer})
+			c.round.Send(from, answer)
 			answer, size = &message.Votes{}, 0
 		}
 	}
 	if len(answer.Votes) > 0 {
-		c.round.Ready.Send = append(c.round.Ready.Send, message.Send{To: from, Message: answer})
+		c.round.Send(from, answer)
 	}
 }
 
@@ -104,7 +104,7 @@ func (c voter) pushes(now clock.Time, from register.Member, m *message.Pushes) {
 			answer.Votes = append(answer.Votes, c.push(now, from, p))
 		}
 	}
-	c.round.Ready.Send = append(c.round.Ready.Send, message.Send{To: from, Message: answer})
+	c.round.Send(from, answer)
 }
 
 func (c voter) push(now clock.Time, from register.Member, m *message.Pushed) message.Vote {

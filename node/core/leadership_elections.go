@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/placement"
@@ -175,19 +176,15 @@ func (e *elector) want(now clock.Time, changes []register.Change) {
 			continue
 		}
 		if leader := c.New.Leader; leader != e.c.cfg.Self {
-			if to[leader] == nil {
-				to[leader] = &message.Elect{}
-			}
-			to[leader].Stand = append(to[leader].Stand, message.Stand{Partition: c.Partition, Epoch: c.Old.Epoch, Nonce: c.Old.Nonce, To: c.New.Cohort})
+			mail := round.For(to, leader)
+			mail.Stand = append(mail.Stand, message.Stand{Partition: c.Partition, Epoch: c.Old.Epoch, Nonce: c.Old.Nonce, To: c.New.Cohort})
 			continue
 		}
 		if cell := &e.c.view.Cells[c.Partition]; cell.Same(&c.Old) {
 			e.start(now, c.Partition, c.New.Cohort, true)
 		}
 	}
-	for _, m := range view.MembersOf(to) {
-		e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: m, Message: to[m]})
-	}
+	round.SendAll(e.c.round.Send, to)
 	if len(direct) > 0 {
 		e.c.ask(direct)
 	}
@@ -210,7 +207,7 @@ func (e *elector) requestElection(now clock.Time, p ring.Partition, floor uint64
 		return
 	}
 	s := message.Stand{Partition: p, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort, Floor: floor}
-	e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: leader, Message: &message.Elect{Stand: []message.Stand{s}}})
+	e.c.round.Send(leader, &message.Elect{Stand: []message.Stand{s}})
 }
 
 // electable tells whether a majority of a cell's cohort may still vote. It may
@@ -490,15 +487,12 @@ func (e *elector) write(writes []election.Write[register.Member]) {
 func (e *elector) poll(now clock.Time, asks []election.Asking[register.Member]) {
 	to := make(map[register.Member]*message.Ballots)
 	for i := range asks {
-		m := asks[i].To
-		if to[m] == nil {
-			to[m] = &message.Ballots{}
-		}
-		to[m].Ballots = append(to[m].Ballots, asks[i].Ballot)
+		mail := round.For(to, asks[i].To)
+		mail.Ballots = append(mail.Ballots, asks[i].Ballot)
 	}
 	for _, m := range view.MembersOf(to) {
 		if m != e.c.cfg.Self {
-			e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: m, Message: to[m]})
+			e.c.round.Send(m, to[m])
 			continue
 		}
 		for i := range to[m].Ballots {
@@ -520,20 +514,16 @@ func (e *elector) push(now clock.Time, pushes []election.Push[register.Member]) 
 				e.runs.Pushed(now, m, election.Vote{Partition: p.Partition, Epoch: p.Epoch, Nonce: p.Nonce, Granted: ok, Promise: e.c.acceptors.all[p.Partition].Promise})
 				continue
 			}
-			if to[m] == nil {
-				to[m] = &message.Pushes{}
-			}
-			to[m].Pushes = append(to[m].Pushes, message.Pushed{Partition: p.Partition, Epoch: p.Epoch, Nonce: p.Nonce, Claims: claims})
+			mail := round.For(to, m)
+			mail.Pushes = append(mail.Pushes, message.Pushed{Partition: p.Partition, Epoch: p.Epoch, Nonce: p.Nonce, Claims: claims})
 			if sizes[m] += len(claims); sizes[m] >= maxClaimBytes {
-				e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: m, Message: to[m]})
+				e.c.round.Send(m, mail)
 				delete(to, m)
 				sizes[m] = 0
 			}
 		}
 	}
-	for _, m := range view.MembersOf(to) {
-		e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: m, Message: to[m]})
-	}
+	round.SendAll(e.c.round.Send, to)
 }
 
 // retreat has others lead what this node leads: it is about to stop. What was
@@ -552,14 +542,10 @@ func (e *elector) retreat(now clock.Time) {
 		if !ok {
 			continue // nobody could
 		}
-		if to[heir] == nil {
-			to[heir] = &message.Elect{}
-		}
-		to[heir].Stand = append(to[heir].Stand, message.Stand{Partition: ring.Partition(p), Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort})
+		mail := round.For(to, heir)
+		mail.Stand = append(mail.Stand, message.Stand{Partition: ring.Partition(p), Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort})
 	}
-	for _, m := range view.MembersOf(to) {
-		e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: m, Message: to[m]})
-	}
+	round.SendAll(e.c.round.Send, to)
 	e.asked++
 }
 

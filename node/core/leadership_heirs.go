@@ -38,7 +38,7 @@ func (e *elector) pass(p ring.Partition) {
 	cell := &e.c.view.Cells[p]
 	if heir, ok := e.heir(p, cell, e.turn(p)); ok {
 		s := message.Stand{Partition: p, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}
-		e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: heir, Message: &message.Elect{Stand: []message.Stand{s}}})
+		e.c.round.Send(heir, &message.Elect{Stand: []message.Stand{s}})
 	}
 }
 
@@ -56,7 +56,7 @@ func (e *elector) refer(now clock.Time, s *message.Stand) {
 		return
 	}
 	e.nudged[p] = now.Mono + int64(nudgeAgain) // that one may not be able to either, and ask this one
-	e.c.round.Ready.Send = append(e.c.round.Ready.Send, message.Send{To: heir, Message: &message.Elect{Stand: []message.Stand{*s}}})
+	e.c.round.Send(heir, &message.Elect{Stand: []message.Stand{*s}})
 }
 
 // heir is the member in reach that is to lead a partition after this node: for

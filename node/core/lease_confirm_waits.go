@@ -107,9 +107,7 @@ func (s *confirmations) stillLeads(p ring.Partition, guarantee string) *proto.Er
 	if !slices.Contains(s.hearing.Parts, p) || s.g.c.vnodes.See(p).Leading() != 0 && s.confirmedSince(p, s.hearing.At) {
 		return nil
 	}
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "no majority has confirmed that node %s still leads partition %d; try again", s.g.c.cfg.Self.Node, p)
-	e.Guarantee, e.RetryAfter = guarantee, 50*time.Millisecond
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "no majority has confirmed that node %s still leads partition %d; try again", s.g.c.cfg.Self.Node, p).Keeping(guarantee).Again(50 * time.Millisecond)
 }
 
 // goOn has requests and answers go on that need not wait any longer.
@@ -167,9 +165,8 @@ func (s *confirmations) answer(w confirmationWait) {
 		if it.epoch == 0 || it.epoch == s.g.c.vnodes.See(it.partition).Leading() && s.confirmedSince(it.partition, w.since.At) {
 			continue
 		}
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "while this was written another node may have come to lead partition %d, and have decided otherwise; ask again", it.partition)
-		e.Guarantee, e.Effect, e.RetryAfter = "unique keys", nornv1.Effect_EFFECT_UNKNOWN, 50*time.Millisecond
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "while this was written another node may have come to lead partition %d, and have decided otherwise; ask again", it.partition).Keeping("unique keys").Unsure().Again(50 * time.Millisecond)
 		it.fail(e)
 	}
-	s.g.c.round.Ready.Replies = append(s.g.c.round.Ready.Replies, w.held.reply)
+	s.g.c.round.Answer(w.held.reply)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -37,15 +37,11 @@ func (g *leases) reconcileLeases(now clock.Time) {
 			continue
 		}
 		if all := vnode.Stuck(v, now, maxStuck); len(all) > 0 {
-			if to[leader] == nil {
-				to[leader] = &message.AskOrphans{}
-			}
-			to[leader].Parts = append(to[leader].Parts, message.PartClaims{Partition: ring.Partition(p), Epoch: g.c.view.Cells[p].Epoch, Claims: vnode.AppendHeld(nil, all)})
+			mail := round.For(to, leader)
+			mail.Parts = append(mail.Parts, message.PartClaims{Partition: ring.Partition(p), Epoch: g.c.view.Cells[p].Epoch, Claims: vnode.AppendHeld(nil, all)})
 		}
 	}
-	for _, m := range view.MembersOf(to) {
-		g.c.round.Ready.Send = append(g.c.round.Ready.Send, message.Send{To: m, Message: to[m]})
-	}
+	round.SendAll(g.c.round.Send, to)
 }
 
 // reconcileAll asks everybody about every claim, for a mutant.
@@ -56,10 +52,8 @@ func (g *leases) reconcileAll(now clock.Time, to map[register.Member]*message.As
 			if m == g.c.cfg.Self || len(all) == 0 || v.Leading() != 0 {
 				continue
 			}
-			if to[m] == nil {
-				to[m] = &message.AskOrphans{}
-			}
-			to[m].Parts = append(to[m].Parts, message.PartClaims{Partition: ring.Partition(p), Epoch: g.c.view.Cells[p].Epoch, Claims: vnode.AppendHeld(nil, all)})
+			mail := round.For(to, m)
+			mail.Parts = append(mail.Parts, message.PartClaims{Partition: ring.Partition(p), Epoch: g.c.view.Cells[p].Epoch, Claims: vnode.AppendHeld(nil, all)})
 		}
 	}
 }
@@ -82,7 +76,7 @@ func (g *leases) answerOrphans(from register.Member, m *message.AskOrphans) {
 		}
 	}
 	if len(answer.Parts) > 0 {
-		g.c.round.Ready.Send = append(g.c.round.Ready.Send, message.Send{To: from, Message: answer})
+		g.c.round.Send(from, answer)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -217,18 +217,13 @@ func (g *leases) send(now clock.Time, parts []*batchPart) {
 	for _, part := range parts {
 		m := message.PartClaims{Partition: part.p, Epoch: part.epoch, Claims: vnode.AppendHeld(nil, heldOf(part.pledges))}
 		for _, peer := range part.cohort {
-			if peer == g.c.cfg.Self {
-				continue
+			if peer != g.c.cfg.Self {
+				mail := round.For(to, peer)
+				mail.Round, mail.Parts = g.number, append(mail.Parts, m)
 			}
-			if to[peer] == nil {
-				to[peer] = &message.Claims{Round: g.number}
-			}
-			to[peer].Parts = append(to[peer].Parts, m)
 		}
 	}
-	for _, peer := range view.MembersOf(to) {
-		g.c.round.Ready.Early = append(g.c.round.Ready.Early, message.Send{To: peer, Message: to[peer]})
-	}
+	round.SendAll(g.c.round.SendNow, to)
 	if len(parts) > 0 {
 		g.open = append(g.open, &batch{number: g.number, parts: parts, until: now.Mono + int64(grantTimeout)})
 	}

@@ -158,7 +158,7 @@ func (f *reclaims) work(now clock.Time) {
 				word.Parts = append(word.Parts, message.PartClaims{Partition: p, Epoch: f.c.view.Cells[p].Epoch, Claims: vnode.AppendHeld(nil, heldAs(all))})
 			}
 		}
-		f.c.round.Ready.Send = append(f.c.round.Ready.Send, message.Send{To: m, Message: word})
+		f.c.round.Send(m, word)
 	}
 }
 

@@ -157,7 +157,7 @@ func (c settling) renew(now clock.Time, from message.Origin, m *nornv1.RenewRequ
 				res.Error = refusal.NoMajority(pl.p).Proto()
 			}
 		}
-		c.round.Ready.Replies = append(c.round.Ready.Replies, message.Reply{To: from, Message: reply, After: c.round.After(round)})
+		c.round.Answer(message.Reply{To: from, Message: reply, After: c.round.After(round)})
 	})
 }
 
@@ -223,10 +223,8 @@ func (c settling) full(f crdt.Fact, last bool, before *nornv1.Error) *nornv1.Err
 	if before != nil {
 		return before
 	}
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT,
-		"the log of task %s is full: it has %d updates with %d bytes, the limits are %d and %d; store what is more elsewhere", f.Task, n.Updates, n.Bytes, updates, size)
-	e.Lasting = true
-	return e.Proto()
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT,
+		"the log of task %s is full: it has %d updates with %d bytes, the limits are %d and %d; store what is more elsewhere", f.Task, n.Updates, n.Bytes, updates, size).ForGood().Proto()
 }
 
 // maxSame is how often a request may complete one task: under as many tokens as it was
@@ -446,6 +444,6 @@ func (c settling) release(now clock.Time, from message.Origin, m *nornv1.Release
 				reply.Results[i].Receipt, reply.Results[i].Error = nil, refusal.NoMajority(pl.p).Proto()
 			}
 		}
-		c.round.Ready.Replies = append(c.round.Ready.Replies, message.Reply{To: from, Message: reply, After: c.round.After(round)})
+		c.round.Answer(message.Reply{To: from, Message: reply, After: c.round.After(round)})
 	})
 }

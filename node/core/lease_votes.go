@@ -25,7 +25,7 @@ func (g *leases) asked(now clock.Time, from register.Member, m *message.Claims) 
 			answer.Parts = append(answer.Parts, g.keep(now, &m.Parts[i], answer, &room))
 		}
 	}
-	g.c.round.Ready.Send = append(g.c.round.Ready.Send, message.Send{To: from, Message: answer})
+	g.c.round.Send(from, answer)
 }
 
 // keep votes on the claims of one partition. room is how many bytes of facts are still to
@@ -178,7 +178,7 @@ func (g *leases) refused(now clock.Time, from register.Member, part *batchPart, 
 	if r.Verdict == vnode.Lacking { // it holds the claim; the task is to follow
 		facts, err := vnode.Newest(g.c.round.Tx, part.p, pl.held.Task, fetchBytes)
 		if g.c.round.Check(err) && len(facts) > 0 {
-			g.c.round.Ready.Send = append(g.c.round.Ready.Send, message.Send{To: from, Message: &message.Facts{Parts: []message.PartFacts{{Partition: part.p, Epoch: part.epoch, Facts: facts}}}})
+			g.c.round.Send(from, &message.Facts{Parts: []message.PartFacts{{Partition: part.p, Epoch: part.epoch, Facts: facts}}})
 		}
 		return
 	}
@@ -226,7 +226,7 @@ func (g *leases) inform(to register.Member, part *batchPart, h *vnode.Held) {
 		return
 	}
 	if len(facts) > 0 {
-		g.c.round.Ready.Send = append(g.c.round.Ready.Send, message.Send{To: to, Message: &message.Facts{Parts: []message.PartFacts{{Partition: part.p, Epoch: part.epoch, Facts: facts}}}})
+		g.c.round.Send(to, &message.Facts{Parts: []message.PartFacts{{Partition: part.p, Epoch: part.epoch, Facts: facts}}})
 	}
 	if released {
 		g.add(part.p, h.Task, &claim.Record{Token: h.Record.Token, Outcome: claim.Released}, true)

@@ -329,12 +329,11 @@ func (r *repairs) ready(k message.Pair, ready antientropy.Ready) {
 }
 
 func (r *repairs) send(k message.Pair, m *antientropy.Message) {
-	s := message.Send{To: k.Peer, Message: &message.Repair{Partition: k.Partition, Message: m}}
+	send := r.c.round.Send
 	if promisesNothing(m) {
-		r.c.round.Ready.Early = append(r.c.round.Ready.Early, s)
-		return
+		send = r.c.round.SendNow
 	}
-	r.c.round.Ready.Send = append(r.c.round.Ready.Send, s)
+	send(k.Peer, &message.Repair{Partition: k.Partition, Message: m})
 }
 
 // promisesNothing tells that a message of a comparison need not wait for the

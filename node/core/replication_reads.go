@@ -108,9 +108,8 @@ func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) 
 		f.c.round.Refuse(r.From, proto.Invalid("%d replicas were to be asked, and the cluster keeps %d of each task; ask for fewer", need, max(1, len(cohort), f.c.transfer.replicas())))
 		return true
 	case need > max(1, len(cohort)):
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d replicas were to be asked, the cohort has %d members; ask for fewer", need, len(cohort))
-		e.Guarantee, e.Lasting = "replicas read", true
-		f.c.round.Refuse(r.From, e)
+		f.c.round.Refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
+			"%d replicas were to be asked, the cohort has %d members; ask for fewer", need, len(cohort)).Keeping("replicas read").ForGood())
 		return true
 	case f.c.quorumWrites.alone(p) || need == 1 && !l.GetAtLeast() || !slices.Contains(cohort, f.c.cfg.Self):
 		return false
@@ -159,7 +158,7 @@ func (f *fetches) begin(now clock.Time, r *message.Request, p ring.Partition, q 
 
 func (f *fetches) ask(q *fetch, who []register.Member) {
 	for _, m := range who {
-		f.c.round.Ready.Send = append(f.c.round.Ready.Send, message.Send{To: m, Message: &message.Fetch{Number: q.number, Epoch: q.epoch, Task: q.task}})
+		f.c.round.Send(m, &message.Fetch{Number: q.number, Epoch: q.epoch, Task: q.task})
 	}
 }
 
@@ -176,7 +175,7 @@ func (f *fetches) asked(from register.Member, m *message.Fetch) {
 		return
 	}
 	fence, _ := a.fence(p, m.Epoch)
-	f.c.round.Ready.Send = append(f.c.round.Ready.Send, message.Send{To: from, Message: &message.Fetched{Number: m.Number, Facts: facts, Cohorts: fence.Cohorts}})
+	f.c.round.Send(from, &message.Fetched{Number: m.Number, Facts: facts, Cohorts: fence.Cohorts})
 }
 
 // fetched merges what a replica has.
@@ -251,7 +250,7 @@ func (f *fetches) repair(q *fetch) {
 			}
 		}
 		if len(lacks) > 0 {
-			f.c.round.Ready.Send = append(f.c.round.Ready.Send, message.Send{To: a.from, Message: &message.Facts{Parts: []message.PartFacts{{Partition: p, Epoch: f.c.view.Cells[p].Epoch, Facts: lacks}}}})
+			f.c.round.Send(a.from, &message.Facts{Parts: []message.PartFacts{{Partition: p, Epoch: f.c.view.Cells[p].Epoch, Facts: lacks}}})
 		}
 	}
 }
@@ -273,12 +272,10 @@ func (f *fetches) work(now clock.Time) {
 			continue
 		}
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d of %d replicas of task %s have answered, %d were to be asked; try again, or ask for one (-r one)",
-			q.tally.Count(), len(q.cohort), q.task, q.need)
-		e.Guarantee, e.RetryAfter = "replicas read", 100*time.Millisecond
+			q.tally.Count(), len(q.cohort), q.task, q.need).Keeping("replicas read").Again(100 * time.Millisecond)
 		if enough {
 			e = proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "task %s was not seen as far as it had been: %d of %d replicas have answered; try again, or through another node",
-				q.task, q.tally.Count(), len(q.cohort))
-			e.Guarantee, e.RetryAfter = refusal.MonotonicRead, 100*time.Millisecond
+				q.task, q.tally.Count(), len(q.cohort)).Keeping(refusal.MonotonicRead).Again(100 * time.Millisecond)
 		}
 		f.c.round.Refuse(q.from, e)
 	}

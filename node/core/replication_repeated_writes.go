@@ -29,9 +29,7 @@ const maxResent = 32 << 20
 
 // crowdedOut says that a request repeats too much for one round.
 func crowdedOut() *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d MiB of what is repeated are sent to other nodes at this moment, the limit of this node; it may be kept there already: try again", maxResent>>20)
-	e.Effect, e.RetryAfter = nornv1.Effect_EFFECT_UNKNOWN, resendAfter
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d MiB of what is repeated are sent to other nodes at this moment, the limit of this node; it may be kept there already: try again", maxResent>>20).Unsure().Again(resendAfter)
 }
 
 // repeatWrite sends what a receipt promises of a task that was here before; false: that is too
@@ -148,8 +146,7 @@ func (w *quorumWrites) giveUp(o *write, h *waitingAnswer) {
 		}
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
 			"%d of %d copies of partition %d are on disk, %d were asked for; %s. It may be kept all the same: ask again with the same ID, or for fewer copies",
-			part.tally.Count(), len(part.cohort), it.partition, need, why)
-		e.Guarantee, e.Effect, e.RetryAfter = "durable copies", nornv1.Effect_EFFECT_UNKNOWN, 100*time.Millisecond
+			part.tally.Count(), len(part.cohort), it.partition, need, why).Keeping("durable copies").Unsure().Again(100 * time.Millisecond)
 		e.Lasting = need > len(part.cohort)
 		if mutant.TimeoutFailed.On() {
 			e.Effect = nornv1.Effect_EFFECT_NONE

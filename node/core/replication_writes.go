@@ -333,7 +333,7 @@ func (w *quorumWrites) send(o *write, age int64) {
 		}
 	}
 	for _, m := range order { // a copy is asked for, nothing is promised
-		w.c.round.Ready.Early = append(w.c.round.Ready.Early, message.Send{To: m, Message: to[m]})
+		w.c.round.SendNow(m, to[m])
 	}
 }
 
@@ -440,7 +440,7 @@ func (w *quorumWrites) settle(o *write) {
 // answer lets an answer go, unless it has to be confirmed first.
 func (w *quorumWrites) answer(h *waitingAnswer) {
 	if !w.c.leases.leadership.awaitConfirmation(h) {
-		w.c.round.Ready.Replies = append(w.c.round.Ready.Replies, h.reply)
+		w.c.round.Answer(h.reply)
 	}
 }
 
@@ -517,13 +517,9 @@ func (w *quorumWrites) within(d *nornv1.Durability, limit int) *proto.Error {
 	case w.c.view.Joined && need > max(cohort, w.c.transfer.replicas()): // no node that joins or comes back changes that
 		return proto.Invalid("%d durable copies were asked for, and the cluster keeps %d of each task; ask for fewer", need, max(cohort, w.c.transfer.replicas()))
 	case need > cohort:
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d durable copies were asked for, the cohort has %d; ask for fewer or add nodes", need, cohort)
-		e.Guarantee, e.Lasting = "durable copies", true
-		return e
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d durable copies were asked for, the cohort has %d; ask for fewer or add nodes", need, cohort).Keeping("durable copies").ForGood()
 	case w.bytes > limit:
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d MiB of facts wait for their copies, the limit of this node; other nodes are slow or out of reach", w.bytes>>20)
-		e.RetryAfter = resendAfter
-		return e
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d MiB of facts wait for their copies, the limit of this node; other nodes are slow or out of reach", w.bytes>>20).Again(resendAfter)
 	}
 	return nil
 }

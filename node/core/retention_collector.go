@@ -238,9 +238,7 @@ func (k *collector) buried(now clock.Time, v *vnode.Vnode, d *vnode.Detail) *pro
 	early := int64(keep) - int64(lonely+2*k.c.cfg.Eta)
 	needs := k.c.edges.watches.needs
 	wait := func(what string) *proto.Error {
-		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the retention of task %s is over, and whether another %s is not known yet; try again", d.Task.ID, what)
-		e.RetryAfter = time.Second
-		return e
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the retention of task %s is over, and whether another %s is not known yet; try again", d.Task.ID, what).Again(time.Second)
 	}
 	switch {
 	case !d.State.Finished(): // it backs off, and nobody collects it

@@ -119,7 +119,7 @@ func (p *tombstones) ended(now clock.Time, k message.Pair, r *antientropy.Result
 		return
 	}
 	p.mark(now, k, o)
-	p.c.round.Ready.Send = append(p.c.round.Ready.Send, message.Send{To: k.Peer, Message: &message.RepairCompleted{Partition: k.Partition, Session: o.session, Age: time.Duration(now.SinceMono(o.began))}})
+	p.c.round.Send(k.Peer, &message.RepairCompleted{Partition: k.Partition, Session: o.session, Age: time.Duration(now.SinceMono(o.began))})
 }
 
 // Same hears that both sides have the same facts, and tells whether that is the answer to the
@@ -382,7 +382,7 @@ func (p *tombstones) tell(v *vnode.Vnode, gone []id.ID) {
 	}
 	for _, o := range p.c.view.Cells[v.Partition].Cohort {
 		if o != p.c.cfg.Self {
-			p.c.round.Ready.Send = append(p.c.round.Ready.Send, message.Send{To: o, Message: &message.Purge{Partition: v.Partition, Epoch: v.Leading(), Tasks: gone}})
+			p.c.round.Send(o, &message.Purge{Partition: v.Partition, Epoch: v.Leading(), Tasks: gone})
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -115,9 +116,9 @@ func (r *routes) forward(now clock.Time, g *scatterRequest, to register.Member, 
 		return
 	}
 	// It says nothing about what is on this disk.
-	r.c.round.Ready.Early = append(r.c.round.Ready.Early, message.Send{To: to, Message: &message.Forward{
+	r.c.round.SendNow(to, &message.Forward{
 		Number: p.number, Method: method, Wait: time.Duration(max(g.until-now.Mono, 1)), Partitions: only, Body: body, Choosy: g.choosy,
-	}})
+	})
 }
 
 // ownAnswer is by how much earlier than its gather a part of this node's own gives up: its
@@ -201,7 +202,7 @@ func (r *routes) finish(g *scatterRequest) {
 		return
 	}
 	m, err := g.join.answer()
-	r.c.round.Ready.Replies = append(r.c.round.Ready.Replies, message.Reply{To: g.from, Message: m, Err: err, Grants: g.grants, After: r.c.round.After(g.round)})
+	r.c.round.Answer(message.Reply{To: g.from, Message: m, Err: err, Grants: g.grants, After: r.c.round.After(g.round)})
 }
 
 func (r *routes) forget(g *scatterRequest) {
@@ -226,7 +227,7 @@ func (r *routes) drop(from register.Member, grants []message.GrantRef) {
 	for i := range grants {
 		grants[i].By = register.Member{} // who gets this knows them as its own
 	}
-	r.c.round.Ready.Send = append(r.c.round.Ready.Send, message.Send{To: from, Message: &message.Dropped{Grants: grants}})
+	r.c.round.Send(from, &message.Dropped{Grants: grants})
 }
 
 // undelivered tells the other nodes which of their grants nobody will hear of,
@@ -243,7 +244,7 @@ func (r *routes) undelivered(grants []message.GrantRef) (ours []message.GrantRef
 			ours = append(ours, g)
 		}
 	}
-	for _, m := range slices.SortedFunc(maps.Keys(theirs), register.Member.Compare) {
+	for _, m := range view.MembersOf(theirs) {
 		r.drop(m, theirs[m])
 	}
 	return ours
@@ -266,7 +267,7 @@ func (r *routes) work(now clock.Time) {
 func (r *routes) withdraw(p *leg) {
 	if p.at != r.c.cfg.Self {
 		r.abandonedLegs.add(p.number)
-		r.c.round.Ready.Early = append(r.c.round.Ready.Early, message.Send{To: p.at, Message: &message.Withdraw{Number: p.number}})
+		r.c.round.SendNow(p.at, &message.Withdraw{Number: p.number})
 		return
 	}
 	r.c.cancel(message.Origin{Conn: message.PartConn, Request: p.number, Method: cmp.Or(p.method, p.g.from.Method)})

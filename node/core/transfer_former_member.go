@@ -62,7 +62,7 @@ func (o *formerMember) work(now clock.Time) {
 		o.turn++
 	}
 	for _, who := range to {
-		o.c.round.Ready.Send = append(o.c.round.Ready.Send, message.Send{To: who, Message: ask})
+		o.c.round.Send(who, ask)
 	}
 }
 
@@ -78,7 +78,7 @@ func (o *formerMember) take(now clock.Time, from register.Member, m *message.Cel
 			}
 		}
 		if len(answer.Cells) > 0 {
-			o.c.round.Ready.Send = append(o.c.round.Ready.Send, message.Send{To: from, Message: answer})
+			o.c.round.Send(from, answer)
 		}
 	case !m.Ask && o.c.view.Dismissed:
 		o.learn(now, from, m.Cells)

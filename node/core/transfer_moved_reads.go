@@ -67,9 +67,7 @@ func (m *transfer) refuses(p ring.Partition) *proto.Error {
 }
 
 func (m *transfer) gone(p ring.Partition) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "partition %d is not kept on node %s, or not any longer; try again", p, m.c.cfg.Self.Node)
-	e.RetryAfter = 100 * time.Millisecond
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "partition %d is not kept on node %s, or not any longer; try again", p, m.c.cfg.Self.Node).Again(100 * time.Millisecond)
 }
 
 // closing refuses a task whose partition is being deleted, before anything is

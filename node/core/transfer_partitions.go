@@ -291,7 +291,7 @@ func (m *transfer) sure(now clock.Time, p ring.Partition, move *move) bool {
 	ask := &message.Facts{Write: move.probe, Parts: []message.PartFacts{{Partition: p, Epoch: m.c.view.Cells[p].Epoch}}}
 	for _, o := range cohort {
 		if o != m.c.cfg.Self {
-			m.c.round.Ready.Send = append(m.c.round.Ready.Send, message.Send{To: o, Message: ask})
+			m.c.round.Send(o, ask)
 		}
 	}
 	m.hold(now, move)

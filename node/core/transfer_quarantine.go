@@ -65,7 +65,7 @@ func (a *quarantine) tell(to register.Member, p ring.Partition, tasks []id.ID) {
 		return
 	}
 	for some := range slices.Chunk(tasks, asideNames) {
-		a.c.round.Ready.Send = append(a.c.round.Ready.Send, message.Send{To: to, Message: &message.QuarantineFacts{Partition: p, Epoch: a.c.view.Cells[p].Epoch, Tasks: some}})
+		a.c.round.Send(to, &message.QuarantineFacts{Partition: p, Epoch: a.c.view.Cells[p].Epoch, Tasks: some})
 	}
 }
 
@@ -178,7 +178,7 @@ func (a *quarantine) handed(now clock.Time, p ring.Partition, move *move) bool {
 	msg := &message.Facts{Write: o.write, Aside: true, Parts: []message.PartFacts{{Partition: p, Epoch: a.c.view.Cells[p].Epoch, Facts: facts}}}
 	for _, m := range a.c.view.Cells[p].Cohort {
 		if m != a.c.cfg.Self && a.c.view.Up(m) {
-			a.c.round.Ready.Send = append(a.c.round.Ready.Send, message.Send{To: m, Message: msg})
+			a.c.round.Send(m, msg)
 		}
 	}
 	a.c.transfer.hold(now, move)

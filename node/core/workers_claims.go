@@ -93,7 +93,7 @@ func (h *holdings) work(now clock.Time) {
 }
 
 func (h *holdings) send(to register.Member, items []message.WorkItem) {
-	h.s.c.round.Ready.Send = append(h.s.c.round.Ready.Send, message.Send{To: to, Message: &message.Work{Items: items}})
+	h.s.c.round.Send(to, &message.Work{Items: items})
 }
 
 // take takes news from a node.

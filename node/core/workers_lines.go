@@ -67,9 +67,8 @@ func (l *lineAsks) ask(now clock.Time, r *message.Request, instance session.Inst
 		}
 	}
 	if !portion.Fits(maxLineAsks, int64(len(l.open)), own, 1) {
-		err := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d questions for lines wait for workers already, of at most %d on this node, and no connection may have more than its share", len(l.open), maxLineAsks)
-		err.RetryAfter = 100 * time.Millisecond
-		l.s.c.round.Refuse(r.From, err)
+		l.s.c.round.Refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED,
+			"%d questions for lines wait for workers already, of at most %d on this node, and no connection may have more than its share", len(l.open), maxLineAsks).Again(100*time.Millisecond))
 		return
 	}
 	if l.number == 0 {

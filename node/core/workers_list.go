@@ -3,7 +3,6 @@ package core
 import (
 	"bytes"
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -217,5 +217,5 @@ func (l *workerLists) page() *nornv1.WorkersReply {
 
 // others are the other nodes that are up.
 func (r *routes) others() []register.Member {
-	return slices.SortedFunc(maps.Keys(r.c.view.Alive()), register.Member.Compare)
+	return view.MembersOf(r.c.view.Alive())
 }

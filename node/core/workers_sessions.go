@@ -348,7 +348,7 @@ func (s *sessions) answer(h *heldOpen, all []session.Message) {
 			})
 		}
 	}
-	s.c.round.Ready.Replies = append(s.c.round.Ready.Replies, r)
+	s.c.round.Answer(r)
 }
 
 func (s *sessions) partition(task id.ID) ring.Partition { return ring.Of(task, len(s.c.view.Cells)) }

@@ -18,24 +18,19 @@ func Conflict(format string, args ...any) *proto.Error {
 
 // NoAnswer says that a node has not answered.
 func NoAnswer(m register.Member) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "node %s did not answer; it may have been done all the same: ask again", m.Node)
-	e.Guarantee, e.Effect, e.RetryAfter = "a reachable leader or replica", nornv1.Effect_EFFECT_UNKNOWN, 100*time.Millisecond
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "node %s did not answer; it may have been done all the same: ask again", m.Node).Keeping("a reachable leader or replica").Unsure().Again(100 * time.Millisecond)
 }
 
 // LogBehind says that a log cannot be read on from where its reader is: too few of the others
 // have answered who may have what is missing here.
 func LogBehind(task id.ID, m *nornv1.LogRequest) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "update %d of claim %d of task %s is not here, and too few of the others who keep its partition have answered; try again",
-		m.GetAfterSeq(), m.GetAfterToken(), task)
-	e.Guarantee, e.RetryAfter = MonotonicRead, 100*time.Millisecond
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "update %d of claim %d of task %s is not here, and too few of the others who keep its partition have answered; try again",
+		m.GetAfterSeq(), m.GetAfterToken(), task).Keeping(MonotonicRead).Again(100 * time.Millisecond)
 }
 
 // Abandoned answers a copy of a request that its client has given up.
 func Abandoned() *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_CANCELLED, "the client has named this claim request among its unanswered ones: it is granted nothing any more; a new request needs a new request_no")
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CANCELLED, "the client has named this claim request among its unanswered ones: it is granted nothing any more; a new request needs a new request_no")
 }
 
 // NoTask says that a task is not known here.
@@ -48,16 +43,12 @@ const MonotonicRead = "monotonic read"
 
 // Unreachable says that nobody is there to answer for a partition.
 func Unreachable(p ring.Partition) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "of partition %d no node that could answer is in reach; try again, or look at `norn cluster status`", p)
-	e.Guarantee, e.RetryAfter = "a reachable leader or replica", 100*time.Millisecond
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "of partition %d no node that could answer is in reach; try again, or look at `norn cluster status`", p).Keeping("a reachable leader or replica").Again(100 * time.Millisecond)
 }
 
 // Crowded refuses a request that would wait for other nodes while as many do as may.
 func Crowded(limit int) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "too many requests wait for other nodes already, of all or of this connection: this node takes %d, and of one connection its share", limit)
-	e.RetryAfter = 100 * time.Millisecond
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "too many requests wait for other nodes already, of all or of this connection: this node takes %d, and of one connection its share", limit).Again(100 * time.Millisecond)
 }
 
 // NoWorker says that no session has this name.
@@ -67,39 +58,29 @@ func NoWorker(name string) *proto.Error {
 
 // Leaderless says that a partition has no leader that is known here.
 func Leaderless(v *vnode.Vnode) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "partition %d has no leader here yet; try again", v.Partition)
-	e.Guarantee, e.RetryAfter = "exclusive claims", 50*time.Millisecond
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "partition %d has no leader here yet; try again", v.Partition).Keeping("exclusive claims").Again(50 * time.Millisecond)
 }
 
 // LaterEpoch says that a token is of a later epoch than the one in which this node leads. If
 // it was given out, another node leads by now, and only that one knows what became of it.
 func LaterEpoch(v *vnode.Vnode, token uint64) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "token %d is of epoch %d, and here partition %d is led in epoch %d: another node may lead it by now; try again, or check the token", token, token>>32, v.Partition, v.Leading())
-	e.Guarantee, e.RetryAfter = "exclusive claims", 50*time.Millisecond
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "token %d is of epoch %d, and here partition %d is led in epoch %d: another node may lead it by now; try again, or check the token", token, token>>32, v.Partition, v.Leading()).Keeping("exclusive claims").Again(50 * time.Millisecond)
 }
 
 // LeaseInDoubt says that a claim whose lease has run out here may have been renewed elsewhere.
 func LeaseInDoubt(v *vnode.Vnode, token uint64) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the lease of claim %d has run out here, and whether another node leads partition %d by now, and has renewed it, is being asked; try again", token, v.Partition)
-	e.Guarantee, e.RetryAfter = "exclusive claims", 50*time.Millisecond
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the lease of claim %d has run out here, and whether another node leads partition %d by now, and has renewed it, is being asked; try again", token, v.Partition).Keeping("exclusive claims").Again(50 * time.Millisecond)
 }
 
 // ClockInDoubt says that a leader's clock was set, so that it may not renew for a
 // moment.
 func ClockInDoubt(v *vnode.Vnode) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the clock of the node that leads partition %d was set, or the machine was suspended: it renews when it has compared it with the others'; try again", v.Partition)
-	e.Guarantee, e.RetryAfter = "exclusive claims", 50*time.Millisecond
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the clock of the node that leads partition %d was set, or the machine was suspended: it renews when it has compared it with the others'; try again", v.Partition).Keeping("exclusive claims").Again(50 * time.Millisecond)
 }
 
 // NoMajority says that a renewal or release has not reached a majority in time.
 func NoMajority(p ring.Partition) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "a majority of partition %d has not answered in time; it may have taken effect all the same: ask again with the same token", p)
-	e.Guarantee, e.Effect, e.RetryAfter = "exclusive claims", nornv1.Effect_EFFECT_UNKNOWN, 50*time.Millisecond
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "a majority of partition %d has not answered in time; it may have taken effect all the same: ask again with the same token", p).Keeping("exclusive claims").Unsure().Again(50 * time.Millisecond)
 }
 
 // NoTaskUnless says that there is no such task, unless too few of the others have answered.
@@ -112,9 +93,7 @@ func NoTaskUnless(task id.ID, unsure bool) *proto.Error {
 
 // TooFewAnswered refuses what only a majority knows, of which too few have answered.
 func TooFewAnswered(format string, task id.ID) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, format, task)
-	e.Guarantee, e.RetryAfter = "replicas read", 100*time.Millisecond
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, format, task).Keeping("replicas read").Again(100 * time.Millisecond)
 }
 
 // Cancelled answers a request that its sender has cancelled.
@@ -124,14 +103,10 @@ func Cancelled() *proto.Error {
 
 // Stopping says that the node is shutting down.
 func Stopping() *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the node is shutting down; try another one")
-	e.RetryAfter = 100 * time.Millisecond
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the node is shutting down; try another one").Again(100 * time.Millisecond)
 }
 
 // RegisterUnheard says so, and what cannot be promised.
 func RegisterUnheard(guarantee string) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "since this node has started the register has not told it who keeps what: it may be one of several; try again, or ask for one copy")
-	e.Guarantee, e.RetryAfter = guarantee, 50*time.Millisecond
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "since this node has started the register has not told it who keeps what: it may be one of several; try again, or ask for one copy").Keeping(guarantee).Again(50 * time.Millisecond)
 }

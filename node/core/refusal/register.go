@@ -38,27 +38,21 @@ func SchedulesUnavailable(err error, effect nornv1.Effect) *proto.Error {
 
 // AnswerFull refuses a change whose answer would not fit with those before it.
 func AnswerFull(name string) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "schedule %s: the schedules before it in this request are too large for one answer; ask for it in another request", name)
-	e.RetryAfter = time.Millisecond
-	return e
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "schedule %s: the schedules before it in this request are too large for one answer; ask for it in another request", name).Again(time.Millisecond)
 }
 
 // SchedulesFull says that the register takes no more of schedules.
 func SchedulesFull(name string, all *register.Schedules) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED,
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED,
 		"schedule %s: the register has no room for it: it has %d schedules of %d MiB, the limits are %d and %d MiB; delete some, or store large payloads elsewhere",
-		name, all.Len(), all.Bytes()>>20, register.MaxSchedules, (register.MaxScheduleBytes-register.ScheduleReserve)>>20)
-	e.Lasting = true
-	return e
+		name, all.Len(), all.Bytes()>>20, register.MaxSchedules, (register.MaxScheduleBytes-register.ScheduleReserve)>>20).ForGood()
 }
 
 // TooManyQueues refuses a queue name beyond the limit of names.
 func TooManyQueues(n int) *proto.Error {
-	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "there are %d queues already, the limit of this server (max-queues); "+
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "there are %d queues already, the limit of this server (max-queues); "+
 		"use an existing one, raise it, or make room: a queue counts no more once it has been without settings and unfinished tasks for a minute "+
-		"(`norn queue purge`, `norn queue delete`)", n)
-	e.Lasting = true // no retry within a call helps
-	return e
+		"(`norn queue purge`, `norn queue delete`)", n).ForGood()
 }
 
 // TooManyNames refuses a request for so many queues or workers that the answer might not

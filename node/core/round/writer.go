@@ -3,7 +3,9 @@ package round
 import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/proto"
+	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/store"
 
 	gproto "google.golang.org/protobuf/proto"
@@ -62,15 +64,43 @@ func (w *Writer) Check(err error) bool {
 // Fatal is the error that must stop the node; nil: there is none.
 func (w *Writer) Fatal() error { return w.fatal }
 
+// Answer gives a reply.
+func (w *Writer) Answer(r message.Reply) { w.Ready.Replies = append(w.Ready.Replies, r) }
+
 // Reply answers a request.
 func (w *Writer) Reply(to message.Origin, m gproto.Message) {
-	w.Ready.Replies = append(w.Ready.Replies, message.Reply{To: to, Message: m})
+	w.Answer(message.Reply{To: to, Message: m})
 }
 
 // Refuse answers a request with an error.
 func (w *Writer) Refuse(to message.Origin, err *proto.Error) {
 	w.Refused++
-	w.Ready.Replies = append(w.Ready.Replies, message.Reply{To: to, Err: err})
+	w.Answer(message.Reply{To: to, Err: err})
+}
+
+// Send sends a message once what was written up to now is durable.
+func (w *Writer) Send(to register.Member, m message.PeerMessage) {
+	w.Ready.Send = append(w.Ready.Send, message.Send{To: to, Message: m})
+}
+
+// SendNow sends a message that promises nothing of what was written.
+func (w *Writer) SendNow(to register.Member, m message.PeerMessage) {
+	w.Ready.Early = append(w.Ready.Early, message.Send{To: to, Message: m})
+}
+
+// For is the message for a member among those that are gathered, an empty one at first.
+func For[M any](mail map[register.Member]*M, to register.Member) *M {
+	if mail[to] == nil {
+		mail[to] = new(M)
+	}
+	return mail[to]
+}
+
+// SendAll sends with [Writer.Send] or [Writer.SendNow] what was gathered for some members.
+func SendAll[M message.PeerMessage](send func(register.Member, message.PeerMessage), mail map[register.Member]M) {
+	for _, to := range view.MembersOf(mail) {
+		send(to, mail[to])
+	}
 }
 
 // Read starts a read beside the machine, or refuses it.

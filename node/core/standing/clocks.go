@@ -75,7 +75,7 @@ func (k *Clocks) work(now clock.Time) {
 	}
 	for _, m := range k.disk.Peers.asks(company) {
 		if k.env.View.Up(m) {
-			k.env.Round.Ready.Early = append(k.env.Round.Ready.Early, message.Send{To: m, Message: &message.Beat{Sent: now}})
+			k.env.Round.SendNow(m, &message.Beat{Sent: now})
 		}
 	}
 	k.Judge(now)
@@ -94,10 +94,10 @@ func (k *Clocks) Met() {
 
 // Asked answers a beat.
 func (k *Clocks) Asked(now clock.Time, from register.Member, m *message.Beat) {
-	k.env.Round.Ready.Early = append(k.env.Round.Ready.Early, message.Send{To: from, Message: &message.Beaten{
+	k.env.Round.SendNow(from, &message.Beaten{
 		Sent: m.Sent, Boot: k.boot, Received: now.Wall, Answered: now.Wall, Seen: k.disk.HeardOf[from],
 		Whole: k.disk.Lost == 0, Sound: k.disk.Peers.Towards(from),
-	}})
+	})
 }
 
 // Beaten takes an answer. One to the process before this one says nothing: who gave

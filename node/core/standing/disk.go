@@ -175,7 +175,7 @@ func (m *Disk) tell(now clock.Time) {
 	m.last, m.tellAt = m.Durable, now.Mono+int64(markEvery)
 	for _, o := range m.env.company() {
 		if m.env.View.Up(o) {
-			m.env.Round.Ready.Send = append(m.env.Round.Ready.Send, message.Send{To: o, Message: &message.DurabilityEpoch{}})
+			m.env.Round.Send(o, &message.DurabilityEpoch{})
 		}
 	}
 }
@@ -250,7 +250,7 @@ func (m *Disk) Heard(from register.Member, mark uint64) {
 		m.env.say(Review, 0)
 		m.env.say(Recount, 0)
 		if !m.env.View.Alone { // what it was acknowledged so far had no mark
-			m.env.Round.Ready.Send = append(m.env.Round.Ready.Send, message.Send{To: from, Message: &message.DurabilityEpoch{}})
+			m.env.Round.Send(from, &message.DurabilityEpoch{})
 		}
 	}
 }
