@@ -17,10 +17,10 @@ const maxStrikes = 1024
 
 // backoff is the memory of an initiator for what came to nothing.
 type backoff struct {
-	least, most time.Duration
-	rounds      int   // in a row that differed for nothing
-	until       int64 // mono ns at which the next round is due
-	strikes     map[Path]strike
+	pauses  clock.Backoff
+	rounds  int   // in a row that differed for nothing
+	until   int64 // mono ns at which the next round is due
+	strikes map[Path]strike
 }
 
 type strike struct {
@@ -30,16 +30,12 @@ type strike struct {
 }
 
 func newBackoff(least, most time.Duration) backoff {
-	return backoff{least: least, most: most, strikes: make(map[Path]strike)}
+	return backoff{pauses: clock.Backoff{First: least, Most: most}, strikes: make(map[Path]strike)}
 }
 
 // wait is how long to wait after so many failures in a row.
 func (b *backoff) wait(times int) time.Duration {
-	d := b.least
-	for ; times > 1 && d < b.most; times-- {
-		d *= 2
-	}
-	return min(d, b.most)
+	return b.pauses.Pause(max(times-1, 0))
 }
 
 // round notes how a round has ended.
@@ -77,7 +73,7 @@ func (b *backoff) well(p Path) { delete(b.strikes, p) }
 // looks at them any more because another one is compared in their place.
 func (b *backoff) tidy(now clock.Time) {
 	for p, s := range b.strikes {
-		if now.SinceMono(s.until) > 2*b.most {
+		if now.SinceMono(s.until) > 2*b.pauses.Most {
 			delete(b.strikes, p)
 		}
 	}

@@ -178,9 +178,6 @@ func (s *headGossip) head(now clock.Time, q *queue) message.QueueHead {
 // passed counts what is better elsewhere than a task that is granted here, as far
 // as it is known: the rank error.
 func (s *remoteClaims) passed(name string, rank *claim.Rank) (n int) {
-	if s.c.view.Alone {
-		return 0
-	}
 	for _, m := range s.leaders() {
 		better, _ := s.of(m, name).better(rank)
 		n += better

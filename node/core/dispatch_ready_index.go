@@ -102,7 +102,7 @@ type claimRequest struct {
 	prompt     bool    // see [message.Request]
 	tried      []trial // where it was asked
 
-	fails        uint                             // how often what it would have been granted reached no majority
+	fails        int                              // how often what it would have been granted reached no majority
 	failedQuorum bool                             // what it would have been granted reached no majority, or another node failed it
 	doubts       map[register.Member]*proto.Error // of who was asked and has not said that there is nothing
 }

@@ -25,9 +25,6 @@ const (
 	// standAfter is how much later each further member stands for election when a
 	// leader is gone, so that mostly the first one is alone.
 	standAfter = 300 * time.Millisecond
-	// standAgain is the first pause after a defeat. It doubles up to maxStandAgain,
-	// and is drawn from its second half, so that two do not meet for ever.
-	standAgain, maxStandAgain = 50 * time.Millisecond, 2 * time.Second
 	// lonely is for how long a leader may lack a majority of its cohort before it
 	// steps down (K5): nothing commits meanwhile anyway, and a short gap is
 	// cheaper than an election.
@@ -38,6 +35,10 @@ const (
 	// nudgeAgain is the pause between two requests for a new epoch of a partition.
 	nudgeAgain = 2 * time.Second
 )
+
+// standAgain is the pauses after defeats. Each is drawn from its second half, so that two
+// do not meet for ever.
+var standAgain = clock.Backoff{First: 50 * time.Millisecond, Most: 2 * time.Second}
 
 // elector has this node stand for election where it should, and step down where
 // it must (design 7.2). Who leads is decided by package election and the
@@ -311,7 +312,7 @@ func (e *elector) stands(now clock.Time, p ring.Partition, cell *register.Cell, 
 		e.cut[p] = true
 		if e.pauses[p].tries == 0 {
 			// It is tried all the same after a while: who is in reach is a hint.
-			e.pauses[p] = pause{now.Mono + int64(maxStandAgain), 1}
+			e.pauses[p] = pause{now.Mono + int64(standAgain.Most), 1}
 		}
 	case e.cut[p]:
 		// What was lost without a majority says nothing about one: no pause for that. All
@@ -431,7 +432,7 @@ func (e *elector) defeat(now clock.Time, d *election.Defeat) {
 		e.requestElection(now, d.Partition, d.Epoch) // those who have voted wait for this node
 	}
 	was := e.pauses[d.Partition]
-	d1 := min(standAgain<<min(was.tries, 10), maxStandAgain)
+	d1 := standAgain.Pause(was.tries)
 	wait := d1/2 + time.Duration(e.c.cfg.Rand.Int64N(int64(d1/2)+1))
 	e.pauses[d.Partition] = pause{now.Mono + int64(wait), was.tries + 1}
 	e.look()

@@ -12,9 +12,9 @@ import (
 	"github.com/norn-dev/norn/vnode"
 )
 
-// breakerPause is the first pause after a grant of a partition reached no majority; it
-// doubles up to maxAil: of the second that a ready task may wait (issue 5) the half.
-const breakerPause, maxBreakerPause = 50 * time.Millisecond, 500 * time.Millisecond
+// breakerPauses are those after grants of a partition that reached no majority, at most half
+// of the second that a ready task may wait (issue 5).
+var breakerPauses = clock.Backoff{First: 50 * time.Millisecond, Most: 500 * time.Millisecond}
 
 // breakers are partitions that are led here and whose grants reach no majority, though
 // nobody else leads them. Nothing of them is handed out for a while: each request would
@@ -29,7 +29,7 @@ type breakers struct {
 
 // breaker is one such partition.
 type breaker struct {
-	failures uint
+	failures int
 	until    int64            // mono ns of the end of the pause; never: it is being tried
 	last     message.GrantRef // that failed, and was taken back
 	asked    bool             // the release was sent once more
@@ -60,7 +60,7 @@ func (a *breakers) judge(now clock.Time, ref message.GrantRef, pl *proposal) {
 
 // pause begins the next one.
 func (l *breaker) pause(now clock.Time) {
-	l.until = now.Add(min(breakerPause<<min(l.failures, 10), maxBreakerPause)).Mono
+	l.until = now.Add(breakerPauses.Pause(l.failures)).Mono
 	l.failures++
 }
 

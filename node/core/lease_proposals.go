@@ -329,13 +329,13 @@ type postponedClaim struct {
 	w  *claimRequest
 }
 
-// postponeAfter is the first pause of a [postponedClaim]. It doubles up to maxLater: each try stays
-// in the history of its task, and a member may refuse for hours while another is down.
-const postponeAfter, maxPostpone = 50 * time.Millisecond, 500 * time.Millisecond
+// postpones are the pauses of a [postponedClaim]: each try stays in the history of its
+// task, and a member may refuse for hours while another is down.
+var postpones = clock.Backoff{First: 50 * time.Millisecond, Most: 500 * time.Millisecond}
 
 // postpone has a claim request looked at again after its pause.
 func (g *leases) postpone(now clock.Time, w *claimRequest) {
-	l := postponedClaim{now.Add(min(postponeAfter<<min(w.fails, 10), maxPostpone)).Mono, w}
+	l := postponedClaim{now.Add(postpones.Pause(w.fails)).Mono, w}
 	w.fails++
 	at := len(g.postponed)
 	for at > 0 && g.postponed[at-1].at > l.at {

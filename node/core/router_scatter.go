@@ -233,9 +233,6 @@ func (r *routes) drop(from register.Member, grants []message.GrantRef) {
 // undelivered tells the other nodes which of their grants nobody will hear of,
 // and gives the rest.
 func (r *routes) undelivered(grants []message.GrantRef) (ours []message.GrantRef) {
-	if r.c.view.Alone {
-		return grants
-	}
 	theirs := make(map[register.Member][]message.GrantRef)
 	for _, g := range grants {
 		if g.By != (register.Member{}) {

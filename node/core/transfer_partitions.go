@@ -41,11 +41,12 @@ const (
 	// partition may wait for it. A link of 100 Mbit/s takes 1.4 s for what maxCopies
 	// ask for at once, and whoever asks again too soon has it sent twice.
 	moveTimeout, moveRetries = 2500 * time.Millisecond, 1
-	// maxMoveRetry is how long it becomes while nothing comes of it.
-	maxMoveRetry = 5 * time.Minute
 	// dropStep is how many records are deleted in one round of the loop.
 	dropStep = 2000
 )
+
+// movePauses are those while nothing comes of it.
+var movePauses = clock.Backoff{First: moveRetry, Most: 5 * time.Minute}
 
 // transfer brings partitions here that this node is to keep, and takes away those
 // that it is not to keep any longer (design 4): it copies first and asks for its
@@ -337,7 +338,7 @@ func (m *transfer) wait(now clock.Time, move *move) bool {
 }
 
 func (m *transfer) hold(now clock.Time, move *move) {
-	move.pause = now.Mono + int64(min(moveRetry<<move.tries, maxMoveRetry))
+	move.pause = now.Mono + int64(movePauses.Pause(move.tries))
 	m.at = min(m.at, move.pause)
 }
 
@@ -367,7 +368,7 @@ func (m *transfer) compared(now clock.Time, k message.Pair, r *antientropy.Resul
 	move.busy = register.Member{}
 	if !agreed(r) {
 		move.vain = k.Peer
-		if r.Err == nil && r.Pulled+r.Pushed == 0 && moveRetry<<move.tries < maxMoveRetry {
+		if r.Err == nil && r.Pulled+r.Pushed == 0 {
 			move.tries++ // the other side does not take it: below the horizon
 		}
 		m.hold(now, move)

@@ -203,10 +203,8 @@ func (a *quarantine) answered(now clock.Time, from register.Member, answer *mess
 		cohort := a.c.view.Cells[p].Cohort
 		switch {
 		case slices.Contains(answer.Refused, p): // it is full
-			if moveRetry<<move.tries < maxMoveRetry {
-				move.tries++
-				a.c.transfer.hold(now, move)
-			}
+			move.tries++
+			a.c.transfer.hold(now, move)
 		case slices.Contains(cohort, from) && !slices.Contains(o.acks, from):
 			if o.acks = append(o.acks, from); len(o.acks) >= quorum.Majority(len(cohort)) {
 				o.from, o.write, move.tries, move.pause = o.upTo, 0, 0, 0

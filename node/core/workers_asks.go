@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -23,13 +22,15 @@ const (
 	wantWait = time.Minute
 	// workPause is the pause after a request that was refused for now.
 	workPause = 100 * time.Millisecond
-	// maxWorkPause and settleFor bound how claims that no worker waits for are given
-	// back: beyond that they lapse.
-	maxWorkPause = 4 * time.Second
-	settleFor    = time.Minute
+	// settleFor bounds how long claims that no worker waits for are given back: beyond
+	// that they lapse.
+	settleFor = time.Minute
 	// maxSettleLater bounds them in number.
 	maxSettleLater = 100_000
 )
+
+// settlePauses are those between the tries.
+var settlePauses = clock.Backoff{First: workPause, Most: 4 * time.Second}
 
 // workAsks are the requests of the sessions to the cluster.
 type workAsks struct {
@@ -128,7 +129,7 @@ func (a *workAsks) byLeader(n int, task func(int) id.ID) (groups *groups, rest [
 type ending struct {
 	session.Settle
 	since int64 // mono ns
-	pause time.Duration
+	tries int
 }
 
 // settle ends claims.
@@ -293,8 +294,8 @@ func (a *workAsks) ended(now clock.Time, e *ending, o session.Outcome) {
 	if o.Done || now.Mono-e.since > int64(settleFor) || len(a.later) >= maxSettleLater {
 		return
 	}
-	e.pause = min(cmp.Or(2*e.pause, workPause), maxWorkPause)
-	a.after(now, e.pause, func(now clock.Time) { a.end(now, []*ending{e}) })
+	e.tries++
+	a.after(now, settlePauses.Pause(e.tries-1), func(now clock.Time) { a.end(now, []*ending{e}) })
 }
 
 // dispatcherOf is the node that a worker is with, as the register has it.

@@ -115,7 +115,7 @@ func (w workers) act(now clock.Time, r *message.Request, m *nornv1.SetWorkerRequ
 
 // order has a worker that is with another node by now hear there what an operator wants of
 // it: this node has said that it will. Whoever cannot be told for a minute is given up.
-func (a *workAsks) order(now clock.Time, o session.Order, since int64, pause time.Duration) {
+func (a *workAsks) order(now clock.Time, o session.Order, since int64, tries int) {
 	m := &nornv1.SetWorkerRequest{Name: o.Identity.Name, Instance: o.Identity.Instance[:], Action: nornv1.WorkerAction_WORKER_ACTION_DRAIN, Reason: o.Reason}
 	if o.Kill {
 		m.Action = nornv1.WorkerAction_WORKER_ACTION_KILL
@@ -124,8 +124,7 @@ func (a *workAsks) order(now clock.Time, o session.Order, since int64, pause tim
 		if r.Err == nil || now.Mono-since > int64(settleFor) {
 			return
 		}
-		pause := min(cmp.Or(2*pause, workPause), maxWorkPause)
-		a.after(now, pause, func(now clock.Time) { a.order(now, o, since, pause) })
+		a.after(now, settlePauses.Pause(tries), func(now clock.Time) { a.order(now, o, since, tries+1) })
 	})
 }
 
