@@ -35,9 +35,12 @@
 // below that with more), and by the address, 2^48.
 //
 // [Tree.Add] and [Tree.Remove] only add to a difference in memory, about 0.2 µs;
-// [Tree.Flush] at the end of a step reads and writes each touched node once, in
-// the batch of the facts themselves. So the tree is right after any crash, and
-// is not rebuilt. Reads see what has been flushed.
+// [Tree.Flush] reads and writes each touched node once, in the batch of the facts
+// themselves. Between two flushes the batch has a note of the leaves that were
+// touched ([Tree.Note]), which is one key instead of a path of eight; after a
+// crash these few leaves are counted anew ([Tree.Recount]). So the tree is right
+// after any crash, and is not rebuilt. But for [Tree.Root] reads see what has been
+// flushed.
 //
 // # The exchange
 //

@@ -2,6 +2,7 @@ package antientropy
 
 import (
 	"encoding/binary"
+	"iter"
 	"slices"
 
 	"github.com/norn-dev/norn/crdt"
@@ -28,6 +29,9 @@ func (n Node) minus(o Node) Node { return Node{n.Sum.Sub(o.Sum), n.Count - o.Cou
 // Tree is the tree of one partition. Nodes lie in the store; in memory are only
 // the changes since the last [Tree.Flush]. Make one with [NewTree]. It is used
 // from one goroutine.
+//
+// Invariant: each leaf with changes in memory is in the last [Tree.Note], or will be in the
+// one of this round.
 type Tree struct {
 	table     byte
 	partition ring.Partition
@@ -35,6 +39,7 @@ type Tree struct {
 	// a difference modulo its range. at is the index of a path in it.
 	pending []change
 	at      map[Path]int
+	noted   int      // how many of them the last [Tree.Note] has
 	above   []change // scratch of Flush
 	// hot are nodes that were written last: most facts are new, and touch the
 	// same nodes again and again. Only Flush reads them.
@@ -91,8 +96,8 @@ func (t *Tree) change(p Path, by Node) {
 	t.pending = append(t.pending, change{p, by})
 }
 
-// Flush writes the nodes that have changed since the last flush, each once.
-// It must be called before the batch with the facts is made durable.
+// Flush writes the nodes that have changed since the last flush, each once. Before the batch
+// with the facts is made durable it must be called, or [Tree.Note] be written with them.
 func (t *Tree) Flush(tx store.Tx) {
 	if len(t.pending) == 0 {
 		return
@@ -108,12 +113,52 @@ func (t *Tree) Flush(tx store.Tx) {
 		rest = rest[:first]
 	}
 	t.above = above[:0]
-	t.pending = t.pending[:0]
+	t.pending, t.noted = t.pending[:0], 0
 	clear(t.at)
 }
 
-// Unflushed tells whether there is something for [Tree.Flush] to write.
-func (t *Tree) Unflushed() bool { return len(t.pending) > 0 }
+// Unflushed is the number of leaves that have changed since the last flush.
+func (t *Tree) Unflushed() int { return len(t.pending) }
+
+// Unnoted tells whether leaves have changed that the last [Tree.Note] has not.
+func (t *Tree) Unnoted() bool { return len(t.pending) > t.noted }
+
+// Note appends the names of the leaves that have changed since the last flush. Written in the
+// batch of the facts, in the place of the note before, they make the tree right after a
+// crash: [Tree.Recount] counts these leaves.
+func (t *Tree) Note(dst []byte) []byte {
+	t.noted = len(t.pending)
+	for _, c := range t.pending {
+		dst = binary.AppendUvarint(append(dst, c.path.Level), c.path.Prefix)
+	}
+	return dst
+}
+
+// Recount counts the leaves of a note by their facts, and takes what differs from the stored
+// nodes as changes. It is called before there are others; facts gives the facts of a span of
+// IDs. A note that cannot be read is read up to there: the tree is derived from the facts, and
+// the scrubber puts it right.
+func (t *Tree) Recount(view store.View, note []byte, facts func(Span) iter.Seq[crdt.Fact]) {
+	for len(note) > 1 {
+		prefix, size := binary.Uvarint(note[1:])
+		leaf := Path{note[0], prefix}
+		if size <= 0 || !leaf.valid() || !leaf.Leaf() {
+			t.damaged++
+			break
+		}
+		note = note[1+size:]
+		var found Node
+		for _, span := range leaf.spans(nil) {
+			for f := range facts(span) {
+				found = found.plus(Node{crdt.HashFact(f), 1})
+			}
+		}
+		if by := found.minus(t.Node(view, leaf)); by != (Node{}) {
+			t.change(leaf, by)
+		}
+	}
+	t.noted = len(t.pending)
+}
 
 // flushLevel writes the nodes of one level, and gives the changes of the one
 // above, in the same slice.
@@ -196,8 +241,14 @@ func (t *Tree) Node(view store.View, p Path) Node {
 	return t.decode(value)
 }
 
-// Root reads the node above all facts.
-func (t *Tree) Root(view store.View) Node { return t.Node(view, Path{}) }
+// Root is the node above all facts, those of the changes in memory among them.
+func (t *Tree) Root(view store.View) Node {
+	n := t.Node(view, Path{})
+	for _, c := range t.pending {
+		n = n.plus(c.by)
+	}
+	return n
+}
 
 // Child is a node below another one.
 type Child struct {

@@ -122,7 +122,10 @@ func (a *audit) tree() error {
 		want.Sum = want.Sum.Add(crdt.HashFact(f))
 		want.Count++
 	}
-	if got := antientropy.NewTree(tableTree, a.p).Root(a.view); got != want {
+	kept := shelf{p: a.p, tree: antientropy.NewTree(tableTree, a.p)}
+	kept.load(a.view)
+	kept.recount(a.view)
+	if got := kept.tree.Root(a.view); got != want {
 		return fmt.Errorf("%w: the tree counts %d facts with sum %x, there are %d with %x", ErrDamaged, got.Count, got.Sum, want.Count, want.Sum)
 	}
 	return nil

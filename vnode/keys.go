@@ -31,6 +31,7 @@ const (
 	tableTries      = 'h' // task -> what its older failures and expiries come to, where there are many
 	tableOrphans    = 'o' // task -> nothing: facts without their enqueue
 	tableTree       = 'm' // path -> node of the tree over the facts
+	tableTouched    = 'j' // nothing -> leaves of the tree that have changed since it was written
 	tableGrown      = 'n' // nothing -> nothing: the tree counts every fact
 	tableBallot     = 'b' // nothing -> what the acceptor has promised; never dropped
 	tableAside      = 'y' // task -> when its facts were put aside, and their bytes

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
@@ -227,9 +226,9 @@ func (c *cohort) same() {
 			}
 		}
 	}
-	root := antientropy.NewTree(tableTree, 0).Root(c.all[0].mem)
+	root := Root(c.all[0].v, c.all[0].mem)
 	for i, r := range c.all {
-		if got := antientropy.NewTree(tableTree, 0).Root(r.mem); got != root || len(c.tasks) > 0 && len(c.all[0].facts(c.tasks[0])) > 0 && got.Count == 0 {
+		if got := Root(r.v, r.mem); got != root || len(c.tasks) > 0 && len(c.all[0].facts(c.tasks[0])) > 0 && got.Count == 0 {
 			c.t.Fatalf("replica %d has root %v, the first one %v", i, got, root)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 )
 
@@ -18,6 +19,13 @@ func Tree(v *Vnode) *antientropy.Tree {
 	return v.shelf.tree
 }
 
+// Root is the sum over all facts of a partition whose [Tree] counts them, as of what was
+// written last; nothing is written for it.
+func Root(v *Vnode, view store.View) antientropy.Node {
+	v.shelf.recount(view)
+	return v.shelf.tree.Root(view)
+}
+
 // Settled gives the store with a tree that has all facts written so far.
 func Settled(v *Vnode, tx store.Tx) store.View {
 	v.shelf.flush(tx)
@@ -28,13 +36,17 @@ func Settled(v *Vnode, tx store.Tx) store.View {
 // (of all tasks when to is zero), by task and key. A fact is valid during one
 // step. What cannot be read is left out: the audit and the scrubber find it.
 func FactsAfter(v *Vnode, view store.View, place antientropy.Position, to id.ID) iter.Seq[crdt.Fact] {
+	return factsAfter(v.Partition, view, place, to)
+}
+
+func factsAfter(p ring.Partition, view store.View, place antientropy.Position, to id.ID) iter.Seq[crdt.Fact] {
 	return func(yield func(crdt.Fact) bool) {
-		from, end := appendFact(nil, v.Partition, place.Task, place.Key), after(appendPrefix(nil, tableFacts, v.Partition))
+		from, end := appendFact(nil, p, place.Task, place.Key), after(appendPrefix(nil, tableFacts, p))
 		if place.Key == (crdt.Key{}) {
-			from = appendTask(nil, tableFacts, v.Partition, place.Task)
+			from = appendTask(nil, tableFacts, p, place.Task)
 		}
 		if !to.IsZero() {
-			end = appendTask(nil, tableFacts, v.Partition, to)
+			end = appendTask(nil, tableFacts, p, to)
 		}
 		for key, value := range view.Scan(from, end) {
 			f, err := intactFact(key, value)

@@ -2,6 +2,7 @@ package vnode
 
 import (
 	"bytes"
+	"iter"
 
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/crdt"
@@ -20,6 +21,11 @@ type shelf struct {
 	whole bool
 	// noted says that it is on disk that it does.
 	noted bool
+	// touched is the stored note of leaves that have changed since the tree was flushed, as
+	// it was found at the start: they are counted before anything else is done with the tree.
+	touched []byte
+	// listed says that there may be such a note in the store.
+	listed bool
 	// stored is told each fact that is put.
 	stored func(ring.Partition, crdt.Fact)
 	key    [prefixSize + id.Size + crdt.KeySize]byte
@@ -39,6 +45,7 @@ func (s *shelf) get(view store.View, task id.ID, k crdt.Key) ([]byte, error) {
 // body is empty).
 func (s *shelf) put(tx store.Tx, f crdt.Fact, old []byte) {
 	if s.tree != nil {
+		s.recount(tx)
 		if old != nil { // before Set, which may reuse its space
 			s.tree.Remove(crdt.Fact{Task: f.Task, Key: f.Key, Body: old})
 		}
@@ -80,6 +87,7 @@ func (s *shelf) count(tx store.Tx, f crdt.Fact) {
 func (s *shelf) drop(tx store.Tx, task id.ID) {
 	prefix := appendTask(nil, tableFacts, s.p, task)
 	if s.tree != nil {
+		s.recount(tx)
 		for key, value := range tx.Scan(prefix, after(prefix)) {
 			// A key that is none of ours was never counted.
 			if f, err := storedFact(key, value); err == nil {
@@ -92,9 +100,50 @@ func (s *shelf) drop(tx store.Tx, task id.ID) {
 	drop(tx, appendTask(nil, tableTries, s.p, task))
 }
 
+// maxTouched is how many leaves may have changed before the tree is flushed: at the start
+// after a crash each of them is read.
+const maxTouched = 32
+
+// note writes which leaves of the tree have changed, or the tree itself where they are many.
+func (s *shelf) note(tx store.Tx) {
+	switch {
+	case s.tree == nil || !s.tree.Unnoted():
+	case s.tree.Unflushed() > maxTouched:
+		s.flush(tx)
+	default:
+		s.listed = true
+		s.value = s.tree.Note(s.value[:0])
+		tx.Set(appendPrefix(s.key[:0], tableTouched, s.p), s.value)
+	}
+}
+
 // flush writes the tree's changes.
 func (s *shelf) flush(tx store.Tx) {
-	if s.tree != nil {
-		s.tree.Flush(tx)
+	if s.tree == nil {
+		return
 	}
+	s.recount(tx)
+	s.tree.Flush(tx)
+	if s.listed {
+		s.listed = false
+		tx.Delete(appendPrefix(s.key[:0], tableTouched, s.p))
+	}
+}
+
+// load reads what the start needs to know of the tree.
+func (s *shelf) load(view store.View) {
+	if note, ok := view.Get(appendPrefix(nil, tableTouched, s.p)); ok {
+		s.touched, s.listed = bytes.Clone(note), true
+	}
+}
+
+// recount counts the leaves that had changed when the node stopped.
+func (s *shelf) recount(view store.View) {
+	if len(s.touched) == 0 {
+		return
+	}
+	s.tree.Recount(view, s.touched, func(span antientropy.Span) iter.Seq[crdt.Fact] {
+		return factsAfter(s.p, view, antientropy.Position{Task: span.From}, span.To)
+	})
+	s.touched = nil
 }

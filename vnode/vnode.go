@@ -159,6 +159,7 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 	if _, grown := view.Get(appendPrefix(nil, tableGrown, p)); grown || cfg.Tree {
 		v.shelf.tree, v.shelf.whole = antientropy.NewTree(tableTree, p), true
 		v.shelf.noted = grown
+		v.shelf.load(view)
 	}
 	v.recent = newRecent(cfg.Partitions, newest)
 	if b, ok := view.Get(appendPrefix(nil, tablePartition, p)); ok {
@@ -310,8 +311,8 @@ func Oldest(v *Vnode, name string) (admitted int64, ok bool) {
 // Claimed is the number of tasks under a claim here.
 func (v *Vnode) Claimed() int { return v.claims.Len() }
 
-// Flush writes the counters that changed since the last flush. It must be
-// called before the batch with the changes is made durable.
+// Flush writes the counters that changed since the last flush, and what the tree needs
+// after a crash. It must be called before the batch with the changes is made durable.
 func (v *Vnode) Flush(tx store.Tx) {
 	for i, q := range v.dirty {
 		key := appendQueue(v.keyspace[:0], tableQueues, v.Partition, q.name)
@@ -329,12 +330,12 @@ func (v *Vnode) Flush(tx store.Tx) {
 		v.dirty[i] = nil
 	}
 	v.dirty = v.dirty[:0]
-	v.shelf.flush(tx)
+	v.shelf.note(tx)
 }
 
 // Unflushed tells whether there is something for [Vnode.Flush] to write.
 func Unflushed(v *Vnode) bool {
-	return len(v.dirty) > 0 || v.shelf.tree != nil && v.shelf.tree.Unflushed()
+	return len(v.dirty) > 0 || v.shelf.tree != nil && v.shelf.tree.Unnoted()
 }
 
 func (v *Vnode) queue(name string) *queue {

@@ -262,11 +262,10 @@ func (f ending) root(n *node, p ring.Partition) (antientropy.Node, bool) {
 		f.s.violation(Audit, "%spartition %d: %v", n, p, err)
 		return antientropy.Node{}, false
 	}
-	tree := vnode.Tree(v)
-	if tree == nil {
+	if vnode.Tree(v) == nil {
 		return antientropy.Node{}, false
 	}
-	return tree.Root(n.disk.Mem), true
+	return vnode.Root(v, n.disk.Mem), true
 }
 
 // inspect looks at the disks: indexes and counters follow from the facts, and

@@ -22,7 +22,9 @@ func TestALargeTaskIsListedInFull(t *testing.T) {
 	}
 	must[*nornv1.WriteReply](r, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: token, Seq: 5, Result: make([]byte, 90_000)}}})
 	all := must[*nornv1.ListReply](r, &nornv1.ListRequest{}).Tasks
-	if len(all) != 2 || !gproto.Equal(all[0], r.get(task)) {
+	want := r.get(task)
+	want.AttemptLog = nil // read with one task only
+	if len(all) != 2 || !gproto.Equal(all[0], want) {
 		t.Errorf("listed %.200v", all)
 	}
 	ids := must[*nornv1.ListReply](r, &nornv1.ListRequest{IdsOnly: true, States: []nornv1.State{nornv1.State_STATE_COMPLETED}}).Tasks

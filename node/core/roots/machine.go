@@ -382,6 +382,5 @@ func (e *Shared) Agreed() (at int64, ok bool) { return e.agreed.at, e.agreed.is 
 
 // sum is that over the facts of a partition that has a tree.
 func (s *Machine) sum(p ring.Partition) crdt.Sum {
-	v := s.env.Partitions.See(p)
-	return vnode.Tree(v).Root(vnode.Settled(v, s.env.Round.Tx)).Sum
+	return vnode.Root(s.env.Partitions.See(p), s.env.Round.Tx).Sum
 }
