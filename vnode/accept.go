@@ -187,14 +187,14 @@ func AcceptRelease(v *Vnode, tx store.Tx, task id.ID, token uint64, now clock.Ti
 	if _, ended := tx.Get(appendClaim(v.keyspace[:0], tableEnded, v.Partition, task, token)); ended && EndedAs(v, tx, task, token) != claim.Ended {
 		return nil // else a retry that comes late would take it back ([revive])
 	}
-	maybe := v.recent.maybe(task)
+	maybe := v.recent.Maybe(task)
 	if maybe && collected(tx, v.Partition, task) || mutant.ReleaseUnnoted.On() {
 		return nil
 	}
 	setClaim(v, tx, tableEnded, task, &claim.Record{Token: token, Outcome: claim.Released})
 	thin(v, tx, task, token)
 	v.releases.note(task, token)
-	v.recent.add(task)
+	v.recent.Add(task)
 	if !maybe {
 		return nil
 	}
@@ -233,7 +233,7 @@ func look(v *Vnode, tx store.Tx, task id.ID, token uint64, free bool) (s standin
 		if q, r := spot(v, task); r != nil && r.Fresh {
 			return lookAt(v, tx, task, q, r)
 		}
-		if !v.recent.maybe(task) {
+		if !v.recent.Maybe(task) {
 			return s, nil
 		}
 	}
@@ -373,7 +373,7 @@ func (s *standing) remember(v *Vnode, tx store.Tx, task id.ID, r claim.Record) {
 // the claimed ones.
 func (s *standing) seize(v *Vnode, tx store.Tx, task id.ID, r *claim.Record) {
 	if s.place.state == crdt.StateUnknown {
-		v.recent.add(task)
+		v.recent.Add(task)
 	}
 	if s.place.state != crdt.StateClaimed {
 		v.leave(tx, task, &s.place)

@@ -31,7 +31,7 @@ type Enqueued struct {
 func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued, now clock.Time) (Enqueued, error) {
 	fact := spec.Fact(task)
 	key := appendFact(nil, v.Partition, task, fact.Key)
-	maybe := v.recent.maybe(task)
+	maybe := v.recent.Maybe(task)
 	stored, err := getIf(maybe, tx, key)
 	if err != nil {
 		return Enqueued{}, err
@@ -59,7 +59,7 @@ func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued, now clock.
 func begin(v *Vnode, tx store.Tx, fact crdt.Fact, spec *crdt.Enqueued, fresh bool, now clock.Time) error {
 	task := fact.Task
 	v.shelf.put(tx, fact, nil)
-	v.recent.add(task)
+	v.recent.Add(task)
 	others := v.record.settled(tx, v.Partition, task)
 	if others || v.claims.Lookup(task) != nil {
 		t := crdt.NewTask(task, spec)
@@ -151,7 +151,7 @@ func (v *Vnode) Add(tx store.Tx, f crdt.Fact, now clock.Time) (Added, error) {
 	if before.Enqueued == nil {
 		v.shelf.put(tx, f, old)
 		v.record.adopt(tx, v.Partition, f.Task)
-		v.recent.add(f.Task)
+		v.recent.Add(f.Task)
 		if f.Key.Kind != crdt.KindUpdate {
 			v.endClaims(tx, f.Task, f.Key.A, false)
 			v.cfg.OnFinish(v.Partition, f.Task, false)

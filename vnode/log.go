@@ -170,7 +170,7 @@ func Saved(view store.View, p ring.Partition, task id.ID, token uint64) (*crdt.U
 // SavedBefore is the fact that [Saved] is about, for a claim that is not known here yet. Of
 // a task that was never claimed, as most are that are granted, it reads nothing.
 func SavedBefore(v *Vnode, view store.View, task id.ID, token uint64) (f crdt.Fact, ok bool, err error) {
-	if v.claims.Lookup(task).Of(token) != nil || !v.recent.maybe(task) {
+	if v.claims.Lookup(task).Of(token) != nil || !v.recent.Maybe(task) {
 		return f, false, nil
 	}
 	if _, r := spot(v, task); r != nil && r.Fresh {

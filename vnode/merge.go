@@ -56,7 +56,7 @@ func Merge(v *Vnode, tx store.Tx, facts []crdt.Fact, now clock.Time) (Merged, er
 		return Merged{}, nil
 	}
 	g, task := merging{v, tx, now}, facts[0].Task
-	if v.recent.maybe(task) && !mutant.GraveOpened.On() && collected(tx, v.Partition, task) {
+	if v.recent.Maybe(task) && !mutant.GraveOpened.On() && collected(tx, v.Partition, task) {
 		return g.graves(facts)
 	}
 	for i := range facts {
@@ -89,7 +89,7 @@ func (v merging) larger(task id.ID, n int) bool {
 // bare tells, without a read, whether surely no fact of the task is here. A
 // claim that came before the enqueue was taken only on such a task.
 func bare(v *Vnode, task id.ID) bool {
-	if !v.recent.maybe(task) {
+	if !v.recent.Maybe(task) {
 		return true
 	}
 	e := v.claims.Lookup(task)
@@ -172,7 +172,7 @@ func (v merging) take(task id.ID, fresh []crdt.Fact) error {
 		}
 		v.shelf.put(tx, f, old)
 	}
-	v.recent.add(task)
+	v.recent.Add(task)
 	after, err := LoadTask(tx, v.Partition, task)
 	if err != nil {
 		return err
@@ -327,7 +327,7 @@ func (v merging) bury(facts []crdt.Fact, stone crdt.Fact) (Merged, error) {
 	if err := v.putStone(stone, nil); err != nil {
 		return Merged{}, err
 	}
-	v.recent.add(stone.Task)
+	v.recent.Add(stone.Task)
 	v.cfg.OnFact(stone.Task)
 	if before.Enqueued != nil { // nothing here says any more what it depended on
 		v.cfg.OnUnlink(stone.Task, before.Enqueued.Dependencies)

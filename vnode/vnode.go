@@ -15,6 +15,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/vnode/recent"
 )
 
 // Config is what a vnode needs to know beside its partition.
@@ -114,7 +115,7 @@ type Vnode struct {
 	hot       *queue // where the last accepted task was ready; may be gone
 	queues    map[string]*queue
 	sorted    []string // names of queues; nil after a change
-	recent    *recent
+	recent    *recent.Filter
 	shelf     shelf
 	dirty     []*queue // queues whose counters changed since the last flush
 	record    partitionRecord
@@ -161,7 +162,7 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 		v.shelf.noted = grown
 		v.shelf.load(view)
 	}
-	v.recent = newRecent(cfg.Partitions, newest)
+	v.recent = recent.New(cfg.Partitions, newest)
 	if b, ok := view.Get(appendPrefix(nil, tablePartition, p)); ok {
 		r, err := decodePartitionRecord(b)
 		if err != nil {

@@ -1,7 +1,6 @@
 package vnode
 
 import (
-	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"testing"
@@ -13,63 +12,14 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/store/memstore"
-
-	"pgregory.net/rapid"
+	"github.com/norn-dev/norn/vnode/recent"
 )
-
-// TestRecentNeverForgets: a stored task is never taken for a new one, whatever
-// the order in which IDs come.
-func TestRecentNeverForgets(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		r := newRecent(4096, id.ID{}) // the smallest generations, 64 IDs
-		stored := map[id.ID]bool{}
-		unknown := 0
-		for i := range rapid.IntRange(1, 600).Draw(t, "n") {
-			var task id.ID
-			// IDs mostly rise, and some come late.
-			at := i*4 - rapid.IntRange(0, 40).Draw(t, "late")
-			binary.BigEndian.PutUint32(task[4:], uint32(max(1, at)))
-			binary.BigEndian.PutUint64(task[12:], rapid.Uint64().Draw(t, "tail"))
-			if !r.maybe(task) {
-				unknown++
-			}
-			r.add(task)
-			stored[task] = true
-			for old := range stored {
-				if !r.maybe(old) {
-					t.Fatalf("%x was stored and is taken for new", old)
-				}
-			}
-		}
-		if len(stored) > 300 && unknown == 0 {
-			t.Fatal("the filter never saves a read")
-		}
-	})
-}
-
-func TestRecentSavesNearlyAllReads(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(1, 1))
-	g := id.NewGenerator(1, rnd.Uint64)
-	r := newRecent(64, id.ID{})
-	reads := 0
-	const n = 50_000
-	for i := range n {
-		task := g.Next(int64(1_700_000_000+i) * 1e9)
-		if r.maybe(task) {
-			reads++
-		}
-		r.add(task)
-	}
-	if reads > n/100 {
-		t.Fatalf("%d of %d new tasks would be read", reads, n)
-	}
-}
 
 // TestAFalseAlarmDoesNotLast: a task that the filter takes for a known one before
 // it is stored is known for good once it is.
 func TestAFalseAlarmDoesNotLast(t *testing.T) {
 	r := newRig(t)
-	r.v.recent = newRecent(4096, id.ID{})
+	r.v.recent = recent.New(4096, id.ID{})
 	var tasks []id.ID
 	for range 1500 {
 		task := r.ids.Next(r.now.Wall)
@@ -79,7 +29,7 @@ func TestAFalseAlarmDoesNotLast(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, old := range tasks[max(0, len(tasks)-200):] {
-			if !r.v.recent.maybe(old) {
+			if !r.v.recent.Maybe(old) {
 				t.Fatalf("%s is stored and taken for new", old)
 			}
 		}

@@ -59,6 +59,7 @@ func Rows() []Row {
 		{Dir: "wal", Layer: 3, Closed: true, Why: "a log keeps records whatever is in them; impure, because it is files"},
 		{Dir: "internal/objects", Layer: 3, Closed: true, Why: "a place for bytes under names knows nothing of what they are; impure, because it is files and a network"},
 		{Dir: "archive", Layer: 3, Never: machines, Why: "an archive outlives the machines that filled it; impure, because it is files"},
+		{Dir: "vnode/recent", Layer: 4, Pure: true, Closed: true, Only: []string{"id"}, Why: "a filter over IDs knows nothing of what they name"},
 		{Dir: "vnode", Layer: 4, Pure: true, Why: "one partition on one node; it is told of the cluster"},
 		{Dir: "register", Layer: 4, Pure: true, Never: []string{"vnode"}, Why: "the cells must be readable while every partition is down"},
 		{Dir: "register/raftnode", Layer: 4, Never: []string{"vnode"}, Why: "it runs a member of the register's group; impure, because it is a goroutine that waits for the disk"},

@@ -1,4 +1,4 @@
-package vnode
+package recent
 
 import (
 	"encoding/binary"
@@ -6,14 +6,14 @@ import (
 	"github.com/norn-dev/norn/id"
 )
 
-// recent answers for nearly every new ID, without a read, that it was not
+// Filter answers for nearly every new ID, without a read, that it was not
 // stored before. IDs carry the time they were made, so what is enqueued now is
 // above all that was stored some time ago: only IDs at or below the floor, and
 // the rare false alarms of a Bloom filter over those above it, need a look.
 //
 // Invariant: every task with an ID above the floor of which a fact or a claim is
 // stored is in one of the two generations.
-type recent struct {
+type Filter struct {
 	floor      id.ID
 	limit      int // IDs per generation
 	now, older generation
@@ -32,43 +32,45 @@ type generation struct {
 // they reach back over two seconds.
 const recentIDs = 1 << 18
 
-func newRecent(partitions int, floor id.ID) *recent {
+// New makes the filter of one of so many partitions, in which nothing above the floor is
+// stored.
+func New(partitions int, floor id.ID) *Filter {
 	limit := 64
 	for limit < recentIDs/partitions {
 		limit *= 2
 	}
-	return &recent{floor: floor, limit: limit}
+	return &Filter{floor: floor, limit: limit}
 }
 
-// maybe tells whether the task may be stored; false is certain.
-func (r *recent) maybe(task id.ID) bool {
-	return task.Compare(r.floor) <= 0 || r.now.has(task) || r.older.has(task)
+// Maybe tells whether the task may be stored; false is certain.
+func (f *Filter) Maybe(task id.ID) bool {
+	return task.Compare(f.floor) <= 0 || f.now.has(task) || f.older.has(task)
 }
 
-// add notes a stored task, again or for the first time. That maybe is true does
+// Add notes a stored task, again or for the first time. That Maybe is true does
 // not spare it: a false alarm ends with the generation it comes from. One of the
 // newest generation does, because the floor rises to the maximum when it goes.
-func (r *recent) add(task id.ID) {
-	if task.Compare(r.floor) <= 0 {
+func (f *Filter) Add(task id.ID) {
+	if task.Compare(f.floor) <= 0 {
 		return
 	}
-	if r.now.has(task) {
-		if task.Compare(r.now.max) > 0 {
-			r.now.max = task
+	if f.now.has(task) {
+		if task.Compare(f.now.max) > 0 {
+			f.now.max = task
 		}
 		return
 	}
-	if r.now.n == r.limit {
-		if r.older.n > 0 && r.older.max.Compare(r.floor) > 0 {
-			r.floor = r.older.max
+	if f.now.n == f.limit {
+		if f.older.n > 0 && f.older.max.Compare(f.floor) > 0 {
+			f.floor = f.older.max
 		}
-		clear(r.older.bits)
-		r.now, r.older = generation{bits: r.older.bits}, r.now
+		clear(f.older.bits)
+		f.now, f.older = generation{bits: f.older.bits}, f.now
 	}
-	if r.now.bits == nil {
-		r.now.bits = make([]uint64, r.limit*16/64)
+	if f.now.bits == nil {
+		f.now.bits = make([]uint64, f.limit*16/64)
 	}
-	r.now.add(task)
+	f.now.add(task)
 }
 
 // probes spreads the random end of an ID over the filter's bits.

@@ -1,0 +1,61 @@
+package recent_test
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/vnode/recent"
+
+	"pgregory.net/rapid"
+)
+
+// TestNothingIsForgotten: a stored task is never taken for a new one, whatever
+// the order in which IDs come.
+func TestNothingIsForgotten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := recent.New(4096, id.ID{}) // the smallest generations, 64 IDs
+		stored := map[id.ID]bool{}
+		unknown := 0
+		for i := range rapid.IntRange(1, 600).Draw(t, "n") {
+			var task id.ID
+			// IDs mostly rise, and some come late.
+			at := i*4 - rapid.IntRange(0, 40).Draw(t, "late")
+			binary.BigEndian.PutUint32(task[4:], uint32(max(1, at)))
+			binary.BigEndian.PutUint64(task[12:], rapid.Uint64().Draw(t, "tail"))
+			if !r.Maybe(task) {
+				unknown++
+			}
+			r.Add(task)
+			stored[task] = true
+			for old := range stored {
+				if !r.Maybe(old) {
+					t.Fatalf("%x was stored and is taken for new", old)
+				}
+			}
+		}
+		if len(stored) > 300 && unknown == 0 {
+			t.Fatal("the filter never saves a read")
+		}
+	})
+}
+
+// TestNearlyAllReadsAreSaved: new IDs rise, and hardly any is taken for a known one.
+func TestNearlyAllReadsAreSaved(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 1))
+	g := id.NewGenerator(1, rnd.Uint64)
+	r := recent.New(64, id.ID{})
+	reads := 0
+	const n = 50_000
+	for i := range n {
+		task := g.Next(int64(1_700_000_000+i) * 1e9)
+		if r.Maybe(task) {
+			reads++
+		}
+		r.Add(task)
+	}
+	if reads > n/100 {
+		t.Fatalf("%d of %d new tasks would be read", reads, n)
+	}
+}
