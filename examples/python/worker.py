@@ -57,6 +57,7 @@ class Run:
         self.lost = None  # why the claim is gone; nothing is said about the task any more
         self.writing = False  # an update is under way
         self.told = False  # it was said what came of the task
+        self.next = []  # claims that came with the completion
         self.process = None
 
     def left(self):
@@ -172,7 +173,7 @@ class Run:
     def conclude(self, code, err):
         """Says how the command has ended."""
         if code == 0:
-            self.client.complete(self.claim, timeout=SETTLE)
+            self.next = self.worker.complete(self.claim)
             return
         err.seek(max(0, err.seek(0, os.SEEK_END) - TAIL))
         text = "exit status %d: %s" % (code, err.read().decode("utf-8", "replace").strip())
@@ -232,8 +233,20 @@ class Worker:
                 note(e)
                 self.ending.wait(1)
                 continue  # which frees what was granted meanwhile
-            for claim in claims:
-                self.handle(Run(self, claim))
+            while claims:
+                run = Run(self, claims.pop(0))
+                self.handle(run)
+                if self.ending.is_set():
+                    self.client.release(run.next)
+                else:
+                    claims += run.next
+
+    def complete(self, claim):
+        """Completes a task and claims the next one in the same request."""
+        results, claims, _ = self.client.work([(claim, b"")], self.args.queue, lease=self.args.lease, worker=self.args.name, timeout=SETTLE)
+        if isinstance(results[0], norn.Error):
+            note("task %s: %s" % (claim.task.id, results[0]))
+        return claims
 
     def handle(self, run):
         with self.lock:

@@ -85,6 +85,10 @@ def _fitting(items, limits, size):
     return len(items)
 
 
+def _granted(reply, sent_at):
+    return [Claim(g, sent_at, reply.waited_seconds) for g in reply.grants]
+
+
 class Client:
     """A cluster, through any of its nodes."""
 
@@ -322,28 +326,59 @@ class Client:
 
         Without a number each attempt has its own, and names those before it that were not answered, here and in the
         next call: what they were granted is free at once, also when it died with its node."""
-        lost = []  # numbers of attempts that nobody will take an answer to any more
-        if number is None:
-            with self._losing:
-                lost, self._lost = self._lost, []
+        limit = self.timeout + wait if timeout is None else timeout
 
-        def request(left):  # with room for the answer: an empty answer is better than none
+        def request(left, number):  # with room for the answer: an empty answer is better than none
             room = max(0, min(wait, left - min(left / 10, 1)))
-            m = pb.ClaimRequest(queues=queues, max_tasks=max_tasks, lease_seconds=lease, wait_seconds=room, worker=worker, session=self.session)
-            m.request_no = self.next_claim() if number is None else number
-            if number is None:
-                m.unanswered.extend(lost[-MAX_UNANSWERED:])
-                lost.append(m.request_no)
-            return m
+            return self._claim_request(number, queues=queues, max_tasks=max_tasks, lease_seconds=lease, wait_seconds=room, worker=worker)
 
-        def granted(reply, sent_at):
+        return self._claiming_call(pb.METHOD_CLAIM, request, _granted, number, limit, stoppable=True)
+
+    def work(self, done, queues, max_tasks=1, lease=0, worker="", timeout=None):
+        """Completes claims and claims the next tasks, in one request that does not wait for tasks: who gets none waits with
+        claim. done are pairs of a Claim and its result. Gives a Receipt or an Error for each of them, the list of new
+        Claims, and the Error for which there are none (None: nothing was ready). After stop_claiming it only completes."""
+        completions = [pb.Completion(id=c.id, token=c.token, seq=c.seq, result=result) for c, result in done]
+
+        def request(left, number):
+            ask = self._claim_request(number, queues=queues, max_tasks=max_tasks, lease_seconds=lease, worker=worker)
+            return pb.WorkRequest(completions=completions, claim=ask if self._claiming else None)
+
+        def taken(reply, sent_at):
+            if len(reply.completions) != len(done):
+                raise Error(errors.ERROR_KIND_INTERNAL, "%d results for %d completions" % (len(reply.completions), len(done)), effect=errors.EFFECT_UNKNOWN)
+            results = [Error.of(r.error, r.state) if r.HasField("error") else r.receipt for r in reply.completions]
+            return results, _granted(reply.claim, sent_at), Error.of(reply.claim_error) if reply.HasField("claim_error") else None
+
+        return self._claiming_call(pb.METHOD_WORK, request, taken, None, timeout, stoppable=False)
+
+    def _claim_request(self, number, **ask):
+        """A ClaimRequest with that number; without one it has a number of its own and names those that were not answered."""
+        m = pb.ClaimRequest(session=self.session, **ask)
+        if isinstance(number, list):
+            m.request_no = self.next_claim()
+            m.unanswered.extend(number[-MAX_UNANSWERED:])
+            number.append(m.request_no)
+        else:
+            m.request_no = number
+        return m
+
+    def _claiming_call(self, method, request, take, number, timeout, stoppable):
+        """A call that claims: request is given the seconds left and what _claim_request is to be given."""
+        if number is not None:
+            return self._call(method, lambda left: request(left, number), take, timeout, stoppable=stoppable)[0]
+        with self._losing:
+            lost, self._lost = self._lost, []  # numbers of attempts that nobody will take an answer to any more
+
+        def answered(reply, sent_at):
+            result = take(reply, sent_at)
             lost.clear()
-            return [Claim(g, sent_at, reply.waited_seconds) for g in reply.grants]
+            return result
 
         try:
-            return self._call(pb.METHOD_CLAIM, request, granted, self.timeout + wait if timeout is None else timeout, stoppable=True)[0]
+            return self._call(method, lambda left: request(left, lost), answered, timeout, stoppable=stoppable)[0]
         finally:
-            if number is None and lost:
+            if lost:
                 with self._losing:
                     self._lost = (self._lost + lost)[-MAX_UNANSWERED:]
 

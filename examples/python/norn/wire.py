@@ -140,7 +140,7 @@ REPLIES = {
     pb.METHOD_HELLO: pb.HelloReply, pb.METHOD_PING: pb.PingReply, pb.METHOD_ENQUEUE: pb.EnqueueReply,
     pb.METHOD_CLAIM: pb.ClaimReply, pb.METHOD_RENEW: pb.RenewReply, pb.METHOD_UPDATE: pb.WriteReply,
     pb.METHOD_COMPLETE: pb.WriteReply, pb.METHOD_FAIL: pb.WriteReply, pb.METHOD_RELEASE: pb.WriteReply,
-    pb.METHOD_GET: pb.GetReply, pb.METHOD_LIST: pb.ListReply, pb.METHOD_COUNT: pb.CountReply,
+    pb.METHOD_WORK: pb.WorkReply, pb.METHOD_GET: pb.GetReply, pb.METHOD_LIST: pb.ListReply, pb.METHOD_COUNT: pb.CountReply,
     pb.METHOD_LOG: pb.LogReply, pb.METHOD_STATUS: clusters.StatusReply, pb.METHOD_CANCEL: pb.WriteReply,
     pb.METHOD_RETRY: pb.WriteReply, pb.METHOD_EXPLAIN: pb.ExplainReply, pb.METHOD_KEY: pb.KeyReply,
     pb.METHOD_QUEUES: pb.QueuesReply, pb.METHOD_SET_QUEUE: pb.QueuesReply,

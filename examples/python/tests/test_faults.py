@@ -219,7 +219,7 @@ class Claims(Case):
 
     def test_a_third_signal_ends_a_worker_whom_nobody_hears(self):
         self.client.enqueue(self.q)
-        proxy = Proxy(self, pb.METHOD_COMPLETE, times=1 << 30)
+        proxy = Proxy(self, pb.METHOD_WORK, times=1 << 30)
         p = self.worker(proxy.addr, "true")
         self.eventually(lambda: proxy.cut > 1)
         for _ in range(PATIENCE):
@@ -253,8 +253,8 @@ class Runs(unittest.TestCase):
     def setUp(self):
         grant = tasks.Grant(task=tasks.Task(id="0" * 27, queue="q"), token=1, lease_seconds=5)
         self.said = []
-        client = types.SimpleNamespace(**{name: self.says(name) for name in ("complete", "fail", "release")})
-        self.worker = types.SimpleNamespace(client=client, args=types.SimpleNamespace(command=["true"]), aborting=threading.Event(), ended=threading.Event())
+        client = types.SimpleNamespace(**{name: self.says(name) for name in ("fail", "release")})
+        self.worker = types.SimpleNamespace(client=client, complete=self.says("complete"), args=types.SimpleNamespace(command=["true"]), aborting=threading.Event(), ended=threading.Event())
         self.run_ = worker.Run(self.worker, norn.Claim(grant, norn.clock(), 0))
 
     def says(self, name):

@@ -167,6 +167,23 @@ class Claims(Case):
         self.assertEqual((first.id, first.token), (second.id, second.token))
         self.assertNotEqual(self.one().id, first.id)
 
+    def test_complete_and_claim(self):
+        for payload in (b"1", b"2"):
+            self.client.enqueue(self.q, payload)
+        first = self.one()
+        results, claims, error = self.client.work([(first, b"done")], [self.q], lease=7, worker="py")
+        self.assertIsNone(error)
+        self.assertEqual([r.id for r in results], [first.task.id])
+        self.assertEqual([(c.task.payload, c.lease) for c in claims], [(b"2", 7)])
+        self.assertEqual(self.client.get(first.task.id).result, b"done")
+        results, claims, error = self.client.work([(claims[0], b""), (first, b"done")], [self.q])
+        self.assertEqual((len(results), claims, error), (2, [], None))
+        # What is wrong with one part says nothing of the other.
+        self.client.enqueue(self.q, b"3")
+        last = self.one()
+        results, claims, error = self.client.work([(last, b"")], ["no good"])
+        self.assertEqual((results[0].id, claims, error.name), (last.task.id, [], "INVALID_ARGUMENT"))
+
     def test_renew(self):
         self.client.enqueue(self.q)
         claim = self.one(lease=5)
