@@ -24,8 +24,9 @@ type Hello struct {
 	Build                  string          // its version
 	Remote                 string          // the address it comes from
 
-	shown *x509.Certificate // by it; nil: none
-	nonce uint64            // of this hello
+	shown  *x509.Certificate // by it; nil: none
+	nonce  uint64            // of this hello
+	proven bool              // who answers at the address of the sender has said it
 }
 
 // maxBuild bounds a build version in bytes.

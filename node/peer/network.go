@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -215,15 +216,22 @@ func (n *Network) forget() {
 		case <-n.ctx.Done():
 			return
 		case now := <-tick.C:
+			old := now.Add(-n.cfg.Timing.Forget)
+			var left []*peer
 			n.mu.Lock()
 			for m, p := range n.peers {
-				if !p.kept && p.lastSend() < now.Add(-n.cfg.Timing.Forget).UnixNano() {
+				if !p.kept && p.lastSend() < old.UnixNano() {
 					delete(n.peers, m)
 					p.control.cancel()
 					p.bulk.cancel()
+					continue
 				}
+				left = append(left, p)
 			}
 			n.mu.Unlock()
+			for _, p := range left { // a lane locks before the network does, never after
+				p.bulk.rest(old)
+			}
 		}
 	}
 }
@@ -263,10 +271,42 @@ func (n *Network) up(l *lane) {
 	}
 }
 
+// The control connection is the one that is watched: the other one ends with it.
 func (n *Network) down(l *lane) {
-	if l.which == Control {
-		n.cfg.Handler.Down(l.to)
+	if l.which != Control {
+		return
 	}
+	n.mu.Lock()
+	p := n.peers[l.to]
+	n.mu.Unlock()
+	if p != nil && p.control == l {
+		p.bulk.cut(errSilent)
+	}
+	n.cfg.Handler.Down(l.to)
+}
+
+// errSilent ends the bulk connection to a peer whose control connection has ended.
+var errSilent = errors.New("peer: its control connection has ended")
+
+// share offers the lane to a peer a connection that the peer has dialled.
+func (n *Network) share(s *session) {
+	n.mu.Lock()
+	s.shared = n.sessions[s.key] == s
+	p := n.peers[s.key.from]
+	n.mu.Unlock()
+	if p != nil && s.shared {
+		p.lane(s.key.lane).offer(s)
+	}
+}
+
+// sharedSession is a connection that the peer of a lane has dialled and that may be used.
+func (n *Network) sharedSession(l *lane) *session {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s := n.sessions[sessionKey{l.to, l.which}]; s != nil && s.shared {
+		return s
+	}
+	return nil
 }
 
 // level is that of a line about a lane: two connections come and go together, and
