@@ -19,10 +19,11 @@ type Config struct {
 	// cells go to others; 10 s.
 	DeadAfter time.Duration
 	// StableFor is for how long the preferred leader must have been alive
-	// before its cells return to it; 5 s.
+	// before its cells return to it; 1 s. Whoever has died more than once lately
+	// waits five times as long, doubling.
 	StableFor time.Duration
 	// Returns is how many cells at most return to their preferred leaders in
-	// each ReturnEvery; 64.
+	// each ReturnEvery; an eighth of all, and 64 at least.
 	Returns int
 	// ReturnEvery is a second.
 	ReturnEvery time.Duration
@@ -49,8 +50,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.DeadAfter = cmp.Or(c.DeadAfter, 10*time.Second)
-	c.StableFor = cmp.Or(c.StableFor, 5*time.Second)
-	c.Returns = cmp.Or(c.Returns, 64)
+	c.StableFor = cmp.Or(c.StableFor, time.Second)
 	c.ReturnEvery = cmp.Or(c.ReturnEvery, time.Second)
 	c.Settle = cmp.Or(c.Settle, 10*time.Second)
 	c.Linger = cmp.Or(c.Linger, 30*time.Second)
@@ -108,6 +108,12 @@ func New(cfg Config) *Driver {
 		cfg: cfg, view: See(register.State{}, nil), wake: clock.Never,
 		health: newHealth(&cfg), idle: map[register.Member]int64{},
 	}
+}
+
+// returns is how many cells at most return in each ReturnEvery: all of a cluster that has just
+// formed are home within some seconds, however many there are.
+func (d *Driver) returns() int {
+	return cmp.Or(d.cfg.Returns, max(64, len(d.view.state.Cells)/8))
 }
 
 // View is the state and the hint that the driver was told last, on every node,

@@ -21,7 +21,7 @@ type pulse struct {
 	falls uint  // how often it was dead, not counting those long forgotten
 }
 
-// maxFalls bounds what falls add: the stable time times 2^6.
+// maxFalls bounds what falls add: five times the stable time, times 2^6.
 const maxFalls = 7
 
 func newHealth(cfg *Config) health {
@@ -58,7 +58,12 @@ func (h *health) note(now int64, v *View) {
 func since(now, then int64) time.Duration { return clock.Time{Mono: now}.SinceMono(then) }
 
 // needs is for how long a member must be alive to count as stable.
-func (h *health) needs(p *pulse) time.Duration { return h.stable << max(p.falls, 1) >> 1 }
+func (h *health) needs(p *pulse) time.Duration {
+	if p.falls <= 1 {
+		return h.stable
+	}
+	return 5 * h.stable << (p.falls - 1)
+}
 
 // deadAt is when a member that is not alive counts as dead; clock.Never for one
 // that is alive. For a member that is gone it is long past.

@@ -64,11 +64,11 @@ func TestLeadersOfTheDead(t *testing.T) {
 		t.Fatalf("after its death %v lead", got)
 	}
 	lost.back()
-	s.run(4 * time.Second)
+	s.run(800 * time.Millisecond)
 	if got := s.leads()["c"]; got != 0 {
 		t.Fatalf("it leads %d before it is stable", got)
 	}
-	s.run(1500 * time.Millisecond)
+	s.run(700 * time.Millisecond)
 	if got := s.leads()["c"]; got != 64 {
 		t.Fatalf("it leads %d after a second of returns", got)
 	}
@@ -88,12 +88,32 @@ func TestReturnsAreThrottled(t *testing.T) {
 	s.nodes[2].up = false
 	s.run(11 * time.Second)
 	s.nodes[2].back()
-	s.run(5*time.Second + 2*time.Duration(tick)) // it is seen, and the request arrives
+	s.run(time.Second + 2*time.Duration(tick)) // it is seen, and the request arrives
 	for second := 1; second <= 7; second++ {
 		if got, want := s.leads()["c"], min(10*second, 64); got != want {
 			t.Fatalf("in second %d it leads %d, want %d", second, got, want)
 		}
 		s.run(time.Second)
+	}
+}
+
+// TestAllAreHomeInSeconds: an eighth of all returns in a second, however many there are; it was
+// 64, 21 s after a restart of one of three nodes with 4,096 partitions.
+func TestAllAreHomeInSeconds(t *testing.T) {
+	s := settled(t, 3, 4096)
+	s.nodes[2].up = false
+	s.run(12 * time.Second)
+	if got := s.leads()["c"]; got != 0 {
+		t.Fatalf("the dead node leads %d", got)
+	}
+	s.nodes[2].back()
+	s.run(1500 * time.Millisecond)
+	if got := s.leads()["c"]; got > 4096/8 {
+		t.Errorf("%d have returned at once", got)
+	}
+	s.run(3 * time.Second)
+	if got := s.leads()["c"]; got < 1364 {
+		t.Errorf("%d of 1,365 have returned after 4.5 s", got)
 	}
 }
 
@@ -217,7 +237,7 @@ func TestNoPingPong(t *testing.T) {
 		for _, n := range s.nodes {
 			for p, moved := range n.moved { // Any order: each is judged alone.
 				for i := 1; i < len(moved); i++ {
-					if apart := time.Duration(moved[i] - moved[i-1]); apart < 5*time.Second {
+					if apart := time.Duration(moved[i] - moved[i-1]); apart < time.Second {
 						t.Fatalf("partition %d was moved twice within %v", p, apart)
 					}
 				}

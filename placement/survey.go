@@ -27,7 +27,7 @@ func (d *Driver) survey(now int64, unsettled bool) *survey {
 		}
 	}
 	if now >= d.refill {
-		d.credit = d.cfg.Returns
+		d.credit = d.returns()
 	}
 	return s
 }
@@ -166,7 +166,7 @@ func (s *survey) handBack(cell *register.Cell, leader register.Member, planned [
 		s.at(s.refill)
 		return register.Cell{}, false
 	}
-	if s.credit == s.cfg.Returns {
+	if s.credit == s.returns() {
 		s.refill = s.now + int64(s.cfg.ReturnEvery)
 	}
 	s.credit--
