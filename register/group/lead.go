@@ -14,6 +14,10 @@ import (
 // that has caught up.
 const slack = 64
 
+// atOnce is how many nodes become learners, or members, in one step. Who votes changes by one at a
+// time.
+const atOnce = 16
+
 // leading is what a leader knows of the others. It begins empty with each term:
 // nobody is dead then, and nobody is known to be alive.
 type leading struct {
@@ -24,6 +28,8 @@ type leading struct {
 	heard   map[uint64]int64 // when a message came
 	known   map[uint64]int64 // since when it is in the register, as far as this leader saw
 	keptUp  map[uint64]int64 // since when it keeps up without a break
+	follows map[uint64]bool  // a member that learns and keeps up
+	beat    map[uint64]int64 // when that had a heartbeat last
 	waiting []register.Member
 	confAt  int64 // no further change of the configuration before that
 	asked   bool  // a change of the members' records is under way
@@ -48,7 +54,7 @@ func (m *Machine) lead() {
 	}
 	l := m.leading
 	if l == nil || l.term != m.timers.term {
-		l = &leading{m: m, term: m.timers.term, since: m.now, heard: map[uint64]int64{}, known: map[uint64]int64{}, keptUp: map[uint64]int64{}}
+		l = &leading{m: m, term: m.timers.term, since: m.now, heard: map[uint64]int64{}, known: map[uint64]int64{}, keptUp: map[uint64]int64{}, follows: map[uint64]bool{}, beat: map[uint64]int64{}}
 		m.leading = l
 	}
 	if m.now < l.nextAt || !m.mayAnswer() {
@@ -58,6 +64,20 @@ func (m *Machine) lead() {
 	peers := l.survey()
 	l.admit(peers)
 	l.configure(peers)
+}
+
+// seldom tells whether a heartbeat is left out: it is for a learner that follows and has had one
+// lately. Learners decide nothing, and there are many of them in a large cluster.
+func (l *leading) seldom(msg *pb.Message) bool {
+	id := msg.GetTo()
+	if msg.GetType() != pb.MsgHeartbeat || !l.follows[id] || l.m.votes(id) {
+		return false
+	}
+	if at, said := l.beat[id]; said && l.m.now-at < l.m.learnerBeat() {
+		return true
+	}
+	l.beat[id] = l.m.now
+	return false
 }
 
 // silent is for how long a peer was not heard of. One that has just been let in could
@@ -86,6 +106,7 @@ func (l *leading) survey() []Peer {
 		p.Dead = id != m.id && l.silent(id) >= int64(m.cfg.Replace)
 		pr, known := progress[id]
 		up := known && p.Alive && (id == m.id || pr.State == tracker.StateReplicate && pr.Match+slack >= commit)
+		l.follows[id] = up && pr.IsLearner && n.Status == register.Active
 		since, was := l.keptUp[id]
 		switch {
 		case !up:
@@ -111,13 +132,18 @@ func (l *leading) admit(peers []Peer) {
 		return
 	}
 	nodes := m.rep.state.Nodes
+	var all []register.NodeChange
+	var in []*register.Node
 	for i, p := range peers {
 		if p.Status == register.Joining && l.outlived(peers, i) {
-			l.propose(register.NodeChange{Old: nodes[i].Version, New: withStatus(nodes[i], register.Removed)})
-			return
+			all = append(all, register.NodeChange{Old: nodes[i].Version, New: withStatus(nodes[i], register.Removed)})
+			break
 		}
 		if p.Status != register.Joining || !p.Ready {
 			continue
+		}
+		if len(in) == atOnce || slices.ContainsFunc(in, func(n *register.Node) bool { return samePlace(n, &nodes[i]) }) {
+			continue // in its turn
 		}
 		var changes []register.NodeChange
 		blocked := false
@@ -130,15 +156,18 @@ func (l *leading) admit(peers []Peer) {
 			if old.Status == register.Joining && lives {
 				continue // it came for the same place, and will be the one that waits
 			}
-			blocked = blocked || lives
+			blocked = blocked || lives || slices.ContainsFunc(all, func(c register.NodeChange) bool { return c.New.Member == old.Member })
 			changes = append(changes, register.NodeChange{Old: old.Version, New: withStatus(old, register.Removed)})
 		}
 		if blocked {
 			l.waiting = append(l.waiting, nodes[i].Member)
 			continue
 		}
-		l.propose(append(changes, register.NodeChange{Old: nodes[i].Version, New: withStatus(nodes[i], register.Active)})...)
-		return // one at a time
+		in = append(in, &nodes[i])
+		all = append(append(all, changes...), register.NodeChange{Old: nodes[i].Version, New: withStatus(nodes[i], register.Active)})
+	}
+	if len(all) > 0 {
+		l.propose(all...)
 	}
 }
 
@@ -182,11 +211,19 @@ func (l *leading) configure(peers []Peer) {
 		return
 	}
 	all := slices.Concat(m.conf.Voters, m.conf.Learners, m.conf.LearnersNext)
-	for _, p := range peers {
-		if p.Status != register.Removed && !slices.Contains(all, p.ID) {
-			l.reconfigure(single(pb.ConfChangeAddLearnerNode, p.ID))
-			return
+	var fresh []*pb.ConfChangeSingle
+	var in []*register.Node
+	for i, p := range peers { // in the order of the register
+		n := &m.rep.state.Nodes[i]
+		if p.Status == register.Removed || slices.Contains(all, p.ID) || len(fresh) == atOnce || slices.ContainsFunc(in, func(o *register.Node) bool { return samePlace(o, n) }) {
+			continue // of those that come for one place each in its turn
 		}
+		in = append(in, n)
+		fresh = append(fresh, single(pb.ConfChangeAddLearnerNode, p.ID))
+	}
+	if len(fresh) > 0 {
+		l.reconfigure(fresh...)
+		return
 	}
 	voters, ok := Voters(peers, m.cfg.Voters)
 	if ok && !slices.Contains(voters, m.id) {

@@ -110,6 +110,7 @@ type Machine struct {
 	numbers  uint64 // of transfers
 	arriving *arrival
 	leading  *leading // nil: not leading
+	roll     roll
 }
 
 // Open makes a member of what a store holds. It returns ErrNotFormatted when
@@ -202,6 +203,9 @@ func (m *Machine) step(msg *pb.Message) {
 func (m *Machine) Step(now clock.Time, ev Event) error {
 	if m.failed != nil {
 		return m.failed
+	}
+	if _, is := ev.(Tick); is {
+		m.timers.behind(m, now)
 	}
 	m.now = max(m.now, now.Mono) // time does not go back
 	switch ev := ev.(type) {
@@ -296,6 +300,9 @@ func (m *Machine) ready() error {
 	}
 	m.requests.readable(rd.ReadStates)
 	for _, msg := range rd.Messages {
+		if m.leading != nil && m.leading.seldom(msg) {
+			continue
+		}
 		if err := m.post(msg); err != nil {
 			return err
 		}

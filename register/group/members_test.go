@@ -234,7 +234,7 @@ func TestOneThatDiesWhileAnotherTakesItsPlaceIsForgotten(t *testing.T) {
 	old.crash()
 	s.run(time.Duration(l.machine.cfg.Dead)-time.Second, nil)
 	first := again(1)
-	s.run(100*time.Millisecond, nil)
+	s.run(10*time.Millisecond, nil) // it has not caught up yet
 	first.crash()
 	second := again(2)
 	status := func(n *simNode) register.NodeStatus {

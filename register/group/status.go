@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/norn-dev/norn/register"
 )
@@ -38,9 +39,9 @@ func (m *Machine) Status() Status {
 	st := m.node.BasicStatus()
 	s := Status{
 		Term: st.GetTerm(), Applied: m.applied, Commit: st.GetCommit(), Last: m.disk.last(),
-		Voters: m.named(m.conf.Voters), Learners: m.named(m.conf.Learners), Outgoing: m.named(m.conf.VotersOutgoing),
 		Refused: m.refused, RefusedBy: m.refusedBy, Removed: m.removed, Newer: m.newer.by,
 	}
+	s.Voters, s.Learners, s.Outgoing = m.configured()
 	s.Leader, s.Leads = leader(m, &st)
 	if m.leading != nil {
 		s.Waiting = slices.Clone(m.leading.waiting)
@@ -64,6 +65,29 @@ func leader(m *Machine, st *raft.BasicStatus) (who register.Member, leads bool) 
 		who, _ = m.name(st.Lead)
 	}
 	return who, st.RaftState == raft.StateLeader
+}
+
+// roll are the members of a configuration by their names. Status is asked for after each turn,
+// and they change seldom.
+type roll struct {
+	conf                       *pb.ConfState
+	generation, revision       uint64
+	voters, learners, outgoing []register.Member
+}
+
+// configured gives the members of the configuration; nobody changes the lists.
+func (m *Machine) configured() (voters, learners, outgoing []register.Member) {
+	r, s := &m.roll, &m.rep.state
+	if r.conf == m.conf && r.generation == s.Generation && r.revision == s.Revision {
+		return r.voters, r.learners, r.outgoing
+	}
+	c := m.conf
+	voters, learners, outgoing = m.named(c.Voters), m.named(c.Learners), m.named(c.VotersOutgoing)
+	*r = roll{c, s.Generation, s.Revision, voters, learners, outgoing}
+	if len(voters)+len(learners)+len(outgoing) < len(c.Voters)+len(c.Learners)+len(c.VotersOutgoing) {
+		r.conf = nil // some name is not known yet
+	}
+	return voters, learners, outgoing
 }
 
 func (m *Machine) named(ids []uint64) []register.Member {

@@ -22,6 +22,7 @@ type timers struct {
 	ledAt      int64 // since when this leader is known
 	lasted     bool  // the one before did
 	calmAt     int64 // when there is one less of them
+	late       int64 // how late this process was lately, ns
 }
 
 // Of terms in a row without a leader that lasted the first may be chance: two stood at
@@ -43,8 +44,50 @@ const (
 // doubled is how often patience is doubled.
 func (t *timers) doubled() int { return max(t.barren-chanceTerms, 0) }
 
-// patience is how long this member waits for a leader, or for votes, in ns.
-func (t *timers) patience(m *Machine) int64 { return m.cfg.patience() << t.doubled() }
+// A learner hears one heartbeat in so many. A process that runs late by so many parts of the
+// patience waits for so much longer, up to so many times.
+const (
+	learnerBeats = 8
+	latePart     = 10
+	lateMost     = 3
+)
+
+// learnerBeat is the time between two heartbeats that a learner hears, ns.
+func (m *Machine) learnerBeat() int64 { return learnerBeats * int64(m.cfg.Heartbeat) }
+
+// patience is how long this member waits for a leader, or for votes, in ns. Where this process
+// runs late others do, too: they share its machine, or its load.
+func (t *timers) patience(m *Machine) int64 {
+	d := m.cfg.patience() << t.doubled()
+	if late := min(latePart*t.late, lateMost*m.cfg.patience()); late > m.cfg.patience()/2 {
+		d += late
+	}
+	if !m.votes(m.id) {
+		d += m.learnerBeat()
+	}
+	return d
+}
+
+// behind notes how late this process is: what it was to do was due some time ago. What others
+// have said in that time waits to be heard, so that it does not count.
+func (t *timers) behind(m *Machine, now clock.Time) {
+	due := t.campaignAt
+	switch {
+	case t.role == raft.StateLeader:
+		due = t.tickAt
+	case t.lead != raft.None:
+		due = t.forgetAt
+	}
+	late := int64(0)
+	if due > m.now && due < now.Mono {
+		late = now.Mono - due
+	}
+	t.late = max(late, t.late-t.late/16)
+	if late > int64(m.cfg.Heartbeat) && t.role != raft.StateLeader {
+		late = min(late, m.cfg.patience())
+		t.forgetAt, t.campaignAt = t.forgetAt+late, t.campaignAt+late
+	}
+}
 
 // counts sees what a term has come to.
 func (t *timers) counts(m *Machine, lead, term uint64) {
