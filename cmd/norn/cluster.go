@@ -33,7 +33,7 @@ incarnation (as members shows it) where several have had the same name.`,
 		Example: "  norn cluster status\n  norn cluster members",
 	})
 	cmd.AddCommand(k.status(), k.members(), k.partitions(), k.leaders(), k.clock(), k.leave(), k.remove(), k.replace(), k.safeToStop(), k.rebalance(), k.replicas(),
-		k.verify(), k.repair(), k.recover(), k.destroy())
+		k.verify(), k.repair(), k.recover(), k.destroy(), k.plan())
 	return cmd
 }
 
