@@ -179,12 +179,12 @@ func (n *Network) agree(to register.Member, p *nornv1.PeerHelloReply) error {
 	case p.GetVersion() < MinVersion || p.GetVersion() > MaxVersion:
 		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_VERSION, "node %q wants to speak version %d of the peer protocol, this build speaks %d to %d", from.Node, p.GetVersion(), MinVersion, MaxVersion)
 	}
-	return n.answers(from, p.GetBoot(), p.GetLife())
+	return answers(n, from, p.GetBoot(), p.GetLife())
 }
 
 // answers notes in which start a peer is that was dialled where it is known to be. One that was
 // set back has no connection: it dials itself then, and is told.
-func (n *Network) answers(from register.Member, boot, tag uint64) error {
+func answers(n *Network, from register.Member, boot, tag uint64) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	known := n.lives[from.Incarnation]

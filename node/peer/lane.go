@@ -145,7 +145,7 @@ func (l *lane) open() {
 		return
 	}
 	l.state = laneConnecting
-	s := l.n.sharedSession(l)
+	s := sharedSession(l.n, l)
 	if s != nil {
 		l.take(s)
 	}
@@ -267,7 +267,7 @@ func (l *lane) run() {
 		l.mu.Lock()
 		if l.state == laneWaiting {
 			l.state = laneConnecting
-			if s := l.n.sharedSession(l); s != nil {
+			if s := sharedSession(l.n, l); s != nil {
 				l.take(s)
 			}
 		}
@@ -285,7 +285,7 @@ func (l *lane) once() (up bool, err error) {
 		var r *Refusal
 		l.mu.Lock()
 		if l.state == laneConnecting && !errors.As(err, &r) {
-			if s := l.n.sharedSession(l); s != nil {
+			if s := sharedSession(l.n, l); s != nil {
 				l.take(s)
 			}
 		}

@@ -289,7 +289,7 @@ func (n *Network) down(l *lane) {
 var errSilent = errors.New("peer: its control connection has ended")
 
 // share offers the lane to a peer a connection that the peer has dialled.
-func (n *Network) share(s *session) {
+func share(n *Network, s *session) {
 	n.mu.Lock()
 	s.shared = n.sessions[s.key] == s
 	p := n.peers[s.key.from]
@@ -300,7 +300,7 @@ func (n *Network) share(s *session) {
 }
 
 // sharedSession is a connection that the peer of a lane has dialled and that may be used.
-func (n *Network) sharedSession(l *lane) *session {
+func sharedSession(n *Network, l *lane) *session {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if s := n.sessions[sessionKey{l.to, l.which}]; s != nil && s.shared {

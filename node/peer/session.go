@@ -149,7 +149,7 @@ func (s *session) hello(f transport.Frame) error {
 	}
 	// Only what comes from where the member is known to be: this node's messages to it go there.
 	if h.proven && reply.GetVersion() >= bothWays {
-		s.n.share(s)
+		share(s.n, s)
 	}
 	return nil
 }

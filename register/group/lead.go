@@ -73,7 +73,7 @@ func (l *leading) seldom(msg *pb.Message) bool {
 	if msg.GetType() != pb.MsgHeartbeat || !l.follows[id] || l.m.votes(id) {
 		return false
 	}
-	if at, said := l.beat[id]; said && l.m.now-at < l.m.learnerBeat() {
+	if at, said := l.beat[id]; said && l.m.now-at < learnerBeat(l.m) {
 		return true
 	}
 	l.beat[id] = l.m.now

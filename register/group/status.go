@@ -41,7 +41,7 @@ func (m *Machine) Status() Status {
 		Term: st.GetTerm(), Applied: m.applied, Commit: st.GetCommit(), Last: m.disk.last(),
 		Refused: m.refused, RefusedBy: m.refusedBy, Removed: m.removed, Newer: m.newer.by,
 	}
-	s.Voters, s.Learners, s.Outgoing = m.configured()
+	s.Voters, s.Learners, s.Outgoing = configured(m)
 	s.Leader, s.Leads = leader(m, &st)
 	if m.leading != nil {
 		s.Waiting = slices.Clone(m.leading.waiting)
@@ -76,7 +76,7 @@ type roll struct {
 }
 
 // configured gives the members of the configuration; nobody changes the lists.
-func (m *Machine) configured() (voters, learners, outgoing []register.Member) {
+func configured(m *Machine) (voters, learners, outgoing []register.Member) {
 	r, s := &m.roll, &m.rep.state
 	if r.conf == m.conf && r.generation == s.Generation && r.revision == s.Revision {
 		return r.voters, r.learners, r.outgoing

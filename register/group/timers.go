@@ -53,7 +53,7 @@ const (
 )
 
 // learnerBeat is the time between two heartbeats that a learner hears, ns.
-func (m *Machine) learnerBeat() int64 { return learnerBeats * int64(m.cfg.Heartbeat) }
+func learnerBeat(m *Machine) int64 { return learnerBeats * int64(m.cfg.Heartbeat) }
 
 // patience is how long this member waits for a leader, or for votes, in ns. Where this process
 // runs late others do, too: they share its machine, or its load.
@@ -63,7 +63,7 @@ func (t *timers) patience(m *Machine) int64 {
 		d += late
 	}
 	if !m.votes(m.id) {
-		d += m.learnerBeat()
+		d += learnerBeat(m)
 	}
 	return d
 }
