@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/capacity"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/proto/jsonform"
@@ -33,7 +34,7 @@ incarnation (as members shows it) where several have had the same name.`,
 		Example: "  norn cluster status\n  norn cluster members",
 	})
 	cmd.AddCommand(k.status(), k.members(), k.partitions(), k.leaders(), k.clock(), k.leave(), k.remove(), k.replace(), k.safeToStop(), k.rebalance(), k.replicas(),
-		k.verify(), k.repair(), k.recover(), k.destroy(), k.plan())
+		k.verify(), k.repair(), k.recover(), k.destroy(), capacity.Command(k.writer, usage))
 	return cmd
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/norn-dev/norn/cmd/norn/render"
@@ -26,6 +27,28 @@ func (d *Demand) Flags(f *pflag.FlagSet) {
 	f.Float64Var(&d.Peak, "peak", d.Peak, "the busiest second, relative to the mean of the day")
 	f.Float64Var(&d.Cores, "cores", d.Cores, "processors of a node")
 	f.Float64Var(&d.Busy, "busy", d.Busy, "how much of them may be used, 0 to 1")
+}
+
+// Command prints plans; usage makes the error of a mistake in the command line.
+func Command(writer func() *render.Writer, usage func(format string, args ...any) error) *cobra.Command {
+	d := Usual
+	cmd := &cobra.Command{
+		Use: "plan", Short: "Reckon how many nodes and partitions so many tasks need", Args: cobra.NoArgs,
+		Long: `Reckon from measured figures how many nodes and partitions a cluster needs for so
+many tasks a day, and what each node needs. It asks no cluster. Processor time and
+packets are of tasks one at a time, or 100 at a time with --batch 100 or more. Your
+handlers, slow disks, TLS and lines between sites are left out: docs/scaling.md.`,
+		Example: "  norn cluster plan --tasks-per-day 1e8\n  norn cluster plan --tasks-per-day 2e9 --payload 4000 --retention 1h --batch 100 --cores 16",
+	}
+	d.Flags(cmd.Flags())
+	cmd.RunE = func(*cobra.Command, []string) error {
+		p, err := Measured.Reckon(d)
+		if err != nil {
+			return usage("give --tasks-per-day over 0, --peak of at least 1, --busy up to 1, --replicas 1 to 9, and --cores of which an idle node leaves some")
+		}
+		return p.Show(writer())
+	}
+	return cmd
 }
 
 // Show prints a plan.
