@@ -68,6 +68,7 @@ type trio struct {
 	told     bool                  // claims come after the others were asked what they have
 	bump     bool                  // the name of an unhealthy worker may be taken
 	before   *register.State       // what it said before a node was lost
+	keys     int                   // that were written, on all nodes
 }
 
 func newTrio(t testing.TB) *trio { return newRepairingTrio(t, 0) }
@@ -252,6 +253,7 @@ func (r *trio) turn(i int) {
 			if ready.Persist.InBulk() {
 				p.bulk++
 			}
+			r.keys += ready.Persist.Len()
 			p.store.Apply(ready.Persist)
 			p.core.Recycle(ready.Persist)
 		}
