@@ -224,7 +224,7 @@ func TestDecodeKeyRefuses(t *testing.T) {
 		{Key{Kind: KindEnqueued, A: 1}.Append(nil), ErrMalformed},
 		{Key{Kind: KindTombstone, B: 1}.Append(nil), ErrMalformed},
 		{Key{Kind: KindCompleted, A: 1, B: 1}.Append(nil), ErrMalformed},
-		{Key{Kind: 12}.Append(nil), ErrUnknown},
+		{Key{Kind: 13}.Append(nil), ErrUnknown},
 		{Key{Kind: 255}.Append(nil), ErrUnknown},
 	} {
 		if k, err := DecodeKey(c.bytes); !errors.Is(err, c.want) || k != (Key{}) {

@@ -159,7 +159,20 @@ func codecs() []codec {
 		newCodec(KindUnblocked, "unblocked", DecodeUnblocked, func(t *rapid.T) Unblocked {
 			return Unblocked{At: drawTime(t, "at")}
 		}),
+		newCodec(KindOlder, "older", DecodeOlder, drawOlder),
 	}
+}
+
+func drawOlder(t *rapid.T) Older {
+	o := Older{Ends: Ends{Below: max(drawUint(t, "below"), 1), After: drawUint(t, "after"), Attempts: drawUint(t, "attempts"), Failures: drawUint(t, "failures")}, Claims: drawUint(t, "claims")}
+	for token := range uint64(rapid.IntRange(0, int(min(o.Below, MaxEarly))).Draw(t, "early")) {
+		var c content = Failed{Token: token, Error: drawText(t, "error"), Further: drawFurther(t)}
+		if rapid.Bool().Draw(t, "expired") {
+			c = Expired{Token: token, Further: drawFurther(t)}
+		}
+		o.Early = append(o.Early, Early{c.key(), c.AppendTo(nil)})
+	}
+	return o
 }
 
 func codecOf(k Kind) codec { return codecs()[k-1] }

@@ -30,6 +30,7 @@ const (
 	KindRequeued            Kind = 9  // A generation
 	KindTombstone           Kind = 10 // all that is left of a collected task
 	KindUnblocked           Kind = 11
+	KindOlder               Kind = 12 // what failures and expiries below a token come to
 )
 
 // KeySize is the length of an encoded [Key] in bytes.
@@ -68,7 +69,7 @@ func (k Key) check() error {
 	switch k.Kind {
 	case 0:
 		return fmt.Errorf("%w: key without a kind", ErrMalformed)
-	case KindEnqueued, KindCancelled, KindTombstone, KindUnblocked:
+	case KindEnqueued, KindCancelled, KindTombstone, KindUnblocked, KindOlder:
 		if k.A != 0 || k.B != 0 {
 			return fmt.Errorf("%w: key of kind %d with numbers %d, %d", ErrMalformed, k.Kind, k.A, k.B)
 		}

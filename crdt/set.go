@@ -9,8 +9,8 @@ import (
 	"github.com/norn-dev/norn/id"
 )
 
-// Set is the facts of one task. Join makes it a join semilattice: the order,
-// the number and the way in which facts arrive leave no trace. Make one with
+// Set is the facts of one task, without those that one of [Older] covers. Join makes it a
+// join semilattice: the order, the number and the way in which facts arrive leave no trace. Make one with
 // [NewSet].
 //
 // Invariant: facts are ascending by key, each key once, each fact checked.
@@ -19,6 +19,7 @@ type Set struct {
 	task  id.ID
 	facts []Fact
 	sum   Sum
+	old   *Older // among the facts; what it covers is not
 }
 
 // NewSet makes the empty set of a task.
@@ -41,6 +42,9 @@ func (s *Set) Add(f Fact) (changed, clash bool, err error) {
 
 // put adds a checked fact.
 func (s *Set) put(f Fact) (changed, clash bool) {
+	if s.old.Covers(f.Key) {
+		return false, false
+	}
 	i, found := s.find(f.Key)
 	switch {
 	case !found:
@@ -54,7 +58,26 @@ func (s *Set) put(f Fact) (changed, clash bool) {
 		s.facts[i] = f
 	}
 	s.sum = s.sum.Add(HashFact(f))
+	if f.Key.Kind == KindOlder {
+		s.cover(f)
+	}
 	return true, found
+}
+
+// cover takes out what is counted by a fact that has been put in.
+func (s *Set) cover(f Fact) {
+	o, err := DecodeOlder(f.Body)
+	if err != nil {
+		return // checked before
+	}
+	s.old = &o
+	s.facts = slices.DeleteFunc(s.facts, func(f Fact) bool {
+		if o.Covers(f.Key) {
+			s.sum = s.sum.Sub(HashFact(f))
+			return true
+		}
+		return false
+	})
 }
 
 func (s *Set) find(k Key) (int, bool) {

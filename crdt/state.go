@@ -116,7 +116,7 @@ func (t *Task) Undoable() bool {
 
 // RuledOut tells whether the task was given up though nobody has tried it.
 func (t *Task) RuledOut() bool {
-	return t.givenUp() != nil && len(t.counted)+len(t.putOff)+len(t.expired) == 0 && t.older == (Ends{})
+	return t.givenUp() != nil && len(t.counted)+len(t.putOff)+len(t.expired) == 0 && t.older == (Ends{}) && t.old == nil
 }
 
 // givenUp is the dead fact of the present generation, or of a later one whose

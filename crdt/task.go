@@ -21,6 +21,7 @@ type Task struct {
 	putOff  []uint64 // tokens of the failures that use up none, ascending
 	expired []uint64 // tokens of the claims that lapsed, ascending
 	older   Ends     // of claims before all of these
+	old     *Older   // of claims whose facts are gone; older has it in it
 
 	completion   *Completed // the earliest by (time, token)
 	cancelled    *Cancelled
@@ -130,6 +131,8 @@ func (t *Task) take(f Fact) error {
 		return keep(f, DecodeTombstone, &t.tombstone)
 	case KindUnblocked:
 		return keep(f, DecodeUnblocked, &t.unblocked)
+	case KindOlder:
+		return t.takeOlder(f)
 	}
 	return f.Key.check()
 }
@@ -233,7 +236,8 @@ func (t *Task) BacksOff() bool {
 // Attempts is the number of claims of the present generation that expired or
 // failed and counted. A claim counts once, whatever is said about it.
 func (t *Task) Attempts() int {
-	n := int(t.older.Attempts)
+	gone, _ := t.gone()
+	n := int(t.older.Attempts) + gone
 	for _, token := range t.counted {
 		if t.present(token) {
 			n++
@@ -250,7 +254,8 @@ func (t *Task) Attempts() int {
 // Failures is the number of claims of the present generation that failed, whether they
 // count or not.
 func (t *Task) Failures() int {
-	n := int(t.older.Failures)
+	_, gone := t.gone()
+	n := int(t.older.Failures) + gone
 	for _, all := range [][]uint64{t.counted, t.putOff} {
 		for _, token := range all {
 			if t.present(token) {

@@ -346,6 +346,12 @@ func (s *standing) note(k crdt.Key, body []byte, token uint64) error {
 		case k.A > max(token, s.newer.Token):
 			s.newer = claim.Record{Token: k.A}
 		}
+	case crdt.KindOlder:
+		o, err := crdt.DecodeOlder(body)
+		if token < o.Below {
+			s.over, s.final = true, true
+		}
+		return err
 	case crdt.KindRequeued:
 		r, err := crdt.DecodeRequeued(body)
 		if token < r.AfterToken || token == r.AfterToken && !mutant.RetryNamesLast.On() { // the task was finished in between

@@ -29,7 +29,7 @@ type Attempt struct {
 
 // How many attempts of a task are given: the first and the last ones.
 const (
-	firstAttempts = 3
+	firstAttempts = crdt.MaxEarly
 	lastAttempts  = 47
 )
 
@@ -39,7 +39,14 @@ func runOf(r *claim.Record) crdt.Run { return crdt.Run{Worker: r.Worker, Start: 
 // attemptsOf gives how the attempts of a task have ended, oldest first: the first three and
 // the last 47. It returns ErrDamaged when something stored cannot be read.
 func attemptsOf(view store.View, p ring.Partition, t *crdt.Task) ([]Attempt, error) {
-	tries := tries{ends: map[uint64]int{}}
+	tries, old := tries{ends: map[uint64]int{}}, t.Older()
+	if old != nil {
+		for _, e := range old.Early {
+			if err := tries.take(crdt.Fact{Task: t.ID, Key: e.Key, Body: e.Body}); err != nil {
+				return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, t.ID, err)
+			}
+		}
+	}
 	first, end := appendFact(nil, p, t.ID, crdt.Key{Kind: crdt.KindCompleted}), appendFact(nil, p, t.ID, crdt.Key{Kind: crdt.KindRequeued + 1})
 	for key, value := range view.Scan(first, end) {
 		f, err := intactFact(key, value)
@@ -54,6 +61,9 @@ func attemptsOf(view store.View, p ring.Partition, t *crdt.Task) ([]Attempt, err
 	slices.SortFunc(all, func(a, b Attempt) int { return cmp.Compare(a.Token, b.Token) })
 	for i := range all {
 		all[i].Number = uint64(i + 1)
+		if old != nil && all[i].Token >= old.Below {
+			all[i].Number += old.Claims - uint64(len(old.Early))
+		}
 		if all[i].Start == 0 { // the fact is of a build that did not say
 			if err := all[i].recall(view, p, t.ID); err != nil {
 				return nil, err
@@ -150,7 +160,7 @@ func (s *tries) readiness(t *crdt.Task, all []Attempt) {
 				ready = max(ready, r.At)
 			}
 		}
-		if a.Start != 0 {
+		if gap := i > 0 && a.Number != all[i-1].Number+1; a.Start != 0 && !gap {
 			a.Ready = min(ready, a.Start)
 		}
 		ready = max(ready, a.End, a.retryAt)

@@ -81,7 +81,11 @@ func (a *audit) tries() error {
 		if err != nil {
 			return err
 		}
-		want := crdt.Ends{After: e.After}
+		old, err := olderOf(a.view, a.p, task)
+		if err != nil {
+			return err
+		}
+		want := base(old, e.After)
 		for _, o := range all {
 			if o.Token < e.Below {
 				want.Take(o)

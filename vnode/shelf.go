@@ -71,6 +71,8 @@ func (s *shelf) put(tx store.Tx, f crdt.Fact, old []byte) {
 		if ended(tx, s.p, f, old) != nil { // damage is for who reads it, and reads all then
 			tx.Delete(appendTask(nil, tableTries, s.p, f.Task))
 		}
+	case crdt.KindOlder:
+		s.cover(tx, f)
 	}
 	s.stored(s.p, f)
 }

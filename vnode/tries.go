@@ -66,12 +66,41 @@ func ended(tx store.Tx, p ring.Partition, f crdt.Fact, old []byte) error {
 	if err != nil || len(all) <= mostEnds {
 		return err
 	}
+	if e == (crdt.Ends{}) {
+		old, err := olderOf(tx, p, f.Task)
+		if err != nil {
+			return err
+		}
+		e = base(old, last)
+	}
 	e.After = last
 	for _, o := range all[:len(all)-keptEnds] {
 		e.Take(o)
 	}
 	tx.Set(appendTask(nil, tableTries, p, f.Task), encodeEnds(e))
 	return nil
+}
+
+// olderOf gives what is counted of facts that are gone; nil: none are.
+func olderOf(view store.View, p ring.Partition, task id.ID) (*crdt.Older, error) {
+	body, err := bodyUnder(view, appendFact(nil, p, task, crdt.Key{Kind: crdt.KindOlder}))
+	if err != nil || body == nil {
+		return nil, err
+	}
+	o, err := crdt.DecodeOlder(bytes.Clone(body))
+	if err != nil {
+		return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
+	}
+	return &o, nil
+}
+
+// base is what the count of a task begins with, in the run after a token.
+func base(old *crdt.Older, after uint64) (e crdt.Ends) {
+	e.After = after
+	if old.CountsAfter(after) {
+		e.Attempts, e.Failures = old.Attempts, old.Failures
+	}
+	return e
 }
 
 // endedLate counts a fact that came after newer ones were counted: it may come by another way.

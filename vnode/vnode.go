@@ -57,6 +57,8 @@ type Config struct {
 	// Tree keeps the tree over the facts that replicas compare, from the first
 	// fact on. Else it is kept from [Grow] on.
 	Tree bool
+	// History is how many failures and expiries of a task stay, of many; 0: 47.
+	History int
 	// Random draws from [0, 1): jitter of back-offs.
 	Random func() float64
 }
@@ -69,6 +71,9 @@ const MaxClaimed = 250_000
 
 // complete replaces the hooks that the caller does not need.
 func (c *Config) complete() {
+	if c.History == 0 {
+		c.History = lastAttempts
+	}
 	if c.MaxClaims == 0 {
 		c.MaxClaims = MaxClaimed
 	}

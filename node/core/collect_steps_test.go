@@ -134,7 +134,7 @@ func TestThePassOfTheCollectorEnds(t *testing.T) {
 	}
 	r.now = r.now.Add(2 * time.Hour)
 	k := r.core.collect
-	k.p, k.over = 0, [5]bool{}
+	k.p, k.over = 0, [6]bool{}
 	k.keys = vnode.Keys(r.core.round.Tx, 0, id.ID{}, collectBatch)[collectBatch-1].First // a step ahead of the rest
 	steps := 0
 	for ; k.p == 0; steps++ {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -31,10 +32,11 @@ type collector struct {
 	at   int64            // mono ns of the next step
 	p    int              // partition it looks at
 	from vnode.DuesCursor // where it goes on in the partition's finished tasks
-	over [5]bool          // what has come to its end there, see look
+	over [6]bool          // what has come to its end there, see look
 	seen clock.Time       // of the last step
 	busy uint64           // requests taken in before the last step
 	keys id.ID            // unique key looked at last
+	long id.ID            // task with a long history looked at last
 
 	tombstones *tombstones
 
@@ -142,7 +144,8 @@ func (k *collector) work(now clock.Time) {
 			k.at = now.Mono + int64(k.pause())
 			return
 		}
-		k.p, k.from, k.over = (k.p+1)%len(k.c.view.Cells), vnode.DuesCursor{}, [5]bool{}
+		k.long = id.ID{}
+		k.p, k.from, k.over = (k.p+1)%len(k.c.view.Cells), vnode.DuesCursor{}, [6]bool{}
 		if leads || looked == min(collectAlong, len(k.c.view.Cells)) {
 			k.at = now.Mono + int64(k.c.cfg.CollectInterval)*int64(looked)/int64(len(k.c.view.Cells))
 			return
@@ -175,7 +178,7 @@ func (k *collector) pause() time.Duration {
 // end waits for the others: begun again, two of them that take several steps may never be at
 // their ends at once.
 func (k *collector) look(now clock.Time, v *vnode.Vnode) (more bool) {
-	for i, scan := range []func(clock.Time, *vnode.Vnode) bool{k.tombstones.look, k.keysOf, k.tombstones.orphans, k.dues, k.archives.look} {
+	for i, scan := range []func(clock.Time, *vnode.Vnode) bool{k.tombstones.look, k.keysOf, k.tombstones.orphans, k.dues, k.archives.look, k.histories} {
 		if !k.over[i] {
 			k.over[i] = !scan(now, v)
 			more = more || !k.over[i]
@@ -199,6 +202,31 @@ func (k *collector) dues(now clock.Time, v *vnode.Vnode) (more bool) {
 		k.from, done = vnode.DuesAfter(v, dues[n-1]), false
 	}
 	return !done && !mutant.FirstDues.On()
+}
+
+// histories counts older failures and expiries of some tasks in one fact, once every member
+// has them (design 5), and tells whether there are more tasks. A fact says when it was made by
+// the clock of the leader of then.
+func (k *collector) histories(now clock.Time, v *vnode.Vnode) (more bool) {
+	before := k.tombstones.agreedSince(now, v.Partition)
+	switch before {
+	case math.MinInt64:
+		return false
+	case math.MaxInt64:
+	default:
+		before -= k.tombstones.margin()
+	}
+	tasks, next := vnode.Trims(v, k.c.round.Tx, k.long, collectBatch)
+	for left := k.left(); len(tasks) > 0 && left(); tasks = tasks[1:] {
+		if _, err := vnode.Trim(v, k.c.round.Tx, tasks[0], before); !k.c.round.Check(err) {
+			return false
+		}
+		k.long = tasks[0]
+	}
+	if len(tasks) == 0 {
+		k.long = next
+	}
+	return !k.long.IsZero() && (len(tasks) > 0 || !next.IsZero())
 }
 
 // some does as much as one step is to do, and gives of how many tasks that was: of one at
