@@ -88,7 +88,12 @@ func (q Queues) Set(ctx context.Context, name string, change QueueChange) (*norn
 // Pause keeps the tasks of a queue from being handed out. Enqueues go on, and so
 // do the claims that there are. A note, unless it is "", tells others why.
 func (q Queues) Pause(ctx context.Context, name, note string) (*nornv1.Queue, error) {
-	return q.Set(ctx, name, noted(QueueChange{Settings: &nornv1.QueueSettings{Paused: true}, Fields: []string{fieldPaused}}, note))
+	return q.PauseBy(ctx, name, note, "")
+}
+
+// PauseBy is Pause that says who does it, for other operators.
+func (q Queues) PauseBy(ctx context.Context, name, note, who string) (*nornv1.Queue, error) {
+	return q.Set(ctx, name, noted(QueueChange{Settings: &nornv1.QueueSettings{Paused: true, PausedBy: who}, Fields: []string{fieldPaused}}, note))
 }
 
 // Drain refuses enqueues, with an ErrConflict, while the tasks that are there

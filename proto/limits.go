@@ -56,6 +56,8 @@ const (
 	MaxKeyBytes = 1 << 10
 	// MaxNoteBytes bounds the note of an operator on a queue.
 	MaxNoteBytes = 1 << 10
+	// MaxPausedBy bounds the name of who has paused a queue.
+	MaxPausedBy = 256
 	// MaxClaimQueues bounds the queues of one claim request.
 	MaxClaimQueues = 1_000
 	// MaxUnanswered bounds the earlier requests that a claim request names as

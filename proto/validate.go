@@ -132,6 +132,9 @@ func CheckSettings(s *nornv1.QueueSettings) *Error {
 	if n := len(s.GetNote()); n > MaxNoteBytes {
 		return Invalid("the note has %d bytes, over the limit of %d", n, MaxNoteBytes)
 	}
+	if n := len(s.GetPausedBy()); n > MaxPausedBy {
+		return Invalid("paused_by has %d bytes, over the limit of %d", n, MaxPausedBy)
+	}
 	if s.GetLeaseSeconds() != 0 {
 		if _, err := CheckLease(s.GetLeaseSeconds(), 0); err != nil {
 			return err

@@ -175,6 +175,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		pending: make(map[uint64]registerRequest),
 		disk:    math.MaxUint64,
 	}
+	c.readyIndex.most = max(cfg.MaxQueues, 1)
 	c.remoteClaims, c.headGossip, c.freshnessProbes, c.fetches, c.deferredAcks = newRemoteClaims(c), &headGossip{c: c}, &freshnessProbes{c: c}, &fetches{c: c}, &deferredAcks{c: c}
 	c.readyIndex.filled = c.remoteClaims.filled
 	c.edges = &edges{c: c, told: make(map[id.ID]bool)}
@@ -556,7 +557,7 @@ func (c *Core) other(now clock.Time, r *message.Request) {
 	case *nornv1.VerifyRequest:
 		verifier{c}.verify(now, r, m)
 	case *nornv1.ExplainRequest:
-		c.round.Read(newExplain(c, r.From, m))
+		c.round.Read(newExplain(c, r, m))
 	case *nornv1.KeyRequest:
 		keys{c}.answer(now, r.From, m)
 	case *nornv1.QueuesRequest:

@@ -78,6 +78,9 @@ type headGossip struct {
 // want notes that somebody asks for a queue: here, or where that was told from.
 func (s *headGossip) want(now clock.Time, name string, here bool) {
 	q := s.c.readyIndex.queues[name]
+	if here {
+		s.c.readyIndex.asks(now, name)
+	}
 	if q == nil || s.c.view.Alone {
 		return // who asks in vain is told when there is something
 	}

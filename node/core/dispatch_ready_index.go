@@ -35,8 +35,10 @@ type readyIndex struct {
 	filled func(string)                                         // hears of a queue that may have work now
 	hides  func(p ring.Partition, name string, ready bool) bool // tells of which partitions nothing is handed out
 
-	stirred []*queue // of which others are to be told
-	number  uint64   // of the last answer to a claim request
+	last    map[string]int64 // wall ns at which a client last asked for tasks of a queue; as many as there may be queues
+	most    int              // of those
+	stirred []*queue         // of which others are to be told
+	number  uint64           // of the last answer to a claim request
 
 	lookedAt int64 // when it was looked who has the most waits, mono ns
 }
@@ -50,9 +52,19 @@ func newReadyIndex() *readyIndex {
 		byAsk:  make(map[message.AskKey]*claimRequest),
 		asked:  make(map[message.AskKey]*asked),
 		paused: make(map[string]bool),
+		last:   make(map[string]int64),
+		most:   1000,
 		filled: func(string) {},
 		hides:  func(ring.Partition, string, bool) bool { return false },
 	}
+}
+
+// asks notes that a client asks for tasks of a queue.
+func (d *readyIndex) asks(now clock.Time, name string) {
+	if _, known := d.last[name]; !known && len(d.last) >= d.most {
+		clear(d.last) // who still asks is noted again
+	}
+	d.last[name] = now.Wall
 }
 
 // queue is what the node keeps per queue: the best heads of the partitions it

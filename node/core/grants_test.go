@@ -518,7 +518,7 @@ func TestExplainTellsThatNoMajorityTakesClaims(t *testing.T) {
 			r.live(10*time.Millisecond, 10*time.Millisecond, func(l letter) bool { return fails && isClaims(l) })
 			e, ok := r.peers[(i+via)%3].replies[from].Message.(*nornv1.ExplainReply)
 			for _, reason := range e.GetReasons() {
-				if reason.Kind == nornv1.ReasonKind_REASON_KIND_NO_LEADER && strings.Contains(reason.Text, "majority") {
+				if reason.Kind == nornv1.ReasonKind_REASON_KIND_NO_MAJORITY && strings.Contains(reason.Text, "majority") {
 					reasons++
 				}
 			}

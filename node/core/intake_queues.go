@@ -316,6 +316,12 @@ func (q *queues) changeFrom(from message.Origin, m *nornv1.SetQueueRequest, fres
 			return
 		}
 	}
+	if slices.Contains(m.GetFields(), "paused") {
+		set.PausedAt, set.PausedBy = nil, ""
+		if set.GetPaused() {
+			set.PausedAt, set.PausedBy = convert.Timestamp(q.c.round.Now.Wall), m.GetSettings().GetPausedBy()
+		}
+	}
 	if gproto.Size(set.GetRetry()) == 0 {
 		set.Retry = nil // or it would never be without settings again
 	}
@@ -412,6 +418,9 @@ func (q *queues) check(m *nornv1.SetQueueRequest) *proto.Error {
 	for _, path := range m.GetFields() {
 		if name, _, _ := strings.Cut(path, "."); name == "deleted" {
 			return proto.Invalid("deleted is set by the server; delete the queue with delete")
+		}
+		if path == "paused_at" || path == "paused_by" {
+			return proto.Invalid("%s goes with paused: name that field", path)
 		}
 	}
 	return q.room(q.c.round.Now, m.GetName())

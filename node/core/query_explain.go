@@ -35,9 +35,8 @@ type explainer struct {
 	view       store.View
 	partitions int
 	now        clock.Time
-	paused     map[string]string // queue: note
-	waiters    map[string]int
-	troubled   []*nornv1.Worker // of this node
+	paused     *nornv1.QueueSettings // of its queue; nil: it is not
+	serving    *serving              // of this node alone; nil: others are asked, too
 	leading    map[ring.Partition]bool
 	aside      bool                 // nothing is handed out from the partition, as its claims reach no majority
 	full       string               // why nothing more is granted; empty: there is room for claims
@@ -47,12 +46,13 @@ type explainer struct {
 }
 
 // newExplain makes the read that answers why a task is not running.
-func newExplain(c *Core, from message.Origin, m *nornv1.ExplainRequest) (message.Read, *proto.Error) {
+func newExplain(c *Core, request *message.Request, m *nornv1.ExplainRequest) (message.Read, *proto.Error) {
+	from := request.From
 	task, bad := convert.ReadID(m.GetId())
 	if bad != nil {
 		return message.Read{From: from}, bad
 	}
-	e := &explainer{partitions: len(c.view.Cells), paused: make(map[string]string), waiters: make(map[string]int), leading: make(map[ring.Partition]bool)}
+	e := &explainer{partitions: len(c.view.Cells), leading: make(map[ring.Partition]bool)}
 	p := ring.Of(task, len(c.view.Cells))
 	e.leading[p] = c.vnodes.See(p).Leading() != 0
 	if l := c.leases.breakers.all[p]; l != nil {
@@ -64,13 +64,12 @@ func newExplain(c *Core, from message.Origin, m *nornv1.ExplainRequest) (message
 	}
 	name := queueOf(d)
 	if s := c.queues.of(name); s.GetPaused() {
-		e.paused[name] = noted(s)
+		e.paused = s
 	}
 	e.room(c, p)
-	if q := c.readyIndex.queues[name]; q != nil {
-		e.waiters[name] = len(q.wait) - q.stale
+	if !request.Routed {
+		e.serving = workers{c.sessions}.serving(c.round.Now, name)
 	}
-	e.troubled = workers{c.sessions}.troubled(c.round.Now)
 	e.elsewhere = c.edges.elsewhere(vnode.Blockers(c.round.Tx, p, task))
 	return message.Read{From: from, Func: func(view store.View, now clock.Time) (gproto.Message, *proto.Error, error) {
 		e.view, e.now = view, now
@@ -227,9 +226,18 @@ func messageOf(t *crdt.Task) string {
 }
 
 func (e *explainer) pause(queue string) {
-	if note, ok := e.paused[queue]; ok {
-		e.add(nornv1.ReasonKind_REASON_KIND_QUEUE_PAUSED, "queue %s is paused%s: `norn queue resume %s`", queue, note, queue)
+	s := e.paused
+	if s == nil {
+		return
 	}
+	since, by := "", ""
+	if at := s.GetPausedAt(); at != nil {
+		since = " since " + at.AsTime().Format(time.RFC3339)
+	}
+	if s.GetPausedBy() != "" {
+		by = " by " + strings.Join(strings.Fields(s.GetPausedBy()), " ")
+	}
+	e.add(nornv1.ReasonKind_REASON_KIND_QUEUE_PAUSED, "queue %s is paused%s%s%s: `norn queue resume %s`", queue, since, by, noted(s), queue).Since = s.GetPausedAt()
 }
 
 func (e *explainer) ready(d *vnode.Detail) {
@@ -239,7 +247,7 @@ func (e *explainer) ready(d *vnode.Detail) {
 	if !e.leading[p] {
 		e.add(nornv1.ReasonKind_REASON_KIND_NO_LEADER, "partition %d has no leader here yet, so nothing is handed out from it", p)
 	} else if e.aside {
-		e.add(nornv1.ReasonKind_REASON_KIND_NO_LEADER, "no majority of the replicas of partition %d takes claims from its leader, so nothing is handed out from it until one does: look at `norn cluster status`", p)
+		e.add(nornv1.ReasonKind_REASON_KIND_NO_MAJORITY, "no majority of the replicas of partition %d takes claims from its leader, so nothing is handed out from it until one does: look at `norn cluster status`", p)
 	}
 	if e.full != "" {
 		e.add(nornv1.ReasonKind_REASON_KIND_CLAIM_LIMIT, "%s", e.full).Count = uint64(e.held)
@@ -261,10 +269,9 @@ func (e *explainer) ready(d *vnode.Detail) {
 		r := e.add(nornv1.ReasonKind_REASON_KIND_BEHIND, "%s%d tasks of queue %s come first (higher priority, or older)", more, ahead, queue)
 		r.Count, r.CountIsBound = ahead, bound
 	}
-	if e.waiters[queue] == 0 {
-		e.add(nornv1.ReasonKind_REASON_KIND_NO_WORKER, "no worker is asking for tasks of queue %s on this node: all are busy, or none runs (`norn work -q %s -- CMD`)", queue, queue)
+	if e.serving != nil {
+		e.reply.Reasons = withWorkers(e.reply.Reasons, e.serving.reasons(queue, e.now.Wall))
 	}
-	e.reply.Reasons = append(e.reply.Reasons, troubledReasons(queue, e.troubled)...)
 }
 
 func (e *explainer) claimed(d *vnode.Detail) {

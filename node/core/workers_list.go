@@ -36,8 +36,11 @@ func (w workers) list(now clock.Time, r *message.Request, m *nornv1.WorkersReque
 	}
 	own := &nornv1.WorkersReply{Set: &nornv1.SessionSet{Version: w.names.set.Version, Hash: w.names.set.Hash}}
 	page := newFill(m.GetLimit())
+	if m.GetQueue() != "" {
+		own.WaitingClaims, own.LastAsked = w.askedFor(m.GetQueue())
+	}
 	for _, i := range w.d.Sessions(now) {
-		if len(m.GetNames()) > 0 && !slices.Contains(m.GetNames(), i.Identity.Name) || m.GetTroubled() && i.Trouble == "" {
+		if len(m.GetNames()) > 0 && !slices.Contains(m.GetNames(), i.Identity.Name) || m.GetTroubled() && i.Trouble == "" || !serves(&i, m.GetQueue()) {
 			continue
 		}
 		one := w.wire(&i)
@@ -174,6 +177,10 @@ func (l *workerLists) take(_ []int, m gproto.Message) {
 		return
 	}
 	l.whole.Workers = append(l.whole.Workers, part.GetWorkers()...)
+	l.whole.WaitingClaims += part.GetWaitingClaims()
+	if at := part.GetLastAsked(); at.AsTime().After(l.whole.GetLastAsked().AsTime()) {
+		l.whole.LastAsked = at
+	}
 	l.ended(part)
 	if part.GetSet().GetVersion() > l.whole.GetSet().GetVersion() {
 		l.whole.Set = part.GetSet()

@@ -344,12 +344,12 @@ const (
 	ReasonKind_REASON_KIND_QUEUE_PAUSED ReasonKind = 6
 	// Better tasks of the queue come first: count.
 	ReasonKind_REASON_KIND_BEHIND ReasonKind = 7
-	// No claim request waits for the queue: workers are busy or there are none.
+	// No worker takes tasks of the queue, on any node: none is there, or those that are have
+	// been drained or killed. since: when one asked last.
 	ReasonKind_REASON_KIND_NO_WORKER ReasonKind = 8
 	// A worker has it: worker, until.
 	ReasonKind_REASON_KIND_CLAIMED ReasonKind = 9
-	// The partition has no leader, or none whose claims a majority of its replicas
-	// takes, so nothing can be claimed there.
+	// The partition has no leader, so nothing can be claimed there.
 	ReasonKind_REASON_KIND_NO_LEADER ReasonKind = 10
 	// The task is completed, dead or cancelled.
 	ReasonKind_REASON_KIND_FINISHED ReasonKind = 11
@@ -357,6 +357,10 @@ const (
 	ReasonKind_REASON_KIND_CLAIM_LIMIT ReasonKind = 12
 	// A worker of the queue cannot begin tasks: worker, and in text why.
 	ReasonKind_REASON_KIND_WORKER_TROUBLED ReasonKind = 13
+	// All slots of the workers that take tasks of the queue are in use: count.
+	ReasonKind_REASON_KIND_ALL_BUSY ReasonKind = 14
+	// No majority of the partition's replicas takes claims from its leader.
+	ReasonKind_REASON_KIND_NO_MAJORITY ReasonKind = 15
 )
 
 // Enum value maps for ReasonKind.
@@ -376,6 +380,8 @@ var (
 		11: "REASON_KIND_FINISHED",
 		12: "REASON_KIND_CLAIM_LIMIT",
 		13: "REASON_KIND_WORKER_TROUBLED",
+		14: "REASON_KIND_ALL_BUSY",
+		15: "REASON_KIND_NO_MAJORITY",
 	}
 	ReasonKind_value = map[string]int32{
 		"REASON_KIND_UNSPECIFIED":        0,
@@ -392,6 +398,8 @@ var (
 		"REASON_KIND_FINISHED":           11,
 		"REASON_KIND_CLAIM_LIMIT":        12,
 		"REASON_KIND_WORKER_TROUBLED":    13,
+		"REASON_KIND_ALL_BUSY":           14,
+		"REASON_KIND_NO_MAJORITY":        15,
 	}
 )
 
@@ -3596,11 +3604,13 @@ type Reason struct {
 	// State of the dependency.
 	TaskState State                  `protobuf:"varint,4,opt,name=task_state,json=taskState,proto3,enum=norn.v1.State" json:"task_state,omitempty"`
 	Until     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
-	// Tasks that come first, or that are under a claim.
+	// Tasks that come first, or that are under a claim; slots in use.
 	Count uint64 `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`
 	// There are at least so many; counting stopped.
-	CountIsBound  bool   `protobuf:"varint,7,opt,name=count_is_bound,json=countIsBound,proto3" json:"count_is_bound,omitempty"`
-	Worker        string `protobuf:"bytes,8,opt,name=worker,proto3" json:"worker,omitempty"`
+	CountIsBound bool   `protobuf:"varint,7,opt,name=count_is_bound,json=countIsBound,proto3" json:"count_is_bound,omitempty"`
+	Worker       string `protobuf:"bytes,8,opt,name=worker,proto3" json:"worker,omitempty"`
+	// Since when a queue is paused; when a worker asked for its tasks last.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3689,6 +3699,13 @@ func (x *Reason) GetWorker() string {
 		return x.Worker
 	}
 	return ""
+}
+
+func (x *Reason) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
 }
 
 // ExplainReply lists what keeps the task from running, the weightiest first.
@@ -3905,7 +3922,12 @@ type QueueSettings struct {
 	// When the queue was deleted; the server sets it. Tasks that were finished before are
 	// deleted without regard to their retention, and no list shows the queue until it is
 	// used again.
-	Deleted       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	Deleted *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	// Who has paused it, as the client says that did; at most 256 bytes. It goes with the
+	// pause.
+	PausedBy string `protobuf:"bytes,11,opt,name=paused_by,json=pausedBy,proto3" json:"paused_by,omitempty"`
+	// Since when it is paused; the server sets it.
+	PausedAt      *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=paused_at,json=pausedAt,proto3" json:"paused_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4006,6 +4028,20 @@ func (x *QueueSettings) GetMaxTasks() uint64 {
 func (x *QueueSettings) GetDeleted() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Deleted
+	}
+	return nil
+}
+
+func (x *QueueSettings) GetPausedBy() string {
+	if x != nil {
+		return x.PausedBy
+	}
+	return ""
+}
+
+func (x *QueueSettings) GetPausedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PausedAt
 	}
 	return nil
 }
@@ -4577,7 +4613,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x06 \x01(\fR\n" +
 	"nextCursor\" \n" +
 	"\x0eExplainRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\fR\x02id\"\x90\x02\n" +
+	"\x02id\x18\x01 \x01(\fR\x02id\"\xc2\x02\n" +
 	"\x06Reason\x12'\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x13.norn.v1.ReasonKindR\x04kind\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x14\n" +
@@ -4587,7 +4623,8 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x14\n" +
 	"\x05count\x18\x06 \x01(\x04R\x05count\x12$\n" +
 	"\x0ecount_is_bound\x18\a \x01(\bR\fcountIsBound\x12\x16\n" +
-	"\x06worker\x18\b \x01(\tR\x06worker\"\x85\x01\n" +
+	"\x06worker\x18\b \x01(\tR\x06worker\x120\n" +
+	"\x05since\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x85\x01\n" +
 	"\fExplainReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12$\n" +
@@ -4600,7 +4637,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x0ewindow_seconds\x18\x03 \x01(\x01R\rwindowSeconds\"@\n" +
 	"\bKeyReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12$\n" +
-	"\x05state\x18\x02 \x01(\x0e2\x0e.norn.v1.StateR\x05state\"\x90\x03\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x0e.norn.v1.StateR\x05state\"\xe6\x03\n" +
 	"\rQueueSettings\x12\x16\n" +
 	"\x06paused\x18\x01 \x01(\bR\x06paused\x12\x1a\n" +
 	"\bdraining\x18\x02 \x01(\bR\bdraining\x12\x12\n" +
@@ -4612,7 +4649,9 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x16dead_retention_seconds\x18\b \x01(\x01R\x14deadRetentionSeconds\x12\x1b\n" +
 	"\tmax_tasks\x18\t \x01(\x04R\bmaxTasks\x124\n" +
 	"\adeleted\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\adeleted\"\x9e\x02\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\adeleted\x12\x1b\n" +
+	"\tpaused_by\x18\v \x01(\tR\bpausedBy\x127\n" +
+	"\tpaused_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\bpausedAt\"\x9e\x02\n" +
 	"\x05Queue\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
 	"\bsettings\x18\x02 \x01(\v2\x16.norn.v1.QueueSettingsR\bsettings\x124\n" +
@@ -4688,7 +4727,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"BulkAction\x12\x1b\n" +
 	"\x17BULK_ACTION_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12BULK_ACTION_CANCEL\x10\x01\x12\x15\n" +
-	"\x11BULK_ACTION_RETRY\x10\x02*\x93\x03\n" +
+	"\x11BULK_ACTION_RETRY\x10\x02*\xca\x03\n" +
 	"\n" +
 	"ReasonKind\x12\x1b\n" +
 	"\x17REASON_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
@@ -4705,7 +4744,9 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x12\x18\n" +
 	"\x14REASON_KIND_FINISHED\x10\v\x12\x1b\n" +
 	"\x17REASON_KIND_CLAIM_LIMIT\x10\f\x12\x1f\n" +
-	"\x1bREASON_KIND_WORKER_TROUBLED\x10\r*g\n" +
+	"\x1bREASON_KIND_WORKER_TROUBLED\x10\r\x12\x18\n" +
+	"\x14REASON_KIND_ALL_BUSY\x10\x0e\x12\x1b\n" +
+	"\x17REASON_KIND_NO_MAJORITY\x10\x0f*g\n" +
 	"\tRetention\x12\x19\n" +
 	"\x15RETENTION_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10RETENTION_DELETE\x10\x01\x12\x15\n" +
@@ -4863,22 +4904,24 @@ var file_norn_v1_service_proto_depIdxs = []int32{
 	4,  // 62: norn.v1.Reason.kind:type_name -> norn.v1.ReasonKind
 	65, // 63: norn.v1.Reason.task_state:type_name -> norn.v1.State
 	59, // 64: norn.v1.Reason.until:type_name -> google.protobuf.Timestamp
-	65, // 65: norn.v1.ExplainReply.state:type_name -> norn.v1.State
-	49, // 66: norn.v1.ExplainReply.reasons:type_name -> norn.v1.Reason
-	65, // 67: norn.v1.KeyReply.state:type_name -> norn.v1.State
-	68, // 68: norn.v1.QueueSettings.retry:type_name -> norn.v1.RetryPolicy
-	5,  // 69: norn.v1.QueueSettings.retention:type_name -> norn.v1.Retention
-	59, // 70: norn.v1.QueueSettings.deleted:type_name -> google.protobuf.Timestamp
-	53, // 71: norn.v1.Queue.settings:type_name -> norn.v1.QueueSettings
-	53, // 72: norn.v1.Queue.effective:type_name -> norn.v1.QueueSettings
-	41, // 73: norn.v1.Queue.count:type_name -> norn.v1.Count
-	54, // 74: norn.v1.QueuesReply.queues:type_name -> norn.v1.Queue
-	53, // 75: norn.v1.SetQueueRequest.settings:type_name -> norn.v1.QueueSettings
-	76, // [76:76] is the sub-list for method output_type
-	76, // [76:76] is the sub-list for method input_type
-	76, // [76:76] is the sub-list for extension type_name
-	76, // [76:76] is the sub-list for extension extendee
-	0,  // [0:76] is the sub-list for field type_name
+	59, // 65: norn.v1.Reason.since:type_name -> google.protobuf.Timestamp
+	65, // 66: norn.v1.ExplainReply.state:type_name -> norn.v1.State
+	49, // 67: norn.v1.ExplainReply.reasons:type_name -> norn.v1.Reason
+	65, // 68: norn.v1.KeyReply.state:type_name -> norn.v1.State
+	68, // 69: norn.v1.QueueSettings.retry:type_name -> norn.v1.RetryPolicy
+	5,  // 70: norn.v1.QueueSettings.retention:type_name -> norn.v1.Retention
+	59, // 71: norn.v1.QueueSettings.deleted:type_name -> google.protobuf.Timestamp
+	59, // 72: norn.v1.QueueSettings.paused_at:type_name -> google.protobuf.Timestamp
+	53, // 73: norn.v1.Queue.settings:type_name -> norn.v1.QueueSettings
+	53, // 74: norn.v1.Queue.effective:type_name -> norn.v1.QueueSettings
+	41, // 75: norn.v1.Queue.count:type_name -> norn.v1.Count
+	54, // 76: norn.v1.QueuesReply.queues:type_name -> norn.v1.Queue
+	53, // 77: norn.v1.SetQueueRequest.settings:type_name -> norn.v1.QueueSettings
+	78, // [78:78] is the sub-list for method output_type
+	78, // [78:78] is the sub-list for method input_type
+	78, // [78:78] is the sub-list for extension type_name
+	78, // [78:78] is the sub-list for extension extendee
+	0,  // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_service_proto_init() }

@@ -2792,7 +2792,9 @@ type WorkersRequest struct {
 	// Sessions per page; 0: as many as fit it, 4 MiB.
 	Limit uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	// Only those that cannot begin tasks.
-	Troubled      bool `protobuf:"varint,4,opt,name=troubled,proto3" json:"troubled,omitempty"`
+	Troubled bool `protobuf:"varint,4,opt,name=troubled,proto3" json:"troubled,omitempty"`
+	// Only those that take tasks of this queue; the answer then says who else waits for it.
+	Queue         string `protobuf:"bytes,5,opt,name=queue,proto3" json:"queue,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2855,6 +2857,13 @@ func (x *WorkersRequest) GetTroubled() bool {
 	return false
 }
 
+func (x *WorkersRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
 // WorkersReply lists sessions by name.
 type WorkersReply struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -2862,7 +2871,11 @@ type WorkersReply struct {
 	// Newest set of sessions.
 	Set *SessionSet `protobuf:"bytes,2,opt,name=set,proto3" json:"set,omitempty"`
 	// Where the next page begins; empty: this was the last one.
-	NextCursor    []byte `protobuf:"bytes,3,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	NextCursor []byte `protobuf:"bytes,3,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// Of the queue that was asked about: claim requests that wait for it, and when one last
+	// came.
+	WaitingClaims uint64                 `protobuf:"varint,4,opt,name=waiting_claims,json=waitingClaims,proto3" json:"waiting_claims,omitempty"`
+	LastAsked     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=last_asked,json=lastAsked,proto3" json:"last_asked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2914,6 +2927,20 @@ func (x *WorkersReply) GetSet() *SessionSet {
 func (x *WorkersReply) GetNextCursor() []byte {
 	if x != nil {
 		return x.NextCursor
+	}
+	return nil
+}
+
+func (x *WorkersReply) GetWaitingClaims() uint64 {
+	if x != nil {
+		return x.WaitingClaims
+	}
+	return 0
+}
+
+func (x *WorkersReply) GetLastAsked() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastAsked
 	}
 	return nil
 }
@@ -3615,17 +3642,21 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\x04dead\x18\x06 \x01(\bR\x04dead\x12#\n" +
 	"\rlease_seconds\x18\a \x01(\x01R\fleaseSeconds\x12\x12\n" +
 	"\x04node\x18\b \x01(\tR\x04node\x12 \n" +
-	"\vincarnation\x18\t \x01(\fR\vincarnation\"p\n" +
+	"\vincarnation\x18\t \x01(\fR\vincarnation\"\x86\x01\n" +
 	"\x0eWorkersRequest\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\fR\x06cursor\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\rR\x05limit\x12\x1a\n" +
-	"\btroubled\x18\x04 \x01(\bR\btroubled\"\x81\x01\n" +
+	"\btroubled\x18\x04 \x01(\bR\btroubled\x12\x14\n" +
+	"\x05queue\x18\x05 \x01(\tR\x05queue\"\xe3\x01\n" +
 	"\fWorkersReply\x12)\n" +
 	"\aworkers\x18\x01 \x03(\v2\x0f.norn.v1.WorkerR\aworkers\x12%\n" +
 	"\x03set\x18\x02 \x01(\v2\x13.norn.v1.SessionSetR\x03set\x12\x1f\n" +
 	"\vnext_cursor\x18\x03 \x01(\fR\n" +
-	"nextCursor\"\x8c\x06\n" +
+	"nextCursor\x12%\n" +
+	"\x0ewaiting_claims\x18\x04 \x01(\x04R\rwaitingClaims\x129\n" +
+	"\n" +
+	"last_asked\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tlastAsked\"\x8c\x06\n" +
 	"\x06Worker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\fR\binstance\x12\x18\n" +
@@ -3828,19 +3859,20 @@ var file_norn_v1_session_proto_depIdxs = []int32{
 	41, // 50: norn.v1.SessionName.started_at:type_name -> google.protobuf.Timestamp
 	36, // 51: norn.v1.WorkersReply.workers:type_name -> norn.v1.Worker
 	11, // 52: norn.v1.WorkersReply.set:type_name -> norn.v1.SessionSet
-	41, // 53: norn.v1.Worker.started_at:type_name -> google.protobuf.Timestamp
-	3,  // 54: norn.v1.Worker.state:type_name -> norn.v1.SessionState
-	0,  // 55: norn.v1.Worker.refused:type_name -> norn.v1.SessionRefusal
-	9,  // 56: norn.v1.Worker.queues:type_name -> norn.v1.SessionQueue
-	37, // 57: norn.v1.Worker.running:type_name -> norn.v1.WorkerClaim
-	11, // 58: norn.v1.Worker.set:type_name -> norn.v1.SessionSet
-	0,  // 59: norn.v1.Worker.declines:type_name -> norn.v1.SessionRefusal
-	4,  // 60: norn.v1.SetWorkerRequest.action:type_name -> norn.v1.WorkerAction
-	61, // [61:61] is the sub-list for method output_type
-	61, // [61:61] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	41, // 53: norn.v1.WorkersReply.last_asked:type_name -> google.protobuf.Timestamp
+	41, // 54: norn.v1.Worker.started_at:type_name -> google.protobuf.Timestamp
+	3,  // 55: norn.v1.Worker.state:type_name -> norn.v1.SessionState
+	0,  // 56: norn.v1.Worker.refused:type_name -> norn.v1.SessionRefusal
+	9,  // 57: norn.v1.Worker.queues:type_name -> norn.v1.SessionQueue
+	37, // 58: norn.v1.Worker.running:type_name -> norn.v1.WorkerClaim
+	11, // 59: norn.v1.Worker.set:type_name -> norn.v1.SessionSet
+	0,  // 60: norn.v1.Worker.declines:type_name -> norn.v1.SessionRefusal
+	4,  // 61: norn.v1.SetWorkerRequest.action:type_name -> norn.v1.WorkerAction
+	62, // [62:62] is the sub-list for method output_type
+	62, // [62:62] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_session_proto_init() }
