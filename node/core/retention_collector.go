@@ -214,7 +214,7 @@ func (k *collector) histories(now clock.Time, v *vnode.Vnode) (more bool) {
 		return false
 	case math.MaxInt64:
 	default:
-		before -= k.tombstones.margin()
+		before -= k.tombstones.Margin()
 	}
 	tasks, next := vnode.Trims(v, k.c.round.Tx, k.long, collectBatch)
 	for left := k.left(); len(tasks) > 0 && left(); tasks = tasks[1:] {
