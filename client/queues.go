@@ -3,6 +3,9 @@ package client
 import (
 	"context"
 	"errors"
+	"os"
+	"os/user"
+	"strings"
 
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -86,14 +89,22 @@ func (q Queues) Set(ctx context.Context, name string, change QueueChange) (*norn
 }
 
 // Pause keeps the tasks of a queue from being handed out. Enqueues go on, and so
-// do the claims that there are. A note, unless it is "", tells others why.
+// do the claims that there are. A note, unless it is "", tells others why; that it was this
+// user on this machine, and since when, they are told in any case.
 func (q Queues) Pause(ctx context.Context, name, note string) (*nornv1.Queue, error) {
-	return q.PauseBy(ctx, name, note, "")
+	return q.Set(ctx, name, noted(QueueChange{Settings: &nornv1.QueueSettings{Paused: true, PausedBy: whoami()}, Fields: []string{fieldPaused}}, note))
 }
 
-// PauseBy is Pause that says who does it, for other operators.
-func (q Queues) PauseBy(ctx context.Context, name, note, who string) (*nornv1.Queue, error) {
-	return q.Set(ctx, name, noted(QueueChange{Settings: &nornv1.QueueSettings{Paused: true, PausedBy: who}, Fields: []string{fieldPaused}}, note))
+// whoami is the user and the machine of this process, as far as they are known.
+func whoami() string {
+	name := os.Getenv("USER")
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		name += "@" + host
+	}
+	return strings.ToValidUTF8(name[:min(len(name), proto.MaxPausedBy)], "")
 }
 
 // Drain refuses enqueues, with an ErrConflict, while the tasks that are there

@@ -50,7 +50,7 @@ func TestQueues(t *testing.T) {
 		},
 	}
 	for i, want := range []*nornv1.SetQueueRequest{
-		{Name: "mail", Settings: &nornv1.QueueSettings{Paused: true}, Fields: []string{"paused"}},
+		{Name: "mail", Settings: &nornv1.QueueSettings{Paused: true, PausedBy: whoami()}, Fields: []string{"paused"}},
 		{Name: "mail", Settings: &nornv1.QueueSettings{Draining: true, Note: "moving"}, Fields: []string{"draining", "note"}},
 		{Name: "mail", Settings: &nornv1.QueueSettings{}, Fields: []string{"paused", "draining", "note"}},
 		{Name: "mail", Settings: mail.GetSettings(), Fields: []string{"lease_seconds"}, IfVersion: 3},

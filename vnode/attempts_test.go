@@ -11,7 +11,7 @@ import (
 )
 
 // attempts are those of a task by what they say.
-func (r *rig) attempts(task id.ID) []Attempt {
+func (r *rig) attempts(task id.ID) []crdt.Attempt {
 	r.t.Helper()
 	r.flush()
 	d, err := ReadTask(r.mem, 0, task, ReadOptions{Attempts: true})
@@ -53,7 +53,7 @@ func TestAnAttemptSaysWhenItEnded(t *testing.T) {
 	if _, err := r.v.Add(r.tx, done.Fact(task), r.now); err != nil {
 		t.Fatal(err)
 	}
-	got, want := r.attempts(task), []Attempt{
+	got, want := r.attempts(task), []crdt.Attempt{
 		{Number: 1, By: crdt.KindFailed, Worker: "a", Ready: begin, Start: ms(200), End: ms(500), Error: "no luck for a", Counted: true},
 		{Number: 2, By: crdt.KindFailed, Worker: "b", Ready: ms(600), Start: ms(650), End: ms(950), Error: "no luck for b"},
 		{Number: 3, By: crdt.KindCompleted, Worker: "c", Ready: ms(1050), Start: ms(1100), End: ms(2100), Counted: true},
@@ -62,7 +62,7 @@ func TestAnAttemptSaysWhenItEnded(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	for i := range got {
-		got[i].Token, got[i].retryAt = 0, 0
+		got[i].Token, got[i].RetryAt = 0, 0
 		if got[i] != want[i] {
 			t.Errorf("attempt %d: %+v\nwant %+v", i+1, got[i], want[i])
 		}
@@ -88,7 +88,7 @@ func TestAnExpiredAttemptSaysWhoseItWas(t *testing.T) {
 	if _, err := Merge(other.v, other.tx, facts, r.now); err != nil {
 		t.Fatal(err)
 	}
-	for _, all := range [][]Attempt{r.attempts(task), other.attempts(task)} {
+	for _, all := range [][]crdt.Attempt{r.attempts(task), other.attempts(task)} {
 		if len(all) != 1 || all[0].Worker != "lost" || all[0].Start != start || all[0].End != r.now.Wall || all[0].By != crdt.KindExpired {
 			t.Errorf("%+v", all)
 		}

@@ -25,7 +25,7 @@ type Detail struct {
 	// Checkpoint is where the claim that was asked about may go on, see [crdt.Task.Checkpoint].
 	Checkpoint []byte
 	// Attempts are those that have ended, oldest first, where they were asked for.
-	Attempts []Attempt
+	Attempts []crdt.Attempt
 	// Lean says that its payload, results and updates were left out, or some of them.
 	Lean bool
 }

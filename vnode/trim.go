@@ -3,6 +3,7 @@ package vnode
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/crdt"
@@ -16,11 +17,8 @@ import (
 // does so once every member of the cohort has what goes, so that nobody counts anything
 // else, and once no claim below is open, so that nothing is added there.
 const (
-	// trimStep is how many more than it keeps a task must have before it is looked at anew:
-	// each time rewrites the fact.
-	trimStep = 16
-	// maxTrimmed bounds the claims of which facts go in one call.
-	maxTrimmed = 1024
+	trimStep   = 16   // so many more than it keeps a task must have: each time rewrites the fact
+	maxTrimmed = 1024 // claims of which facts go in one call
 )
 
 // Trims gives up to limit tasks that may have more of a history than they keep, after one, by
@@ -34,7 +32,7 @@ func Trims(v *Vnode, view store.View, last id.ID, limit int) (tasks []id.ID, nex
 	for key := range view.Scan(from, after(prefix)) {
 		next = id.ID(key[prefixSize:])
 		e, ok := endsOf(view, v.Partition, next)
-		if many := max(e.Attempts, e.Failures)+keptEnds >= firstAttempts+lastAttempts; !ok || many || e.After > 0 {
+		if many := max(e.Attempts, e.Failures)+keptEnds >= crdt.FirstAttempts+crdt.LastAttempts; !ok || many || e.After > 0 {
 			tasks = append(tasks, next)
 		}
 		if left--; left == 0 || len(tasks) == limit {
@@ -46,8 +44,7 @@ func Trims(v *Vnode, view store.View, last id.ID, limit int) (tasks []id.ID, nex
 
 // Trim counts the older failures and expiries of a task of a partition that is led here in
 // one fact, and deletes them, as far as they are of before a time, wall ns: who calls it
-// knows that everything of before then is at all members. It tells how many claims that were.
-// It returns ErrDamaged when something stored cannot be read.
+// knows that everything of before then is at all members. It tells of how many claims.
 func Trim(v *Vnode, tx store.Tx, task id.ID, before int64) (claims int, err error) {
 	t, err := LoadTask(tx, v.Partition, task)
 	if err != nil || v.epoch == 0 || t.Enqueued == nil || t.Collected() {
@@ -57,11 +54,10 @@ func Trim(v *Vnode, tx store.Tx, task id.ID, before int64) (claims int, err erro
 	if err != nil {
 		return 0, err
 	}
-	n := len(all) - v.cfg.History
+	n := min(len(all)-v.cfg.History, maxTrimmed)
 	if n < trimStep {
 		return 0, nil
 	}
-	n = min(n, maxTrimmed)
 	below := all[n].Token
 	for _, table := range []*claim.Table{v.claims, v.suspended} {
 		if e := table.Lookup(task); e != nil && e.Claims[0].Token < below {
@@ -80,7 +76,7 @@ func Trim(v *Vnode, tx store.Tx, task id.ID, before int64) (claims int, err erro
 		return 0, err
 	}
 	if free := crdt.MaxEarly - len(o.Early); o.Claims == uint64(len(o.Early)) && free > 0 {
-		o.Early = append(bytesApart(o.Early), early[:min(free, len(early))]...)
+		o.Early = append(slices.Clone(o.Early), early[:min(free, len(early))]...)
 	}
 	for _, end := range all[:n] {
 		o.Take(end)
@@ -92,9 +88,6 @@ func Trim(v *Vnode, tx store.Tx, task id.ID, before int64) (claims int, err erro
 	return n, nil
 }
 
-// bytesApart gives a list that can be appended to without changing the other one.
-func bytesApart(all []crdt.Early) []crdt.Early { return append([]crdt.Early(nil), all...) }
-
 // earlier gives the first failures and expiries of a task, one of a claim, if all of those
 // below a token are of before a time.
 func earlier(view store.View, p ring.Partition, task id.ID, below uint64, before int64) (first []crdt.Early, ok bool, err error) {
@@ -104,39 +97,17 @@ func earlier(view store.View, p ring.Partition, task id.ID, below uint64, before
 			if err != nil {
 				return nil, false, err
 			}
-			at, err := endedAt(f)
+			at, err := crdt.EndedAt(f)
 			if err != nil {
 				return nil, false, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
 			}
 			if at > before {
 				return nil, false, nil
 			}
-			first = withEarly(first, f)
+			first = crdt.Keep(first, f)
 		}
 	}
 	return first, true, nil
-}
-
-// withEarly keeps the first claims of all facts that it is given, of each the failure.
-func withEarly(first []crdt.Early, f crdt.Fact) []crdt.Early {
-	at := 0
-	for at < len(first) && first[at].Key.A < f.Key.A {
-		at++
-	}
-	if at == crdt.MaxEarly || at < len(first) && first[at].Key.A == f.Key.A {
-		return first
-	}
-	first = append(first[:at], append([]crdt.Early{{Key: f.Key, Body: bytes.Clone(f.Body)}}, first[at:]...)...)
-	return first[:min(len(first), crdt.MaxEarly)]
-}
-
-func endedAt(f crdt.Fact) (int64, error) {
-	if f.Key.Kind == crdt.KindFailed {
-		e, err := crdt.DecodeFailed(f.Body)
-		return e.At, err
-	}
-	e, err := crdt.DecodeExpired(f.Body)
-	return e.At, err
 }
 
 // cover deletes what a fact counts that has just been put: failures, expiries, and the claims

@@ -122,7 +122,7 @@ func TestAHistoryIsBounded(t *testing.T) {
 		most = max(most, len(facts))
 	}
 	r.audit()
-	if most > lastAttempts+trimStep+4 {
+	if most > crdt.LastAttempts+trimStep+4 {
 		t.Errorf("up to %d facts", most)
 	}
 	records := 0
@@ -130,15 +130,15 @@ func TestAHistoryIsBounded(t *testing.T) {
 	for range r.mem.Scan(prefix, after(prefix)) {
 		records++
 	}
-	if records > lastAttempts+trimStep {
+	if records > crdt.LastAttempts+trimStep {
 		t.Errorf("%d claims are left", records)
 	}
 	all := r.attempts(task)
-	if len(all) != firstAttempts+lastAttempts || all[1].Worker != "w2" || all[1].Error != "e2" || all[0].By != crdt.KindExpired {
+	if len(all) != crdt.FirstAttempts+crdt.LastAttempts || all[1].Worker != "w2" || all[1].Error != "e2" || all[0].By != crdt.KindExpired {
 		t.Fatalf("%d attempts, %+v", len(all), all[:min(3, len(all))])
 	}
 	for i, a := range all {
-		if want := uint64(i + 1); i < firstAttempts && a.Number != want || i >= firstAttempts && a.Number != want+450 {
+		if want := uint64(i + 1); i < crdt.FirstAttempts && a.Number != want || i >= crdt.FirstAttempts && a.Number != want+450 {
 			t.Errorf("attempt %d has number %d", i, a.Number)
 		}
 	}

@@ -72,7 +72,7 @@ const MaxClaimed = 250_000
 // complete replaces the hooks that the caller does not need.
 func (c *Config) complete() {
 	if c.History == 0 {
-		c.History = lastAttempts
+		c.History = crdt.LastAttempts
 	}
 	if c.MaxClaims == 0 {
 		c.MaxClaims = MaxClaimed

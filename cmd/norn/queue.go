@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"os/user"
 	"strings"
 	"time"
 
@@ -197,7 +195,7 @@ func (q queueCommands) pause() *cobra.Command {
 		Long:    "Hand out no more tasks of a queue. Enqueues go on, and what runs goes on too.",
 		Example: "  norn queue pause mail --note 'provider is down, see incident 12'",
 	}, func(ctx context.Context, c *client.Client, name string) (*nornv1.Queue, error) {
-		found, err := c.Queues().PauseBy(ctx, name, note, whoami())
+		found, err := c.Queues().Pause(ctx, name, note)
 		if err == nil {
 			q.noteNew(ctx, c, found)
 		}
@@ -205,18 +203,6 @@ func (q queueCommands) pause() *cobra.Command {
 	})
 	cmd.Flags().StringVar(&note, "note", "", "why, for other operators")
 	return cmd
-}
-
-// whoami is the user and the machine of this process, as far as they are known.
-func whoami() string {
-	name := os.Getenv("USER")
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	if host, err := os.Hostname(); err == nil {
-		name += "@" + host
-	}
-	return strings.ToValidUTF8(name[:min(len(name), proto.MaxPausedBy)], "")
 }
 
 // noteNew says that a queue that was just set up had neither tasks nor settings before, and

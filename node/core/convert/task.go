@@ -159,7 +159,7 @@ func Claim(r *claim.Record) *nornv1.Claim {
 }
 
 // Attempt is an attempt that has ended as clients see it.
-func Attempt(a *vnode.Attempt) *nornv1.Attempt {
+func Attempt(a *crdt.Attempt) *nornv1.Attempt {
 	w := &nornv1.Attempt{
 		Number: a.Number, Token: a.Token, Worker: a.Worker, Start: Timestamp(a.Start), End: Timestamp(a.End),
 		Outcome: nornv1.ClaimOutcome_CLAIM_OUTCOME_COMPLETED, Counted: a.Counted,
