@@ -1,5 +1,11 @@
 package crdt
 
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+)
+
 // Ends counts what the failures and expiries of the older claims of a task come to: those
 // below a token. It follows from the facts, so that not all of them have to be read.
 type Ends struct {
@@ -53,4 +59,53 @@ func (t *Task) AfterToken() uint64 {
 		return 0
 	}
 	return t.requeued.AfterToken
+}
+
+// endsSize is the length of encoded ends: four numbers.
+const endsSize = 4 * 8
+
+// Encode gives the form in which each replica keeps its own count.
+func (e Ends) Encode() []byte {
+	b := make([]byte, 0, endsSize)
+	for _, n := range []uint64{e.Below, e.After, e.Attempts, e.Failures} {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	return b
+}
+
+// DecodeEnds is the inverse of [Ends.Encode]; ok is false for what it is not of.
+func DecodeEnds(b []byte) (e Ends, ok bool) {
+	if len(b) != endsSize {
+		return e, false
+	}
+	for i, n := range []*uint64{&e.Below, &e.After, &e.Attempts, &e.Failures} {
+		*n = binary.BigEndian.Uint64(b[8*i:])
+	}
+	return e, true
+}
+
+// Add adds what the body of a failure or an expiry of the claim says; nil says nothing.
+// Errors as [DecodeEnqueued].
+func (o *End) Add(kind Kind, body []byte) error {
+	switch {
+	case body == nil:
+	case kind == KindExpired:
+		o.Expired = true
+	default:
+		is, err := DecodeFailed(body)
+		if err != nil {
+			return err
+		}
+		o.Failed, o.Counted = true, is.Counted
+	}
+	return nil
+}
+
+// AddEnd adds what a failure or an expiry says to how claims have ended, ascending by token.
+func AddEnd(all []End, f Fact) ([]End, error) {
+	at, there := slices.BinarySearchFunc(all, f.Key.A, func(o End, token uint64) int { return cmp.Compare(o.Token, token) })
+	if !there {
+		all = slices.Insert(all, at, End{Token: f.Key.A})
+	}
+	return all, all[at].Add(f.Key.Kind, f.Body)
 }

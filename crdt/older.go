@@ -96,7 +96,7 @@ func (e *Early) sound() bool {
 
 // Covers tells whether a fact of this key is among those that are counted, and gone.
 func (o *Older) Covers(k Key) bool {
-	return o != nil && (k.Kind == KindFailed || k.Kind == KindExpired) && k.A < o.Below
+	return o != nil && Fact{Key: k}.Ends() && k.A < o.Below
 }
 
 // CountsAfter tells whether what is counted is of the run of attempts after a token. A retry
@@ -136,3 +136,29 @@ func (t *Task) gone() (attempts, failures int) {
 	}
 	return 0, 0
 }
+
+// Base is what the count of a task begins with, in the run of attempts after a token.
+func (o *Older) Base(after uint64) (e Ends) {
+	e.After = after
+	if o.CountsAfter(after) {
+		e.Attempts, e.Failures = o.Attempts, o.Failures
+	}
+	return e
+}
+
+// With gives the one that covers most: o, which may be nil, or one among facts that were
+// checked.
+func (o *Older) With(facts []Fact) *Older {
+	for _, f := range facts {
+		if f.Key.Kind != KindOlder {
+			continue
+		}
+		if other, err := DecodeOlder(f.Body); err == nil && (o == nil || other.Below > o.Below) {
+			o = &other
+		}
+	}
+	return o
+}
+
+// Ends tells whether a fact is a failure or an expiry.
+func (f Fact) Ends() bool { return f.Key.Kind == KindFailed || f.Key.Kind == KindExpired }

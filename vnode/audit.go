@@ -85,7 +85,7 @@ func (a *audit) tries() error {
 		if err != nil {
 			return err
 		}
-		want := base(old, e.After)
+		want := old.Base(e.After)
 		for _, o := range all {
 			if o.Token < e.Below {
 				want.Take(o)

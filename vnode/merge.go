@@ -120,9 +120,12 @@ func (v merging) fresh(f crdt.Fact) (Merged, error) {
 // news gives the facts that change what is here.
 func (v merging) news(facts []crdt.Fact) (fresh []crdt.Fact, m Merged, err error) {
 	best := make(map[crdt.Key]int, len(facts)) // into fresh
-	old, err := v.older(facts)
-	if err != nil {
-		return nil, m, err
+	old, err := (*crdt.Older)(nil), error(nil)
+	if slices.ContainsFunc(facts, crdt.Fact.Ends) {
+		if old, err = olderOf(v.tx, v.Partition, facts[0].Task); err != nil {
+			return nil, m, err
+		}
+		old = old.With(facts)
 	}
 	for _, f := range facts {
 		if old.Covers(f.Key) {
@@ -162,30 +165,6 @@ func (v merging) news(facts []crdt.Fact) (fresh []crdt.Fact, m Merged, err error
 		}
 	}
 	return fresh, m, nil
-}
-
-// older gives what covers facts of a task, of what is here and what comes with them; nil:
-// nothing does.
-func (v merging) older(facts []crdt.Fact) (old *crdt.Older, err error) {
-	ends := func(f crdt.Fact) bool { return f.Key.Kind == crdt.KindFailed || f.Key.Kind == crdt.KindExpired }
-	if !slices.ContainsFunc(facts, ends) {
-		return nil, nil
-	}
-	if old, err = olderOf(v.tx, v.Partition, facts[0].Task); err != nil {
-		return nil, err
-	}
-	for _, f := range facts {
-		if f.Key.Kind == crdt.KindOlder {
-			o, err := crdt.DecodeOlder(f.Body)
-			if err != nil {
-				return nil, err // checked before
-			}
-			if old == nil || o.Below > old.Below {
-				old = &o
-			}
-		}
-	}
-	return old, nil
 }
 
 // take stores facts that are new and moves their task.

@@ -2,10 +2,7 @@ package vnode
 
 import (
 	"bytes"
-	"cmp"
-	"encoding/binary"
 	"fmt"
-	"slices"
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
@@ -24,26 +21,10 @@ const (
 	keptEnds = 16
 )
 
-// endsSize is the length of a stored count: four numbers.
-const endsSize = 4 * 8
-
 // endsOf reads what is counted of the older claims of a task.
 func endsOf(view store.View, p ring.Partition, task id.ID) (e crdt.Ends, ok bool) {
-	b, ok := view.Get(appendTask(nil, tableTries, p, task))
-	if !ok || len(b) != endsSize {
-		return e, false
-	}
-	for i, n := range []*uint64{&e.Below, &e.After, &e.Attempts, &e.Failures} {
-		*n = binary.BigEndian.Uint64(b[8*i:])
-	}
-	return e, true
-}
-
-func encodeEnds(e crdt.Ends) (b []byte) {
-	for _, n := range []uint64{e.Below, e.After, e.Attempts, e.Failures} {
-		b = binary.BigEndian.AppendUint64(b, n)
-	}
-	return b
+	b, _ := view.Get(appendTask(nil, tableTries, p, task))
+	return crdt.DecodeEnds(b)
 }
 
 // ended keeps the count of a task after a failure, an expiry or a retry was stored; old is the
@@ -71,13 +52,13 @@ func ended(tx store.Tx, p ring.Partition, f crdt.Fact, old []byte) error {
 		if err != nil {
 			return err
 		}
-		e = base(old, last)
+		e = old.Base(last)
 	}
 	e.After = last
 	for _, o := range all[:len(all)-keptEnds] {
 		e.Take(o)
 	}
-	tx.Set(appendTask(nil, tableTries, p, f.Task), encodeEnds(e))
+	tx.Set(appendTask(nil, tableTries, p, f.Task), e.Encode())
 	return nil
 }
 
@@ -94,15 +75,6 @@ func olderOf(view store.View, p ring.Partition, task id.ID) (*crdt.Older, error)
 	return &o, nil
 }
 
-// base is what the count of a task begins with, in the run after a token.
-func base(old *crdt.Older, after uint64) (e crdt.Ends) {
-	e.After = after
-	if old.CountsAfter(after) {
-		e.Attempts, e.Failures = old.Attempts, old.Failures
-	}
-	return e
-}
-
 // endedLate counts a fact that came after newer ones were counted: it may come by another way.
 func endedLate(tx store.Tx, p ring.Partition, f crdt.Fact, old []byte, e crdt.Ends) error {
 	if f.Key.A <= e.After {
@@ -114,34 +86,18 @@ func endedLate(tx store.Tx, p ring.Partition, f crdt.Fact, old []byte, e crdt.En
 		if err != nil {
 			return err
 		}
-		if err := endOf(&is, kind, body); err != nil {
-			return err
+		if err := is.Add(kind, body); err != nil {
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
 		if kind == f.Key.Kind {
 			body = old
 		}
-		if err := endOf(&was, kind, body); err != nil {
-			return err
+		if err := was.Add(kind, body); err != nil {
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
 	}
 	e.Replace(was, is)
-	tx.Set(appendTask(nil, tableTries, p, f.Task), encodeEnds(e))
-	return nil
-}
-
-// endOf adds what a fact says of how a claim has ended; a body of nil says nothing.
-func endOf(o *crdt.End, kind crdt.Kind, body []byte) error {
-	switch {
-	case body == nil:
-	case kind == crdt.KindExpired:
-		o.Expired = true
-	default:
-		is, err := crdt.DecodeFailed(body)
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
-		o.Failed, o.Counted = true, is.Counted
-	}
+	tx.Set(appendTask(nil, tableTries, p, f.Task), e.Encode())
 	return nil
 }
 
@@ -151,21 +107,11 @@ func endsFrom(view store.View, p ring.Partition, task id.ID, token uint64) (all 
 		first, end := appendFact(nil, p, task, crdt.Key{Kind: kind, A: token}), appendFact(nil, p, task, crdt.Key{Kind: kind + 1})
 		for key, value := range view.Scan(first, end) {
 			f, err := intactFact(key, value)
+			if err == nil {
+				all, err = crdt.AddEnd(all, f)
+			}
 			if err != nil {
-				return nil, err
-			}
-			o := crdt.End{Token: f.Key.A}
-			if err := endOf(&o, kind, f.Body); err != nil {
-				return nil, err
-			}
-			at, both := slices.BinarySearchFunc(all, o.Token, func(o crdt.End, token uint64) int { return cmp.Compare(o.Token, token) })
-			switch {
-			case both:
-				all[at].Expired = true
-			case at == len(all):
-				all = append(all, o)
-			default:
-				all = slices.Insert(all, at, o)
+				return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
 			}
 		}
 	}
