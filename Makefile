@@ -70,6 +70,10 @@ fuzz: ## every fuzz target for FUZZTIME=30s each, and how often it was executed
 connections: ## hold 10,000 idle connections on one node (NORN_TEST_CONNECTIONS)
 	NORN_TEST_CONNECTIONS=$${NORN_TEST_CONNECTIONS:-10000} go test -count=1 ./node -run TestManyIdleConnections -v
 
+.PHONY: scale
+scale: ## count what 50, 100 and 200 whole cores say to each other in virtual time (NORN_SCALE=4096 partitions; 8 GiB)
+	NORN_SCALE=$${NORN_SCALE:-4096} go test -count=1 ./node/core -run '^TestScale$$' -v -timeout 60m
+
 .PHONY: bench
 bench: build ## the scenarios of docs/performance.md, or one with BENCHARGS='--scenario …'
 	.ci/bench
