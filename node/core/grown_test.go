@@ -20,14 +20,14 @@ func TestScale(t *testing.T) {
 	for _, nodes := range sizes {
 		l := newLarge(t, nodes, partitions)
 		l.run(time.Minute)
-		kinds, least, most := map[string]int{}, make([]int, nodes), 0
+		kinds, sent, most := map[string]int{}, make([]int, nodes), 0
 		l.said = func(from, _ int, m any) {
 			kinds[reflect.TypeOf(m).Elem().Name()]++
-			least[from]++
+			sent[from]++
 		}
 		l.run(time.Duration(idle) * time.Second)
 		all := 0
-		for _, n := range least {
+		for _, n := range sent {
 			all, most = all+n, max(most, n)
 		}
 		per := float64(nodes * idle)
