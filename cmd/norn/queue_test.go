@@ -90,7 +90,7 @@ func TestQueueJSON(t *testing.T) {
 	if err := json.Unmarshal(q["settings"], &s); err != nil {
 		t.Fatal(err)
 	}
-	want = []string{"dead_retention_seconds", "deleted", "draining", "lease_seconds", "max_tasks", "note", "paused", "retention", "retention_seconds", "retry"}
+	want = []string{"dead_retention_seconds", "deleted", "draining", "lease_seconds", "max_tasks", "note", "paused", "paused_at", "paused_by", "retention", "retention_seconds", "retry"}
 	if got := keys(s); !slices.Equal(got, want) {
 		t.Errorf("settings have %v", got)
 	}

@@ -2872,9 +2872,9 @@ type WorkersReply struct {
 	Set *SessionSet `protobuf:"bytes,2,opt,name=set,proto3" json:"set,omitempty"`
 	// Where the next page begins; empty: this was the last one.
 	NextCursor []byte `protobuf:"bytes,3,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
-	// Of the queue that was asked about: claim requests that wait for it, and when one last
-	// came.
-	WaitingClaims uint64                 `protobuf:"varint,4,opt,name=waiting_claims,json=waitingClaims,proto3" json:"waiting_claims,omitempty"`
+	// Claim requests that wait for the queue that was asked about.
+	WaitingClaims uint64 `protobuf:"varint,4,opt,name=waiting_claims,json=waitingClaims,proto3" json:"waiting_claims,omitempty"`
+	// When one for it last came; unset: none has, as far as is known.
 	LastAsked     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=last_asked,json=lastAsked,proto3" json:"last_asked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
