@@ -19,7 +19,7 @@ import (
 
 // client is what the node keeps per connection.
 type client struct {
-	ready   bool // hello was accepted
+	ready   atomic.Bool // hello was accepted: who is set
 	who     *access.Caller
 	asked   bool // whether this is the cluster that it expects
 	out     delivery
@@ -56,14 +56,14 @@ func (a api) Open(c *transport.Conn) {
 func (a api) Closed(c *transport.Conn, _ error) {
 	a.n.conns.Delete(c.ID())
 	a.n.metrics.connections.Dec()
-	if c.Attachment().(*client).ready { // the core has heard of no other, and does not run before the first
+	if c.Attachment().(*client).ready.Load() { // the core has heard of no other, and does not run before the first
 		a.n.inbox.gone(c.ID())
 	}
 }
 
 func (a api) Cancel(c *transport.Conn, request uint64) {
 	s := c.Attachment().(*client)
-	if !s.ready { // it would have no time to say hello in any more
+	if !s.ready.Load() { // it would have no time to say hello in any more
 		c.Finish(errors.New("a cancel came first, not hello"))
 		return
 	}
@@ -79,7 +79,7 @@ func (a api) Cancel(c *transport.Conn, request uint64) {
 // moving hears of parts of a frame: a client that sends a large one over a slow line lives.
 func (a api) moving(c *transport.Conn) {
 	s := c.Attachment().(*client)
-	if now := time.Now(); s.ready && now.Sub(s.moved) >= pingsTold {
+	if now := time.Now(); s.ready.Load() && now.Sub(s.moved) >= pingsTold {
 		s.moved = now
 		a.n.inbox.post(message.Heard{Conn: c.ID(), Part: true})
 	}
@@ -96,7 +96,7 @@ func (a api) Batch(c *transport.Conn) {
 func (a api) Handle(c *transport.Conn, f transport.Frame) {
 	s := c.Attachment().(*client)
 	method := nornv1.Method(f.Method)
-	if !s.ready {
+	if !s.ready.Load() {
 		a.hello(c, s, f)
 		return
 	}
@@ -108,6 +108,10 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 				a.n.inbox.post(message.Heard{Conn: c.ID()})
 			}
 			a.answer(c, f, &nornv1.PingReply{Placement: a.n.placement(), Now: clientsTime(a.n)})
+			return
+		}
+		if request := aboutRights(method); request != nil {
+			a.askRights(c, s, f, request)
 			return
 		}
 		a.refuse(c, f, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED,
@@ -132,6 +136,9 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 	if _, err := a.n.opts.Access.Check(s.who, method, body); err != nil {
 		a.n.inbox.leave(&s.held, weight)
 		a.refuse(c, f, err)
+		if err.Kind == nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED {
+			c.Finish(err) // the token has ended
+		}
 		return
 	}
 	r := &message.Request{From: message.Origin{Conn: c.ID(), Request: f.Request, Method: f.Method}, Body: body, Received: a.n.clock.mono()}
@@ -168,7 +175,7 @@ func (a api) hello(c *transport.Conn, s *client, f transport.Frame) {
 		a.answer(c, f, reply)
 		return
 	}
-	s.ready = true
+	s.ready.Store(true)
 	c.SetMaxFrame(proto.MaxFrame)
 	a.answer(c, f, reply)
 }

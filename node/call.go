@@ -132,11 +132,11 @@ func (c *calls) do(ctx context.Context, who *access.Caller, from message.Origin,
 		left := time.Until(until)
 		r.Deadline = r.Received + max(int64(left-left/16), 1) // a little earlier: the core's answer says more
 	}
-	return c.wait(ctx, r, weight, of.Urgent)
+	return c.wait(ctx, who, r, weight, of.Urgent)
 }
 
 // wait has the loop answer a request for which there is room.
-func (c *calls) wait(ctx context.Context, r *message.Request, weight int, urgent bool) Answer {
+func (c *calls) wait(ctx context.Context, who *access.Caller, r *message.Request, weight int, urgent bool) Answer {
 	n, from := c.n, r.From
 	l := &local{answer: make(chan Answer, 1)}
 	n.locals.Store(from.Conn, l)
@@ -146,14 +146,26 @@ func (c *calls) wait(ctx context.Context, r *message.Request, weight int, urgent
 		d = delivery{first: d.rest}
 	}
 	n.inbox.put(&d)
-	select {
-	case a := <-l.answer:
-		return a
-	case <-ctx.Done():
-	case <-n.ctx.Done():
-	case <-n.failed:
+	for {
+		changed, after := n.opts.Access.Changed()
+		if err := n.opts.Access.Ended(who); err != nil {
+			gone := c.abandon(ctx, l, from)
+			gone.Dropped()
+			return Answer{Err: err}
+		}
+		select {
+		case a := <-l.answer:
+			return a
+		case <-changed:
+			continue
+		case <-time.After(after):
+			continue
+		case <-ctx.Done():
+		case <-n.ctx.Done():
+		case <-n.failed:
+		}
+		return c.abandon(ctx, l, from)
 	}
-	return c.abandon(ctx, l, from)
 }
 
 // admit weighs a request and reserves room for it.

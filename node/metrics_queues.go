@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -115,6 +116,6 @@ func (c *calls) ledQueues(ctx context.Context, m *nornv1.QueuesRequest) *nornv1.
 		return nil
 	}
 	from := message.Origin{Conn: conn, Request: 1, Method: uint16(nornv1.Method_METHOD_QUEUES)}
-	reply, _ := c.wait(ctx, message.LedQueues(from, m, c.n.clock.mono()), weight, false).Message.(*nornv1.QueuesReply)
+	reply, _ := c.wait(ctx, access.Self(), message.LedQueues(from, m, c.n.clock.mono()), weight, false).Message.(*nornv1.QueuesReply)
 	return reply
 }

@@ -101,6 +101,7 @@ type Node struct {
 	queued   atomic.Int64  // reads under way and waiting for a token
 	conns    sync.Map      // uint64 -> *transport.Conn
 	locals   sync.Map      // uint64 -> *local
+	rights   chan struct{} // one token per request about rights under way
 	calls    *calls
 	metrics  *metrics
 	stall    diskWatch
@@ -160,7 +161,7 @@ func begin(cfg *config.Config, opts Options, book *names.Book) (*Node, error) {
 	n := &Node{
 		cfg: &full, opts: opts, log: opts.Logger, clock: newSystemClock(&full),
 		inbox: newInbox(cfg.MaxInbox), rounds: make(chan round, 1), settled: make(chan struct{}, 1),
-		names: book, reading: make(chan struct{}, maxReads), metrics: newMetrics(), failed: make(chan struct{}),
+		names: book, reading: make(chan struct{}, maxReads), rights: make(chan struct{}, maxRights), metrics: newMetrics(), failed: make(chan struct{}),
 	}
 	n.metrics.registry.MustRegister(newQueueMetrics(n), opts.Logins)
 	health(n)
@@ -212,6 +213,7 @@ func (n *Node) begin(ctx context.Context) error {
 		return err
 	}
 	n.register = n.members.group.Load()
+	n.opts.Access.Serve(n.register)
 	if err := n.open(); err != nil {
 		return err
 	}
@@ -279,6 +281,7 @@ func (n *Node) openStore(dir string) (*store.Pebble, error) {
 func (n *Node) serve() {
 	n.running.Go(func() { n.watchDisk(n.ctx) })
 	n.running.Go(func() { n.stall.watch(n.ctx, n) })
+	n.running.Go(func() { doorkeeper(n) })
 	if n.cfg.TestClockFile != "" {
 		n.running.Go(func() { n.clock.follow(n.ctx, n.cfg, n.log) })
 	}

@@ -48,6 +48,8 @@ func (s State) Apply(r *Request) (next State, res Result, changed bool) {
 	}
 	won, named := next.setNames(r.Names)
 	res.NamesWon, changed = won, changed || named
+	may, anew := next.setAccess(r.Access)
+	res.AccessWon, changed = may, changed || anew
 	if c := r.Plan; c != nil && next.Plan.Version == c.Old && len(c.Data) <= MaxPlan {
 		next.Plan = Value{Version: c.Old + 1, Data: slices.Clone(c.Data)}
 		res.PlanWon, changed = true, true

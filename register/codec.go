@@ -128,8 +128,12 @@ func readNode(r *wire.Reader) (n Node) {
 
 // stateVersion is the first byte of a state. It goes up when the fields change
 // in a way that an older reader would misread. A state of version 1 has no
-// schedules, one of version 2 no names, one of version 3 none of queues that are gone.
-const stateVersion = 4
+// schedules, one of version 2 no names, one of version 3 none of queues that are gone, one of
+// version 4 nothing of who may do what: it is written as long as there is nothing.
+const (
+	stateVersion       = 5
+	stateWithoutAccess = 4
+)
 
 // AppendState writes a state. Equal states give equal bytes.
 func AppendState(w *wire.Writer, s *State) {
@@ -166,11 +170,18 @@ func AppendState(w *wire.Writer, s *State) {
 	// stays: with 100,000 schedules a second copy would be 15 MB, and so many
 	// more to grow it.
 	w.B = slices.Grow(w.B, len(body.B)+s.Schedules.encoded()+1<<10)
-	w.Byte(stateVersion)
+	version := byte(stateVersion)
+	if s.AccessAt == 0 {
+		version = stateWithoutAccess
+	}
+	w.Byte(version)
 	t.put(w, body.B)
 	appendSchedules(w, s)
 	appendNames(w, s)
 	w.Uint(s.QueuesGone)
+	if version > stateWithoutAccess {
+		appendAccess(w, s)
+	}
 }
 
 // ReadState reads what [AppendState] wrote, now or in an earlier version. The
@@ -228,6 +239,9 @@ func ReadState(r *wire.Reader) (s State) {
 	if version > 3 {
 		s.QueuesGone = r.Uint()
 	}
+	if version > stateWithoutAccess {
+		readAccess(r, &s)
+	}
 	return s
 }
 
@@ -246,7 +260,8 @@ const (
 	requestVersion   = 1
 	requestSchedules = 1 // added for schedules
 	requestNames     = 2 // for names
-	requestReplicas  = 4 // and for the number of replicas
+	requestReplicas  = 4 // for the number of replicas
+	requestAccess    = 8 // and for who may do what
 )
 
 // AppendRequest writes a request but for its tag, which is the asker's own. Of
@@ -297,6 +312,10 @@ func AppendRequest(w *wire.Writer, q *Request) {
 		version += requestReplicas
 		appendReplicasChange(&body, q.Replicas)
 	}
+	if len(q.Access) > 0 {
+		version += requestAccess
+		appendAccessChanges(&body, q)
+	}
 	w.Byte(version)
 	t.put(w, body.B)
 }
@@ -308,7 +327,7 @@ func ReadRequest(r *wire.Reader) (q Request) {
 	switch {
 	case version < requestVersion:
 		r.Fail()
-	case version > requestVersion+requestSchedules+requestNames+requestReplicas:
+	case version > requestVersion+requestSchedules+requestNames+requestReplicas+requestAccess:
 		r.Newer()
 	}
 	t := readTable(r)
@@ -343,6 +362,9 @@ func ReadRequest(r *wire.Reader) (q Request) {
 	}
 	if more&requestReplicas != 0 {
 		q.Replicas = readReplicasChange(r)
+	}
+	if more&requestAccess != 0 {
+		readAccessChanges(r, &q)
 	}
 	return q
 }

@@ -92,6 +92,10 @@ type State struct {
 	// NamesAt is the newest revision that wrote a name, HoldersAt the newest one that
 	// changed who holds one.
 	NamesAt, HoldersAt uint64
+	// Access says who may do what, by key; the register does not look into it. AccessAt is the
+	// newest revision that wrote some of it.
+	Access   map[string]Value
+	AccessAt uint64
 }
 
 // Queue is what operators have set for one queue. The register does not look
@@ -131,6 +135,8 @@ type Request struct {
 	Values []ValueChange
 	// Names likewise.
 	Names []NameChange
+	// Access likewise.
+	Access []AccessChange
 	// Plan likewise; nil asks for nothing.
 	Plan *PlanChange
 	// Replicas likewise; nil asks for nothing.
@@ -145,7 +151,7 @@ type Request struct {
 
 // Reads says that the request asks for no change.
 func (r *Request) Reads() bool {
-	return len(r.Changes) == 0 && len(r.Queues) == 0 && len(r.Nodes) == 0 && len(r.Values) == 0 && len(r.Names) == 0 && r.Plan == nil && r.Replicas == nil && !r.schedules()
+	return len(r.Changes) == 0 && len(r.Queues) == 0 && len(r.Nodes) == 0 && len(r.Values) == 0 && len(r.Names) == 0 && len(r.Access) == 0 && r.Plan == nil && r.Replicas == nil && !r.schedules()
 }
 
 // schedules says that the request is about schedules.
@@ -162,6 +168,8 @@ type Result struct {
 	PlanWon, MasterWon, ReplicasWon bool
 	// SchedulesWon likewise.
 	SchedulesWon []bool
+	// AccessWon likewise.
+	AccessWon []bool
 	// State is the register after the request, by a linearizable read. It may
 	// hold later changes too.
 	State State

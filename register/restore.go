@@ -80,6 +80,7 @@ func (s State) next(self Node, generation uint64) State {
 	at, _ = s.node(self.Member)
 	self.Version, self.Changed, self.Status = self.Version+1, s.Revision, Active
 	s.Nodes = slices.Insert(s.Nodes, at, self)
+	s.suspendAccess()
 	s.forget()
 	s.Members = members(s.Nodes)
 	return s

@@ -1,9 +1,11 @@
 package access
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,6 +53,30 @@ const (
 	DataAll    = "all"
 )
 
+// remembered is how many lines are kept in memory for those who ask, at least, once there were
+// as many; lastLines how many are told unless more are asked for.
+const (
+	remembered = 2048
+	lastLines  = 1000
+)
+
+// last are the newest lines.
+func (a *Audit) last(m *nornv1.ReadAudit) *nornv1.AccessReply {
+	if a == nil {
+		return &nornv1.AccessReply{}
+	}
+	a.writing.Lock()
+	defer a.writing.Unlock()
+	n := uint64(len(a.lines))
+	if m.GetAfter() < a.count {
+		n = min(n, a.count-m.GetAfter())
+	} else {
+		n = 0
+	}
+	n = min(n, uint64(cmp.Or(m.GetLimit(), lastLines)))
+	return &nornv1.AccessReply{Lines: slices.Clone(a.lines[uint64(len(a.lines))-n:]), Last: a.count}
+}
+
 // maxSubjects bounds the principals whose refusals are counted apart.
 const maxSubjects = 4096
 
@@ -76,7 +102,9 @@ type Audit struct {
 	mu      sync.Mutex // guards what follows
 	refusal map[[2]string]*seldom.Line
 
-	writing sync.Mutex // guards o.To
+	writing sync.Mutex // guards what follows, and o.To
+	lines   []string   // the last ones, the number of the newest is count
+	count   uint64
 }
 
 // NewAudit makes an audit.
@@ -171,6 +199,10 @@ func (a *Audit) write(r *Record) {
 	line, err := json.Marshal(r)
 	if err == nil {
 		a.writing.Lock()
+		if len(a.lines) >= 2*remembered {
+			a.lines = slices.Clone(a.lines[remembered:])
+		}
+		a.lines, a.count = append(a.lines, string(line)), a.count+1
 		_, err = a.o.To.Write(append(line, '\n'))
 		a.writing.Unlock()
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"crypto/x509"
 	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/norn-dev/norn/internal/logins"
@@ -32,15 +35,31 @@ type Config struct {
 	// Anonymous is who comes and shows nothing; nil: where nobody is asked, one who may do
 	// everything, and else nobody.
 	Anonymous *guard.Principal
+	// Always has those who come show something also where there is no file.
+	Always bool
+	// Node is the name of this one.
+	Node string
 	// Audit writes down what was done and refused; nil: nobody does.
 	Audit *Audit
 }
 
 // Desk judges who comes to a node, and what they ask for. A nil Desk asks nobody.
-type Desk struct{ o Config }
+type Desk struct {
+	o        Config
+	register atomic.Pointer[Register]
+	book     atomic.Pointer[book]
+
+	mu      sync.Mutex    // guards what follows, and who writes book
+	changed chan struct{} // closed when rights change
+	ends    int64         // when the next token expires, wall ns; in the past: to be looked for
+}
 
 // New makes a desk.
-func New(o Config) *Desk { return &Desk{o: o} }
+func New(o Config) *Desk {
+	d := &Desk{o: o, changed: make(chan struct{})}
+	d.book.Store(&book{})
+	return d
+}
 
 // Of makes a desk that takes these tokens, each of which may do everything.
 func Of(tokens ...string) *Desk {
@@ -76,7 +95,7 @@ type Shown struct {
 }
 
 // Asks tells whether those who come have to show something.
-func (d *Desk) Asks() bool { return d != nil && d.o.Tokens != nil }
+func (d *Desk) Asks() bool { return d != nil && (d.o.Always || d.o.Tokens != nil) }
 
 // Enter judges what somebody shows, and returns when it may be answered.
 func (d *Desk) Enter(ctx context.Context, s Shown) (*Caller, *proto.Error) {
@@ -95,31 +114,58 @@ func (d *Desk) Enter(ctx context.Context, s Shown) (*Caller, *proto.Error) {
 		}
 		return c, nil
 	}
+	var why *proto.Error
 	t := logins.Try{Port: s.Port, Remote: s.Remote, Shared: s.Shared}
 	switch {
 	case s.Token == "":
 		t.Reason = logins.NoToken
-	case !d.o.Tokens().Accepts([]byte(s.Token)):
-		t.Reason = logins.WrongToken
+	case d.o.Tokens != nil && d.o.Tokens().Accepts([]byte(s.Token)):
+		c.Principal = guard.Root(rootName, guard.ByTokenFile)
+	default:
+		if c.Principal, why = d.known(&s); c.Principal == nil {
+			t.Reason = logins.WrongToken
+		}
 	}
 	if !s.Logins.Judge(ctx, t) {
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "too many logins from this address have failed; try again later")
 		e.RetryAfter = loginPause
 		return nil, e
 	}
+	if why != nil {
+		return nil, why
+	}
 	if t.Reason != "" {
 		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED, "the auth token is missing or wrong; %s", s.Send)
 	}
-	c.Principal = guard.Root(rootName, guard.ByTokenFile)
 	return c, nil
+}
+
+// known is who shows a token of the register. Why it lets in nobody is told only to who has
+// its secret.
+func (d *Desk) known(s *Shown) (*guard.Principal, *proto.Error) {
+	b := d.book.Load()
+	t := b.find(s.Token)
+	if t == nil {
+		return nil, nil
+	}
+	now := time.Now().UnixNano()
+	if _, err := b.live(t.id, t.stored.GetName(), now); err != nil {
+		return nil, err
+	}
+	if !t.reaches(s.Remote) {
+		return nil, unauthenticated("token %s (ID %s) does not let in from %s, only from %s", t.stored.GetName(), t.id, s.Remote, strings.Join(t.stored.GetFrom(), ", "))
+	}
+	t.used.Store(now)
+	return t.principal, nil
 }
 
 // Check judges one request of a caller. The scope goes along with the request.
 func (d *Desk) Check(c *Caller, m nornv1.Method, request gproto.Message) (*guard.Scope, *proto.Error) {
-	if c == nil {
-		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED, "nobody has said who sends this request")
+	p, err := d.current(c)
+	if err != nil {
+		return nil, err
 	}
-	scope, err := guard.Check(c.Principal, m, request)
+	scope, err := guard.Check(p, m, request)
 	if d != nil {
 		d.o.Audit.judged(c, m, request, err)
 	}

@@ -303,6 +303,11 @@ type Config struct {
 	// none: everybody may do everything. It is read again like certificates (TLSReload); what
 	// cannot be read then leaves the tokens of before in use.
 	AuthTokenFile string
+	// Auth says who must show a token: access, everybody, one of AuthTokenFile or one of the
+	// register (norn access token create); open, nobody. Default empty: access where there is an
+	// AuthTokenFile, else open. Tokens of AuthTokenFile may do everything: without any, and with
+	// access, nobody may make the first token.
+	Auth string
 	// AuditLog is where it is written down who changed what: settings of queues, schedules,
 	// workers, members, tasks cancelled or retried by an operator, and what was refused. off,
 	// stderr, syslog, or a file, which is renamed to FILE.1 (up to FILE.7) at 64 MiB. One line of

@@ -80,6 +80,8 @@ func (c *Config) Validate() error {
 	p.add(len(c.PeerTLSNames) > 0 && c.PeerTLSCert == "", "peer-tls-names: they are looked for in certificates of nodes: needs peer-tls-cert, peer-tls-key and peer-tls-ca")
 	p.add(len(c.PeerTLSNames) > maxNames, "peer-tls-names: %d patterns are over %d", len(c.PeerTLSNames), maxNames)
 	lasts(&p, "tls-reload", c.TLSReload, 0, 24*time.Hour)
+	p.add(c.Auth != "" && c.Auth != "access" && c.Auth != "open", "auth: %q is neither access nor open, nor empty", c.Auth)
+	p.add(c.Auth == "open" && c.AuthTokenFile != "", "auth: open asks nobody for a token, and auth-token-file is given; take one of them out")
 	p.add(c.AuditLog == "", "audit-log: say off, stderr, syslog or a file")
 	p.add(c.TLSClientCA != "" && c.TLSCert == "", "tls-client-ca: needs tls-cert and tls-key")
 	p.add(!ForTests && (c.TestClockOffset != 0 || c.TestClockRate != 0 || c.TestClockFile != ""),
@@ -166,7 +168,7 @@ func (c *Config) checkSites(p *problems) {
 		p.add(!ok || scheme != "https" && scheme != "http" || !hostAndPort(host), "http-cors-origins: %q is not https://HOST or https://HOST:PORT; every site is named, * is none", origin)
 	}
 	p.add(len(c.ProxyFrom) > maxSites, "proxy-from: %d networks are over %d", len(c.ProxyFrom), maxSites)
-	p.add(c.MetricsAuth && c.AuthTokenFile == "" && c.TLSClientCA == "", "metrics-auth: there is nothing to ask for; it needs auth-token-file or tls-client-ca")
+	p.add(c.MetricsAuth && c.Auth != "access" && c.AuthTokenFile == "" && c.TLSClientCA == "", "metrics-auth: there is nothing to ask for; it needs auth-token-file or tls-client-ca")
 }
 
 // hostAndPort tells whether a text is a host as it stands in an address, with a port or

@@ -54,6 +54,8 @@ var methods = func() (all [64]need) {
 	put(nornv1.Method_METHOD_SET_WORKER, Control, Control, workerSet)
 	put(nornv1.Method_METHOD_CLUSTER, Cluster, Cluster, nil)
 	put(nornv1.Method_METHOD_VERIFY, Cluster, Cluster, nil)
+	put(nornv1.Method_METHOD_ACCESS, Access, Access, nil)
+	put(nornv1.Method_METHOD_WHO_AM_I, None, None, nil)
 	return all
 }()
 

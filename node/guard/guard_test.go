@@ -13,7 +13,7 @@ import (
 
 // TestEveryMethodNeedsAVerb fails for a method of the wire that nobody has given a verb.
 func TestEveryMethodNeedsAVerb(t *testing.T) {
-	free := []nornv1.Method{nornv1.Method_METHOD_HELLO, nornv1.Method_METHOD_PING}
+	free := []nornv1.Method{nornv1.Method_METHOD_HELLO, nornv1.Method_METHOD_PING, nornv1.Method_METHOD_WHO_AM_I}
 	inner := []nornv1.Method{nornv1.Method_METHOD_UNSPECIFIED, nornv1.Method_METHOD_LAUNCH}
 	nobody, root := NewPrincipal("nobody", ByNothing, nil, nil, ""), Root("root", ByTokenFile)
 	for n, name := range nornv1.Method_name {

@@ -32,6 +32,8 @@ func Object(request gproto.Message) (object string, items int) {
 		return "worker " + m.GetName() + ": " + lower(m.GetAction().String(), "WORKER_ACTION_"), 1
 	case *nornv1.ClusterRequest:
 		return cluster(m), 1
+	case *nornv1.AccessRequest:
+		return rights(m), 1
 	case *nornv1.VerifyRequest:
 		return "", len(m.GetPartitions())
 	case *nornv1.LinesRequest:
@@ -151,6 +153,31 @@ func changes(all []*nornv1.ScheduleChange) string {
 		}
 	}
 	return text
+}
+
+// rights names what is asked about rights.
+func rights(m *nornv1.AccessRequest) string {
+	switch a := m.GetAction().(type) {
+	case *nornv1.AccessRequest_SetRole:
+		return "set role " + a.SetRole.GetName() + ": " + strings.Join(a.SetRole.GetAllow(), " ")
+	case *nornv1.AccessRequest_RemoveRole:
+		return "remove role " + a.RemoveRole.GetName()
+	case *nornv1.AccessRequest_CreateToken:
+		return "create token " + a.CreateToken.GetName() + " with role " + strings.Join(a.CreateToken.GetRoles(), ",")
+	case *nornv1.AccessRequest_RenewToken:
+		return "renew token " + a.RenewToken.GetId()
+	case *nornv1.AccessRequest_RevokeToken:
+		return "revoke token " + a.RevokeToken.GetId()
+	case *nornv1.AccessRequest_EnableTokens:
+		return "enable tokens"
+	case *nornv1.AccessRequest_List:
+		return "list roles and tokens"
+	case *nornv1.AccessRequest_Check:
+		return "check " + a.Check.GetId() + " " + a.Check.GetVerb() + " " + a.Check.GetQueue()
+	case *nornv1.AccessRequest_Audit:
+		return "read the audit log"
+	}
+	return ""
 }
 
 // cluster names a change of the cluster.

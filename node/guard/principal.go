@@ -3,6 +3,8 @@ package guard
 import (
 	"math"
 	"strings"
+
+	"github.com/norn-dev/norn/proto"
 )
 
 // The ways in which somebody proves who it is.
@@ -111,6 +113,25 @@ func (p *Principal) Allowed() string {
 		text += ", within " + p.scope.Prefix
 	}
 	return text
+}
+
+// Rules are what the principal may do, as text.
+func (p *Principal) Rules() (all []string) {
+	for _, r := range p.scope.Rules {
+		all = append(all, r.String())
+	}
+	return all
+}
+
+// Judge refuses verbs on a queue, or on anything where it is empty; nil: they are allowed.
+func (p *Principal) Judge(v Verbs, queue string) *proto.Error {
+	switch {
+	case queue == "" && !p.May(v):
+		return p.denied(v, "anything")
+	case queue != "" && !p.scope.May(v, queue):
+		return p.denied(v, aQueue+queue)
+	}
+	return nil
 }
 
 // String names the principal with its roles.

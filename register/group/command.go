@@ -141,8 +141,8 @@ func (p *replica) evict() {
 // winsOf and resultOf turn a result into one list and back.
 func winsOf(r *register.Result) []bool {
 	wins := append(slices.Concat(r.Won, r.QueuesWon, r.NodesWon, r.ValuesWon, r.SchedulesWon, r.NamesWon), r.PlanWon, r.MasterWon)
-	if r.ReplicasWon { // else the snapshot is that of builds that did not know it
-		wins = append(wins, true)
+	if r.ReplicasWon || len(r.AccessWon) > 0 { // else the snapshot is that of builds that did not know them
+		wins = append(append(wins, r.ReplicasWon), r.AccessWon...)
 	}
 	return wins
 }
@@ -158,6 +158,8 @@ func resultOf(q *register.Request, wins []bool, s register.State) register.Resul
 	}
 	r.PlanWon, r.MasterWon = len(wins) > 0 && wins[0], len(wins) > 1 && wins[1]
 	r.ReplicasWon = len(wins) > 2 && wins[2]
+	r.AccessWon = make([]bool, len(q.Access))
+	copy(r.AccessWon, wins[min(len(wins), 3):])
 	return r
 }
 

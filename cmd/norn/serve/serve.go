@@ -234,10 +234,10 @@ func erase(err error, data string, log *slog.Logger) error {
 
 // warnOpen says which ports anybody may use who reaches them.
 func warnOpen(cfg *config.Config, known *credentials, log *slog.Logger) {
-	if exposed(cfg.Listen) && known.tokens == nil && cfg.TLSClientCA == "" {
+	if exposed(cfg.Listen) && !known.desk.Asks() && cfg.TLSClientCA == "" {
 		log.Warn("server.open", "listen", cfg.Listen, "meaning", "everybody who reaches this address may do everything; see auth-token-file and tls-client-ca")
 	}
-	if exposed(cfg.HTTPListen) && known.tokens == nil && cfg.TLSClientCA == "" {
+	if exposed(cfg.HTTPListen) && !known.desk.Asks() && cfg.TLSClientCA == "" {
 		log.Warn("server.http_open", "http_listen", cfg.HTTPListen, "meaning", "everybody who reaches this address may do everything; see auth-token-file and tls-client-ca")
 	}
 	if exposed(cfg.PeerListen) && known.peers.TLS == nil {

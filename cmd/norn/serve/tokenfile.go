@@ -67,7 +67,9 @@ func (f *tokenFile) source() func() secrets.Set {
 // openDesk opens the audit log, and makes the desk that all ports ask.
 func (c *credentials) openDesk(cfg *config.Config, o *Options) (err error) {
 	c.audit, err = openAudit(cfg, o)
-	c.desk = access.New(access.Config{Tokens: c.tokens.source(), Audit: c.audit})
+	full := *cfg
+	full.Complete() // the node may be called by its address
+	c.desk = access.New(access.Config{Tokens: c.tokens.source(), Always: cfg.Auth == "access", Node: full.Name, Audit: c.audit})
 	return err
 }
 

@@ -60,6 +60,8 @@ const (
 	Method_METHOD_CHANGE_SCHEDULES Method = 33
 	Method_METHOD_WORK             Method = 35
 	Method_METHOD_BULK             Method = 36
+	Method_METHOD_ACCESS           Method = 37
+	Method_METHOD_WHO_AM_I         Method = 38
 	// Between nodes only.
 	Method_METHOD_LAUNCH Method = 34
 )
@@ -98,6 +100,8 @@ var (
 		33: "METHOD_CHANGE_SCHEDULES",
 		35: "METHOD_WORK",
 		36: "METHOD_BULK",
+		37: "METHOD_ACCESS",
+		38: "METHOD_WHO_AM_I",
 		34: "METHOD_LAUNCH",
 	}
 	Method_value = map[string]int32{
@@ -132,6 +136,8 @@ var (
 		"METHOD_CHANGE_SCHEDULES": 33,
 		"METHOD_WORK":             35,
 		"METHOD_BULK":             36,
+		"METHOD_ACCESS":           37,
+		"METHOD_WHO_AM_I":         38,
 		"METHOD_LAUNCH":           34,
 	}
 )
@@ -4674,7 +4680,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x06fields\x18\x03 \x03(\tR\x06fields\x12\x1d\n" +
 	"\n" +
 	"if_version\x18\x04 \x01(\x04R\tifVersion\x12\x16\n" +
-	"\x06delete\x18\x05 \x01(\bR\x06delete*\xf0\x04\n" +
+	"\x06delete\x18\x05 \x01(\bR\x06delete*\x98\x05\n" +
 	"\x06Method\x12\x16\n" +
 	"\x12METHOD_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fMETHOD_HELLO\x10\x01\x12\x0f\n" +
@@ -4711,6 +4717,8 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x17METHOD_CHANGE_SCHEDULES\x10!\x12\x0f\n" +
 	"\vMETHOD_WORK\x10#\x12\x0f\n" +
 	"\vMETHOD_BULK\x10$\x12\x11\n" +
+	"\rMETHOD_ACCESS\x10%\x12\x13\n" +
+	"\x0fMETHOD_WHO_AM_I\x10&\x12\x11\n" +
 	"\rMETHOD_LAUNCH\x10\"*e\n" +
 	"\n" +
 	"WriteLevel\x12\x16\n" +

@@ -1,0 +1,195 @@
+package access
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/norn-dev/norn/node/guard"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// The keys of the register's entries.
+const (
+	roleKey  = "role/"
+	tokenKey = "token/"
+)
+
+// book is what the register says of roles and tokens. It does not change.
+type book struct {
+	generation, revision uint64 // of the state that it is from
+	at                   uint64 // the newest revision that changed it
+	suspended            bool
+	roles                map[string]*role
+	tokens               map[string]*token // by ID
+}
+
+type role struct {
+	version uint64
+	allow   []string
+	rules   []guard.Rule
+}
+
+type token struct {
+	version   uint64
+	id        string
+	stored    *nornv1.StoredToken
+	from      []netip.Prefix
+	principal *guard.Principal
+	used      *atomic.Int64 // when this node was shown it last, wall ns; 0: never
+}
+
+// read makes the book of a state. Of the one before it keeps what is the same.
+func (b *book) read(s *register.State) *book {
+	next := &book{generation: s.Generation, revision: s.Revision, at: s.AccessAt, roles: make(map[string]*role), tokens: make(map[string]*token)}
+	_, next.suspended = s.Access[register.SuspendedKey]
+	same := true
+	for key, v := range s.Access { // Any order: each has its place.
+		name, is := strings.CutPrefix(key, roleKey)
+		if !is {
+			continue
+		}
+		r := b.roles[name]
+		if r == nil || r.version != v.Version {
+			r, same = readRole(v), false
+		}
+		next.roles[name] = r
+	}
+	same = same && len(next.roles) == len(b.roles)
+	for key, v := range s.Access { // Any order: likewise.
+		id, is := strings.CutPrefix(key, tokenKey)
+		if !is {
+			continue
+		}
+		t := b.tokens[id]
+		if t == nil || t.version != v.Version || !same {
+			t = next.readToken(id, v, t)
+		}
+		if t == nil {
+			continue
+		}
+		next.tokens[id] = t
+	}
+	return next
+}
+
+// readRole reads a role; what a newer build has written that this one does not know allows
+// nothing.
+func readRole(v register.Value) *role {
+	var m nornv1.StoredRole
+	_ = gproto.Unmarshal(v.Data, &m) // this node's own, or a newer one's
+	r := &role{version: v.Version, allow: m.GetAllow()}
+	for _, text := range m.GetAllow() {
+		if rule, err := guard.ParseRule(text); err == nil {
+			r.rules = append(r.rules, rule)
+		}
+	}
+	return r
+}
+
+// readToken reads a token; nil: it is none.
+func (b *book) readToken(id string, v register.Value, before *token) *token {
+	t := &token{version: v.Version, id: id, stored: &nornv1.StoredToken{}, used: new(atomic.Int64)}
+	if before != nil {
+		t.used = before.used
+	}
+	if gproto.Unmarshal(v.Data, t.stored) != nil || len(t.stored.GetHash()) != sha256.Size {
+		return nil
+	}
+	for _, text := range t.stored.GetFrom() {
+		if p, err := parseFrom(text); err == nil {
+			t.from = append(t.from, p)
+		}
+	}
+	if len(t.from) != len(t.stored.GetFrom()) {
+		return nil // where it lets in from is not known
+	}
+	t.principal = guard.NewPrincipal(t.stored.GetName(), guard.ByToken, t.stored.GetRoles(), b.rulesOf(t.stored.GetRoles()), "")
+	t.principal.ID = id
+	if end := t.stored.GetExpires(); end != nil {
+		t.principal.Expires = end.AsTime().UnixNano()
+	}
+	return t
+}
+
+// rulesOf joins the rules of some roles.
+func (b *book) rulesOf(names []string) (rules []guard.Rule) {
+	for _, name := range names {
+		if built, ok := guard.BuiltIn(name); ok {
+			rules = append(rules, built...)
+		} else if r := b.roles[name]; r != nil {
+			rules = append(rules, r.rules...)
+		}
+	}
+	return rules
+}
+
+// parseFrom reads an address, or a network.
+func parseFrom(text string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(text); err == nil {
+		return a.Prefix(a.BitLen())
+	}
+	return netip.ParsePrefix(text)
+}
+
+// tokenPrefix is what a token begins with: norn_ID_SECRET.
+const tokenPrefix = "norn_"
+
+// find gives the token that a text is, if its secret is right; nil: nobody knows it.
+func (b *book) find(text string) *token {
+	rest, ok := strings.CutPrefix(text, tokenPrefix)
+	if !ok {
+		return nil
+	}
+	id, secret, ok := strings.Cut(rest, "_")
+	t := b.tokens[id]
+	if !ok || t == nil {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(secret))
+	if subtle.ConstantTimeCompare(sum[:], t.stored.GetHash()) != 1 {
+		return nil
+	}
+	return t
+}
+
+// live tells why a token that somebody has shown lets in nobody any more; nil: it does.
+func (b *book) live(id, name string, now int64) (*token, *proto.Error) {
+	t := b.tokens[id]
+	switch {
+	case t == nil:
+		return nil, unauthenticated("token %s (ID %s) was revoked; show another one", name, id)
+	case b.suspended:
+		return nil, unauthenticated("the tokens are suspended since the register was restored: somebody with a token of auth-token-file looks through them (norn access token list) and enables them (norn access token enable)")
+	case now >= t.principal.Expires:
+		return nil, unauthenticated("token %s (ID %s) has expired at %s; show another one, or have it renewed (norn access token renew)", name, id, time.Unix(0, t.principal.Expires).UTC().Format(time.RFC3339))
+	}
+	return t, nil
+}
+
+// reaches tells whether a token lets in from an address.
+func (t *token) reaches(remote net.Addr) bool {
+	if len(t.from) == 0 {
+		return true
+	}
+	if remote == nil {
+		return false
+	}
+	at, err := netip.ParseAddrPort(remote.String())
+	return err == nil && slices.ContainsFunc(t.from, func(p netip.Prefix) bool { return p.Contains(at.Addr().Unmap().WithZone("")) })
+}
+
+func unauthenticated(format string, args ...any) *proto.Error {
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED, format, args...)
+	e.Lasting = true
+	return e
+}

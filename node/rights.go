@@ -1,0 +1,87 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/norn-dev/norn/node/access"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/transport"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// maxRights bounds the requests about rights that are carried out at a time: each may wait for
+// the register.
+const maxRights = 64
+
+// aboutRights makes the request of a method that is about rights: the node answers it by
+// itself, beside the core. nil: the method is none.
+func aboutRights(m nornv1.Method) gproto.Message {
+	switch m {
+	case nornv1.Method_METHOD_WHO_AM_I:
+		return &nornv1.WhoAmIRequest{}
+	case nornv1.Method_METHOD_ACCESS:
+		return &nornv1.AccessRequest{}
+	}
+	return nil
+}
+
+// rights carries out a request about rights.
+func rights(ctx context.Context, n *Node, who *access.Caller, request gproto.Message) (gproto.Message, *proto.Error) {
+	select {
+	case n.rights <- struct{}{}:
+	default:
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d requests about roles and tokens are under way, the limit", maxRights)
+		e.RetryAfter = time.Second
+		return nil, e
+	}
+	defer func() { <-n.rights }()
+	return n.opts.Access.Do(ctx, who, request)
+}
+
+// askRights answers a frame about rights, in its own time.
+func (a api) askRights(c *transport.Conn, s *client, f transport.Frame, request gproto.Message) {
+	if err := gproto.Unmarshal(f.Body, request); err != nil {
+		a.refuse(c, f, proto.Invalid("malformed %s of %d bytes: %v", request.ProtoReflect().Descriptor().Name(), len(f.Body), err))
+		return
+	}
+	a.n.running.Go(func() {
+		reply, err := rights(a.n.ctx, a.n, s.who, request)
+		if err != nil {
+			a.refuse(c, f, err)
+			return
+		}
+		a.answer(c, f, reply)
+	})
+}
+
+// doorkeeper closes the connections of those who are not let in any more: their token has
+// expired or was revoked.
+func doorkeeper(n *Node) {
+	for {
+		changed, after := n.opts.Access.Changed()
+		n.conns.Range(func(_, at any) bool {
+			c := at.(*transport.Conn)
+			s := c.Attachment().(*client)
+			if !s.ready.Load() {
+				return true
+			}
+			if err := n.opts.Access.Ended(s.who); err != nil {
+				c.Finish(fmt.Errorf("not let in any more: %w", err))
+			}
+			return true
+		})
+		end := time.NewTimer(after)
+		select {
+		case <-changed:
+		case <-end.C:
+		case <-n.ctx.Done():
+			end.Stop()
+			return
+		}
+		end.Stop()
+	}
+}
