@@ -133,7 +133,8 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 		a.refuse(c, f, proto.Invalid("malformed %s of %d bytes: %v", body.ProtoReflect().Descriptor().Name(), len(f.Body), err))
 		return
 	}
-	if _, err := a.n.opts.Access.Check(s.who, method, body); err != nil {
+	scope, err := a.n.opts.Access.Check(s.who, method, body)
+	if err != nil {
 		a.n.inbox.leave(&s.held, weight)
 		a.refuse(c, f, err)
 		if err.Kind == nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED {
@@ -141,7 +142,7 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 		}
 		return
 	}
-	r := &message.Request{From: message.Origin{Conn: c.ID(), Request: f.Request, Method: f.Method}, Body: body, Received: a.n.clock.mono()}
+	r := &message.Request{From: message.Origin{Conn: c.ID(), Request: f.Request, Method: f.Method}, Body: body, Received: a.n.clock.mono(), Scope: scope}
 	if f.Deadline > 0 {
 		r.Deadline = r.Received + int64(f.Deadline)
 	}

@@ -120,14 +120,15 @@ func (c *calls) do(ctx context.Context, who *access.Caller, from message.Origin,
 	if of == nil || method == nornv1.Method_METHOD_SESSION || !of.Asks(body) {
 		return Answer{Err: proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "method %d is not for callers without a connection", method)}
 	}
-	if _, err := n.opts.Access.Check(who, method, body); err != nil {
+	scope, err := n.opts.Access.Check(who, method, body)
+	if err != nil {
 		return Answer{Err: err}
 	}
 	weight, err := c.admit(method, body, of.Urgent)
 	if err != nil {
 		return Answer{Err: err}
 	}
-	r := &message.Request{From: from, Body: body, Received: n.clock.mono()}
+	r := &message.Request{From: from, Body: body, Received: n.clock.mono(), Scope: scope}
 	if until, ok := ctx.Deadline(); ok {
 		left := time.Until(until)
 		r.Deadline = r.Received + max(int64(left-left/16), 1) // a little earlier: the core's answer says more

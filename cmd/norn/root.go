@@ -155,7 +155,7 @@ NORN_TIMEOUT, NORN_AUTH_TOKEN_FILE, NORN_TLS_CA, …`,
 	f.StringVar(&a.serverName, "tls-server-name", "", "speak TLS, and expect this `name` in the server's certificate")
 	f.BoolVar(&a.noColor, "no-color", false, "no colours in tables")
 	f.BoolVar(&a.quiet, "quiet", false, "no progress and no notes on standard error")
-	root.AddCommand(a.server(), devCommand{a}.command(), a.task(), queueCommands{a}.commands(), archiveCommands{a}.commands(), scheduleCommands{a}.commands(), workCommand{a}.command(), workerCommands{a}.commands(), clusterCommands{a}.commands(), access.Commands(a.accessHost()), backupCommands{a}.commands(), outboxCommands{a}.commands(), a.bench(), a.demo(), a.versionCommand())
+	root.AddCommand(a.server(), devCommand{a}.command(), a.task(), queueCommands{a}.commands(), archiveCommands{a}.commands(), scheduleCommands{a}.commands(), workCommand{a}.command(), workerCommands{a}.commands(), clusterCommands{a}.commands(), access.Commands(access.Host{With: a.with, Dial: a.dialNodes, Writer: a.writer, Out: a.out, Note: a.note, Timeout: &a.timeout, Group: group, Usage: usage, Denied: reported{exitFailed}}), backupCommands{a}.commands(), outboxCommands{a}.commands(), a.bench(), a.demo(), a.versionCommand())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
 			return cmd.Args(cmd, words) // it is another command's flag, and there is no such command
@@ -410,14 +410,6 @@ func (a *app) with(ctx context.Context, do func(*client.Client) error) error {
 }
 
 // tls has the client speak TLS with the files that the flags name, if they ask for it.
-// accessHost is what norn access needs of the program.
-func (a *app) accessHost() access.Host {
-	return access.Host{
-		With: a.with, Dial: a.dialNodes, Writer: a.writer, Out: a.out, Note: a.note, Timeout: func() time.Duration { return a.timeout },
-		Group: group, Usage: usage, Denied: reported{exitFailed},
-	}
-}
-
 func (a *app) tls() (client.Option, error) {
 	f := client.TLSFiles{CA: a.tlsCA, Cert: a.tlsCert, Key: a.tlsKey, ServerName: a.serverName}
 	if f == (client.TLSFiles{}) {

@@ -127,6 +127,11 @@ const (
 	GrantedAgain           // a claim request that is repeated is granted other tasks
 	PausedGranted          // a queue that is paused hands out tasks
 	NoStopTime             // a worker is told the end of its lease, not when to stop
+	ScopeLost              // the scope of a request does not go along to other nodes
+	ScopeText              // what somebody may not see is refused in words of its own
+	ExpiryReversed         // a token lets in after its end, and not before
+	TenantSibling          // the prefix acme of a tenant has the queues of acme2
+	RouteUnjudged          // a method is carried out without a look at who asks
 	last
 )
 
@@ -236,6 +241,8 @@ var names = [...]string{
 	"a claim request that is repeated is granted other tasks",
 	"a queue that is paused hands out tasks",
 	"a worker is told the end of its lease, not when to stop",
+	"the scope of a request does not go along to other nodes", "what somebody may not see is refused in words of its own",
+	"a token lets in after its end, and not before", "the prefix of a tenant has the queues of a neighbour", "a method is carried out without a look at who asks",
 }
 
 // String is the mistake in words.

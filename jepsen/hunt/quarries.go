@@ -171,6 +171,11 @@ func workers() []Quarry {
 		by("node/core", "TestSameClaimRequestGetsTheSameGrants", mutant.GrantedAgain),
 		by("node/core", "TestAPausedQueueHandsOutNothing", mutant.PausedGranted),
 		by("clock", "TestWorkerStopsBeforeTheLeaseLapses", mutant.NoStopTime),
+		by("node/guard", "TestEveryMethodNeedsAVerb", mutant.RouteUnjudged),
+		by("node/guard", "TestRandomAgainstReference", mutant.TenantSibling),
+		by("node/access", "TestATokenExpires", mutant.ExpiryReversed),
+		by("node/core", "TestAScopeGoesAlong", mutant.ScopeLost),
+		by("node/core", "TestWhatMayNotBeSeenIsNotThere", mutant.ScopeText),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -170,7 +171,7 @@ func (b *book) live(id, name string, now int64) (*token, *proto.Error) {
 		return nil, unauthenticated("token %s (ID %s) was revoked; show another one", name, id)
 	case b.suspended:
 		return nil, unauthenticated("the tokens are suspended since the register was restored: somebody with a token of auth-token-file looks through them (norn access token list) and enables them (norn access token enable)")
-	case now >= t.principal.Expires:
+	case (now >= t.principal.Expires) != mutant.ExpiryReversed.On():
 		return nil, unauthenticated("token %s (ID %s) has expired at %s; show another one, or have it renewed (norn access token renew)", name, id, time.Unix(0, t.principal.Expires).UTC().Format(time.RFC3339))
 	}
 	return t, nil

@@ -16,6 +16,7 @@ import (
 	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/round"
+	"github.com/norn-dev/norn/node/core/scope"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/proto"
@@ -468,23 +469,6 @@ func (c *Core) vnode(task id.ID) *vnode.Vnode {
 	return c.vnodes.Use(ring.Of(task, len(c.view.Cells)))
 }
 
-// request handles one request, or sends it on its way to where it can be
-// handled, and holds its answer back while it waits for copies.
-func (c *Core) request(now clock.Time, r *message.Request) {
-	if r.Deadline != 0 && r.Deadline <= now.Mono { // before others are given what is left of it
-		c.taken++
-		c.round.Refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED, "the request's deadline passed before it was looked at"))
-		return
-	}
-	if c.view.Joined && c.closed == nil && c.routes.take(now, r) {
-		return
-	}
-	first := len(c.round.Ready.Replies)
-	c.quorumWrites.newly = id.ID{} // what is stored between requests is bought by none
-	c.handle(now, r)
-	c.quorumWrites.awaitCopies(now, r, first)
-}
-
 func (c *Core) handle(now clock.Time, r *message.Request) {
 	c.taken++
 	if c.closed != nil && !(observer{c}).shows(r) {
@@ -543,9 +527,11 @@ func (c *Core) other(now clock.Time, r *message.Request) {
 		if c.fetches.get(now, r, m) {
 			return
 		}
-		c.round.Read(newGet(r.From, m, len(c.view.Cells)))
+		get, err := newGet(r.From, m, len(c.view.Cells))
+		c.round.Read(scope.Shown(r.Scope, get, err))
 	case *nornv1.ListRequest:
-		c.round.Read(newList(r.From, m, c.about(r)))
+		list, err := newList(r, m, c.about(r))
+		c.round.Read(scope.Shown(r.Scope, list, err))
 	case *nornv1.CountRequest:
 		c.count(r, m)
 	case *nornv1.LogRequest:

@@ -12,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/standing"
+	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -210,10 +211,11 @@ func (q *queues) list(now clock.Time, r *message.Request, m *nornv1.QueuesReques
 			q.c.round.Refuse(from, err)
 			return
 		}
-		if !q.c.readyIndex.knows(name) && r.Routed {
+		known := q.c.readyIndex.knows(name) && r.Scope.May(guard.See, name)
+		if !known && (r.Routed || len(m.GetNames()) == 0) {
 			continue // another node may know it
 		}
-		if !q.c.readyIndex.knows(name) {
+		if !known {
 			q.c.round.Refuse(from, refusal.NoQueue(name))
 			return
 		}

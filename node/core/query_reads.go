@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -60,8 +61,8 @@ const (
 )
 
 // newList makes the read of one page of tasks.
-func newList(from message.Origin, m *nornv1.ListRequest, partitions []ring.Partition) (message.Read, *proto.Error) {
-	r := message.Read{From: from}
+func newList(q *message.Request, m *nornv1.ListRequest, partitions []ring.Partition) (message.Read, *proto.Error) {
+	r := message.Read{From: q.From}
 	if m.GetQueue() != "" {
 		if err := proto.CheckQueue(m.GetQueue()); err != nil {
 			return r, err
@@ -85,7 +86,7 @@ func newList(from message.Origin, m *nornv1.ListRequest, partitions []ring.Parti
 		return r, err
 	}
 	r.Func = func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
-		reply, err := listPage(view, partitions, last, limit, m)
+		reply, err := listPage(view, partitions, last, limit, m, q.Scope)
 		return reply, nil, err
 	}
 	return r, nil
@@ -101,9 +102,13 @@ func afterTask(cursor []byte) (last id.ID, err *proto.Error) {
 }
 
 // listPage merges the partitions in ID order.
-func listPage(view store.View, partitions []ring.Partition, last id.ID, limit int, m *nornv1.ListRequest) (*nornv1.ListReply, error) {
+func listPage(view store.View, partitions []ring.Partition, last id.ID, limit int, m *nornv1.ListRequest, scope *guard.Scope) (*nornv1.ListReply, error) {
+	verbs := guard.See
+	if f := m.GetFilter(); f.GetErrorContains() != "" || len(f.GetHeaders()) > 0 {
+		verbs |= guard.Read // what is looked for could be guessed
+	}
 	merge := newTaskMerge(view, partitions, last, func(e *crdt.Enqueued) bool {
-		return (m.GetQueue() == "" || e.Queue == m.GetQueue()) && convert.SpecMatches(m.GetFilter(), e)
+		return (m.GetQueue() == "" || e.Queue == m.GetQueue()) && scope.May(verbs, e.Queue) && convert.SpecMatches(m.GetFilter(), e)
 	})
 	defer merge.close()
 	reply := &nornv1.ListReply{}
@@ -161,7 +166,7 @@ func (c *Core) count(r *message.Request, m *nornv1.CountRequest) {
 	}
 	for _, p := range about {
 		c.vnodes.See(p).Queues(func(name string, n *vnode.Counts) {
-			if n.Total() == 0 {
+			if n.Total() == 0 || !r.Scope.May(guard.See, name) {
 				return
 			}
 			if sums[name] == nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/quorum"
@@ -42,7 +43,11 @@ func (f *fetches) readBeforeDecide(now clock.Time, r *message.Request) bool {
 	}
 	r.Heard = true
 	u := &unheard{f: f, r: r}
-	for _, b := range tasksOf(r.Body) {
+	ids := tasksOf(r.Body)
+	if r.Scope != nil {
+		ids = guard.Tasks(r.Body)
+	}
+	for _, b := range ids {
 		if f.misses(b) || f.lags(r.Body) || f.retries(r.Body, b) {
 			u.left = append(u.left, id.ID(b))
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/scope"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -115,6 +116,53 @@ func (r *routes) partition(task []byte) (ring.Partition, bool) {
 	return ring.Of(id.ID(task), len(r.c.view.Cells)), true
 }
 
+// request handles one request, or sends it on its way to where it can be
+// handled, and holds its answer back while it waits for copies.
+func (c *Core) request(now clock.Time, r *message.Request) {
+	if r.Deadline != 0 && r.Deadline <= now.Mono { // before others are given what is left of it
+		c.taken++
+		c.round.Refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED, "the request's deadline passed before it was looked at"))
+		return
+	}
+	if c.view.Joined && c.closed == nil && c.routes.take(now, r) {
+		return
+	}
+	if r.Scope != nil && c.view.Joined && c.closed == nil {
+		if c.fetches.readBeforeDecide(now, r) {
+			return
+		}
+		refused, left, err := scope.Judge(c.round.Tx, len(c.view.Cells), r)
+		if !c.round.Check(err) {
+			return
+		}
+		if list, many := itemsOf(c, now, r.Body); refused != nil && many && list.n == len(refused) {
+			g := c.routes.gather(now, r, list.join, 0)
+			for i, e := range refused {
+				if e != nil {
+					list.join.(denier).deny(i, e)
+				}
+			}
+			if g.scope = nil; len(left) > 0 {
+				c.routes.forward(now, g, c.cfg.Self, left, list.some(left), nil)
+			}
+			c.routes.finish(g)
+			return
+		} else if refused != nil {
+			c.round.Refuse(r.From, refused[0])
+			return
+		}
+	}
+	first := len(c.round.Ready.Replies)
+	c.quorumWrites.newly = id.ID{} // what is stored between requests is bought by none
+	c.handle(now, r)
+	c.quorumWrites.awaitCopies(now, r, first)
+}
+
+// denier is a [joiner] that takes the answer to one item by itself.
+type denier interface{ deny(i int, err *proto.Error) }
+
+func (r *results[M, R]) deny(i int, err *proto.Error) { r.all[i] = r.failed(err.Proto()) }
+
 // take sends a request on its way, and tells whether it did: else this node
 // answers all of it.
 func (r *routes) take(now clock.Time, q *message.Request) bool {
@@ -185,7 +233,7 @@ func (r *routes) split(now clock.Time, q *message.Request, list items) bool {
 			if to, ok = find(p); list.best != nil && list.best(i) {
 				to, ok = r.reader(p) // of two replicas each would give a key away
 			}
-			if !ok && list.hint && !r.c.view.Deleting(p) {
+			if !ok && list.hint && q.Scope == nil && !r.c.view.Deleting(p) {
 				to = r.c.cfg.Self // better here than nowhere: see [quorumWrites]
 			} else if !ok {
 				lost[i] = p

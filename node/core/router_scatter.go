@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -27,6 +29,8 @@ type scatterRequest struct {
 	then   func(*scatterRequest) // takes the answer instead of the client; nil: nobody
 	round  uint64                // in which this node has last written something for it; 0: in none
 	method uint16                // of its parts, where that is another one than its own; 0: it is not
+
+	scope *guard.Scope // of its parts, see [message.Request]
 
 	choosy   bool // its parts are, see [message.Forward]
 	declined bool // one of them was, see [message.Forwarded]
@@ -79,7 +83,7 @@ type joiner interface {
 
 // gather begins one. wait is how long the request itself may wait.
 func (r *routes) gather(now clock.Time, q *message.Request, join joiner, wait time.Duration) *scatterRequest {
-	g := &scatterRequest{from: q.From, join: join, left: make(map[uint64]*leg)}
+	g := &scatterRequest{from: q.From, scope: q.Scope, join: join, left: make(map[uint64]*leg)}
 	g.until = now.Mono + int64(wait+forwardTimeout)
 	if q.Deadline != 0 {
 		g.until = min(g.until, q.Deadline)
@@ -111,13 +115,17 @@ func (r *routes) forward(now clock.Time, g *scatterRequest, to register.Member, 
 	if to == r.c.cfg.Self {
 		r.c.request(now, &message.Request{
 			From: message.Origin{Conn: message.PartConn, Request: p.number, Method: method}, Body: body,
-			Received: now.Mono, Deadline: g.until, Routed: true, Choosy: g.choosy, Partitions: only,
+			Received: now.Mono, Deadline: g.until, Routed: true, Choosy: g.choosy, Partitions: only, Scope: g.scope,
 		})
 		return
 	}
+	scope := g.scope
+	if mutant.ScopeLost.On() {
+		scope = nil
+	}
 	// It says nothing about what is on this disk.
 	r.c.round.SendNow(to, &message.Forward{
-		Number: p.number, Method: method, Wait: time.Duration(max(g.until-now.Mono, 1)), Partitions: only, Body: body, Choosy: g.choosy,
+		Number: p.number, Method: method, Wait: time.Duration(max(g.until-now.Mono, 1)), Partitions: only, Body: body, Choosy: g.choosy, Scope: scope,
 	})
 }
 
@@ -131,7 +139,7 @@ func ownPart(r *routes, now clock.Time, g *scatterRequest, n int, method uint16,
 	p := &leg{g: g, number: r.number, at: r.c.cfg.Self, idx: []int{n}, method: method}
 	g.left[p.number], r.parts[p.number] = p, p
 	r.c.request(now, &message.Request{
-		From: message.Origin{Conn: message.PartConn, Request: p.number, Method: method}, Body: body, Received: received, Deadline: g.until - int64(ownAnswer), Prompt: true,
+		From: message.Origin{Conn: message.PartConn, Request: p.number, Method: method}, Body: body, Received: received, Deadline: g.until - int64(ownAnswer), Prompt: true, Scope: g.scope,
 	})
 }
 
@@ -139,7 +147,7 @@ func ownPart(r *routes, now clock.Time, g *scatterRequest, n int, method uint16,
 func (r *routes) asked(now clock.Time, from register.Member, m *message.Forward) {
 	q := &message.Request{
 		From: message.Origin{Conn: r.conn(from), Request: m.Number, Method: m.Method}, Body: m.Body,
-		Received: now.Mono, Routed: true, Choosy: m.Choosy, Partitions: m.Partitions,
+		Received: now.Mono, Routed: true, Choosy: m.Choosy, Partitions: m.Partitions, Scope: m.Scope,
 	}
 	for _, p := range m.Partitions {
 		if int(p) >= len(r.c.view.Cells) {

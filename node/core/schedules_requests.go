@@ -12,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/node/core/cron"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -91,7 +92,9 @@ func (c scheduling) answer(now clock.Time, r *message.Request, m *nornv1.Schedul
 	if len(m.GetNames()) > 0 {
 		names = m.GetNames()
 	}
-	reply.Status.Schedules = count
+	if r.Scope == nil {
+		reply.Status.Schedules = count
+	}
 	size := 0
 	for _, name := range names {
 		if len(reply.Schedules) >= limit || size > maxSchedulePage {
@@ -100,9 +103,16 @@ func (c scheduling) answer(now clock.Time, r *message.Request, m *nornv1.Schedul
 		}
 		x := s.Schedules.Get(name)
 		shown := cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), x, wall, m.GetHistory())
-		if shown == nil {
+		hidden := shown != nil && !r.Scope.May(guard.See, shown.GetSpec().GetTask().GetQueue())
+		if hidden && len(m.GetNames()) == 0 {
+			continue
+		}
+		if shown == nil || hidden {
 			c.round.Refuse(r.From, refusal.NoSchedule(name))
 			return
+		}
+		if t := shown.GetSpec().GetTask(); !r.Scope.May(guard.Read, t.GetQueue()) {
+			t.Payload, t.Headers = nil, nil
 		}
 		shown.Upcoming = cron.Upcoming(c.crons.m.Zones(), x, from, upcoming)
 		size += len(x.Definition) + 4*len(x.State)
@@ -175,12 +185,33 @@ func (c scheduling) change(r *message.Request, m *nornv1.ChangeSchedulesRequest)
 		switch {
 		case res.Err != nil:
 			c.round.Refuse(k.from, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
+		case c.outside(now, r.Scope, k, &res.State):
+			c.round.Reply(k.from, &nornv1.ChangeSchedulesReply{Results: k.results})
 		case byHand && len(k.left) > 0:
 			c.byHand(now, k, &res.State)
 		default:
 			c.attempt(now, k, &res.State)
 		}
 	}}, register.Request{})
+}
+
+// outside says of schedules whose queues the sender of a request has no right to that they are
+// not there, and tells whether nothing is left of the request.
+func (c scheduling) outside(now clock.Time, scope *guard.Scope, k *editing, s *register.State) bool {
+	if scope == nil {
+		return false
+	}
+	had := len(k.left)
+	k.left = slices.DeleteFunc(k.left, func(i int) bool {
+		name := k.m.GetChanges()[i].GetName()
+		was := cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), s.Schedules.Get(name), c.crons.time(now).Wall, false)
+		if was == nil || scope.May(guard.Schedule, was.GetSpec().GetTask().GetQueue()) {
+			return false
+		}
+		k.decide(i, &nornv1.ScheduleResult{Error: refusal.NoSchedule(name).Proto()})
+		return true
+	})
+	return had > 0 && len(k.left) == 0
 }
 
 // decide keeps what comes of a change.

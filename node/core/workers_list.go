@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -44,6 +45,9 @@ func (w workers) list(now clock.Time, r *message.Request, m *nornv1.WorkersReque
 			continue
 		}
 		one := w.wire(&i)
+		if slices.ContainsFunc(one.GetQueues(), func(q *nornv1.SessionQueue) bool { return !r.Scope.May(guard.See, q.GetQueue()) }) {
+			continue
+		}
 		if !past(one, last) {
 			continue
 		}

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -45,7 +46,7 @@ var methods = func() (all [64]need) {
 	put(nornv1.Method_METHOD_COUNT, See, See, counted)
 	put(nornv1.Method_METHOD_QUEUES, See, See, nil)
 	put(nornv1.Method_METHOD_STATUS, See, See, nil)
-	put(nornv1.Method_METHOD_LINES, Read, Read, nil)
+	put(nornv1.Method_METHOD_LINES, Read, Read, everything)
 	put(nornv1.Method_METHOD_CANCEL, Operate, Operate, nil)
 	put(nornv1.Method_METHOD_RETRY, Operate, Operate, nil)
 	put(nornv1.Method_METHOD_BULK, Operate, Operate|See|Read, bulked)
@@ -73,6 +74,9 @@ func Check(p *Principal, m nornv1.Method, request gproto.Message) (*Scope, *prot
 		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "method %d is not for clients", m)
 	}
 	n := &methods[m]
+	if mutant.RouteUnjudged.On() && m == nornv1.Method_METHOD_SET_QUEUE {
+		return nil, nil
+	}
 	if (n.verb|n.scoped)&^p.whole == 0 {
 		return nil, nil
 	}
@@ -115,6 +119,9 @@ func enqueued(s *Scope, request gproto.Message) (string, bool) {
 		if !s.May(Enqueue, t.GetQueue()) {
 			return aQueue + t.GetQueue(), false
 		}
+		if len(t.GetDependencies()) > 0 && !s.May(See, Everything) {
+			return "tasks that depend on others (that takes see on *)", false
+		}
 	}
 	return "", true
 }
@@ -149,6 +156,9 @@ func served(s *Scope, request gproto.Message) (string, bool) {
 		if beat == nil {
 			continue
 		}
+		if !s.May(Work, Everything) {
+			return "a session (that takes work on *); claim tasks instead", false
+		}
 		for _, q := range beat.GetQueues() {
 			if !s.May(Work, q.GetQueue()) {
 				return aQueue + q.GetQueue(), false
@@ -178,7 +188,14 @@ func counted(s *Scope, request gproto.Message) (string, bool) {
 }
 
 func bulked(s *Scope, request gproto.Message) (string, bool) {
-	return seen(s, Operate, request.(*nornv1.BulkRequest).GetQueue())
+	m := request.(*nornv1.BulkRequest)
+	switch f := m.GetFilter(); {
+	case m.GetQueue() == "":
+		return "all queues; name one", false
+	case !s.May(Operate|See, m.GetQueue()), (f.GetErrorContains() != "" || len(f.GetHeaders()) > 0) && !s.May(Read, m.GetQueue()):
+		return aQueue + m.GetQueue(), false
+	}
+	return "", true
 }
 
 func queueSet(s *Scope, request gproto.Message) (string, bool) {
@@ -197,6 +214,14 @@ func scheduled(s *Scope, request gproto.Message) (string, bool) {
 		}
 	}
 	return "", true
+}
+
+// everything is for what cannot be held to a scope.
+func everything(s *Scope, _ gproto.Message) (string, bool) {
+	if s.May(Read, Everything) {
+		return "", true
+	}
+	return "lines of workers (that takes read on *)", false
 }
 
 func workerSet(s *Scope, request gproto.Message) (string, bool) {

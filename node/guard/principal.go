@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/proto"
 )
 
@@ -28,7 +29,10 @@ type Scope struct {
 
 // Within tells whether a name is below the prefix of the tenant.
 func (s *Scope) Within(name string) bool {
-	return s == nil || strings.HasPrefix(name, s.Prefix)
+	if s == nil || mutant.TenantSibling.On() && strings.HasPrefix(name, strings.TrimSuffix(s.Prefix, "/")) {
+		return true
+	}
+	return strings.HasPrefix(name, s.Prefix)
 }
 
 // May tells whether all of some verbs are allowed on a name.

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -103,10 +104,19 @@ func fetched(c *coder, m *message.Fetched) {
 
 func forward(c *coder, m *message.Forward) {
 	whole(c, 1, &m.Number, anything)
-	whole(c, 2, &m.Method, math.MaxUint16)
+	if c.phase == reading || m.Scope == nil {
+		whole(c, 2, &m.Method, math.MaxUint16)
+	}
 	whole(c, 3, &m.Wait, math.MaxInt64)
 	c.partitions(4, &m.Partitions)
 	c.flag(6, &m.Choosy)
+	if c.comes(7) || c.phase != reading && m.Scope != nil {
+		if m.Scope == nil {
+			m.Scope = &guard.Scope{}
+		}
+		nested(c, 7, m.Scope, scope)
+		whole(c, 8, &m.Method, math.MaxUint16) // in the place of 2: a build that knows no scopes refuses it
+	}
 	of := methodOf(c, m.Method)
 	if of != nil && c.phase == sizing && !of.Asks(m.Body) {
 		c.fail(fmt.Errorf("%w: a request %T of method %d", ErrUnknown, m.Body, m.Method))
@@ -116,6 +126,20 @@ func forward(c *coder, m *message.Forward) {
 	}
 	c.body(5, m.Body)
 }
+
+func scope(c *coder, s *guard.Scope) {
+	c.text(1, &s.Name)
+	c.text(2, &s.Prefix)
+	repeated(c, 3, &s.Rules, maxScopeRules, scopeRule)
+}
+
+func scopeRule(c *coder, r *guard.Rule) {
+	whole(c, 1, &r.Verbs, uint64(guard.All))
+	c.text(2, &r.Pattern)
+}
+
+// maxScopeRules bounds the rules of a scope: those of all roles of a principal.
+const maxScopeRules = guard.MaxRules * guard.MaxRoles
 
 func forwarded(c *coder, m *message.Forwarded) {
 	whole(c, 1, &m.Number, anything)

@@ -25,7 +25,7 @@ type Host struct {
 	Out    io.Writer
 	Note   func(format string, args ...any)
 	// Timeout is for one call.
-	Timeout func() time.Duration
+	Timeout *time.Duration
 	// Group completes a command that has others, Usage is the error of a wrong command line.
 	Group func(*cobra.Command) *cobra.Command
 	Usage func(format string, args ...any) error

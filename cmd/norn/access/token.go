@@ -163,7 +163,7 @@ names: some have not in time (--timeout).`,
 
 // known waits until all nodes that are up have seen a revision.
 func (k commands) known(ctx context.Context, revision uint64) error {
-	for end := time.Now().Add(k.Timeout()); ; {
+	for end := time.Now().Add(*k.Timeout); ; {
 		behind, err := k.everywhere(ctx, func(ctx context.Context, node string, a client.Access) error {
 			m, err := a.WhoAmI(ctx)
 			if err == nil && m.GetRevision() < revision {

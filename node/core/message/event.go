@@ -3,6 +3,7 @@ package message
 import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -31,6 +32,8 @@ type Request struct {
 	Received int64
 	// Deadline is when the client gives up, mono ns; 0: never.
 	Deadline int64
+
+	Scope *guard.Scope // what its sender may see and do; nil: everything
 
 	Routed     bool             // it is answered here, by whatever is here
 	Prompt     bool             // other parts of its request wait for its answer: a claim that is not granted at once is given up

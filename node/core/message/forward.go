@@ -3,6 +3,7 @@ package message
 import (
 	"time"
 
+	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/ring"
 
@@ -28,6 +29,8 @@ type Forward struct {
 	// Choosy says that a claim request is to be declined where much better tasks are
 	// known to be elsewhere.
 	Choosy bool
+	// Scope is what the sender of the request may see and do; nil: everything.
+	Scope *guard.Scope
 }
 
 // Forwarded answers a [Forward]: a message or an error.

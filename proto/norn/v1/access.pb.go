@@ -455,7 +455,7 @@ func (x *SetRole) GetAllow() []string {
 	return nil
 }
 
-// RemoveRole takes a role away, also from the tokens that have it.
+// RemoveRole takes a role away that no token has any more.
 type RemoveRole struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`

@@ -2145,7 +2145,11 @@ type PeerForward struct {
 	Request []byte `protobuf:"bytes,5,opt,name=request,proto3" json:"request,omitempty"`
 	// Of a claim request: it is to be declined where much better tasks are known to be
 	// elsewhere.
-	Choosy        bool `protobuf:"varint,6,opt,name=choosy,proto3" json:"choosy,omitempty"`
+	Choosy bool `protobuf:"varint,6,opt,name=choosy,proto3" json:"choosy,omitempty"`
+	// What the sender of the request may see and do; none: everything. With a scope the method
+	// is in scoped_method, and field 2 is empty: a node that knows no scopes refuses it.
+	Scope         *PeerScope `protobuf:"bytes,7,opt,name=scope,proto3" json:"scope,omitempty"`
+	ScopedMethod  uint32     `protobuf:"varint,8,opt,name=scoped_method,json=scopedMethod,proto3" json:"scoped_method,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2222,6 +2226,139 @@ func (x *PeerForward) GetChoosy() bool {
 	return false
 }
 
+func (x *PeerForward) GetScope() *PeerScope {
+	if x != nil {
+		return x.Scope
+	}
+	return nil
+}
+
+func (x *PeerForward) GetScopedMethod() uint32 {
+	if x != nil {
+		return x.ScopedMethod
+	}
+	return 0
+}
+
+// PeerScope is what somebody may see and do.
+type PeerScope struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who that is.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Beginning of the names of its tenant; empty: it has none.
+	Prefix        string      `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	Rules         []*PeerRule `protobuf:"bytes,3,rep,name=rules,proto3" json:"rules,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerScope) Reset() {
+	*x = PeerScope{}
+	mi := &file_norn_v1_peer_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerScope) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerScope) ProtoMessage() {}
+
+func (x *PeerScope) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerScope.ProtoReflect.Descriptor instead.
+func (*PeerScope) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *PeerScope) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PeerScope) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *PeerScope) GetRules() []*PeerRule {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+// PeerRule allows verbs on queues.
+type PeerRule struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A sum: 1 enqueue, 2 work, 4 see, 8 read, 16 operate, 32 schedule, 64 control, 128 cluster,
+	// 256 access.
+	Verbs uint32 `protobuf:"varint,1,opt,name=verbs,proto3" json:"verbs,omitempty"`
+	// Name of a queue, the beginning of names with a star behind it, or a star.
+	Pattern       string `protobuf:"bytes,2,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerRule) Reset() {
+	*x = PeerRule{}
+	mi := &file_norn_v1_peer_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerRule) ProtoMessage() {}
+
+func (x *PeerRule) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_peer_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerRule.ProtoReflect.Descriptor instead.
+func (*PeerRule) Descriptor() ([]byte, []int) {
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *PeerRule) GetVerbs() uint32 {
+	if x != nil {
+		return x.Verbs
+	}
+	return 0
+}
+
+func (x *PeerRule) GetPattern() string {
+	if x != nil {
+		return x.Pattern
+	}
+	return ""
+}
+
 // PeerForwarded answers PeerForward.
 type PeerForwarded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2244,7 +2381,7 @@ type PeerForwarded struct {
 
 func (x *PeerForwarded) Reset() {
 	*x = PeerForwarded{}
-	mi := &file_norn_v1_peer_proto_msgTypes[22]
+	mi := &file_norn_v1_peer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2256,7 +2393,7 @@ func (x *PeerForwarded) String() string {
 func (*PeerForwarded) ProtoMessage() {}
 
 func (x *PeerForwarded) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[22]
+	mi := &file_norn_v1_peer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2269,7 +2406,7 @@ func (x *PeerForwarded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerForwarded.ProtoReflect.Descriptor instead.
 func (*PeerForwarded) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{22}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PeerForwarded) GetNumber() uint64 {
@@ -2333,7 +2470,7 @@ type PeerGrant struct {
 
 func (x *PeerGrant) Reset() {
 	*x = PeerGrant{}
-	mi := &file_norn_v1_peer_proto_msgTypes[23]
+	mi := &file_norn_v1_peer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2345,7 +2482,7 @@ func (x *PeerGrant) String() string {
 func (*PeerGrant) ProtoMessage() {}
 
 func (x *PeerGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[23]
+	mi := &file_norn_v1_peer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2358,7 +2495,7 @@ func (x *PeerGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerGrant.ProtoReflect.Descriptor instead.
 func (*PeerGrant) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{23}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PeerGrant) GetPartition() uint32 {
@@ -2413,7 +2550,7 @@ type PeerWithdraw struct {
 
 func (x *PeerWithdraw) Reset() {
 	*x = PeerWithdraw{}
-	mi := &file_norn_v1_peer_proto_msgTypes[24]
+	mi := &file_norn_v1_peer_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2425,7 +2562,7 @@ func (x *PeerWithdraw) String() string {
 func (*PeerWithdraw) ProtoMessage() {}
 
 func (x *PeerWithdraw) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[24]
+	mi := &file_norn_v1_peer_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2438,7 +2575,7 @@ func (x *PeerWithdraw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWithdraw.ProtoReflect.Descriptor instead.
 func (*PeerWithdraw) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{24}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PeerWithdraw) GetNumber() uint64 {
@@ -2458,7 +2595,7 @@ type PeerDropped struct {
 
 func (x *PeerDropped) Reset() {
 	*x = PeerDropped{}
-	mi := &file_norn_v1_peer_proto_msgTypes[25]
+	mi := &file_norn_v1_peer_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2470,7 +2607,7 @@ func (x *PeerDropped) String() string {
 func (*PeerDropped) ProtoMessage() {}
 
 func (x *PeerDropped) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[25]
+	mi := &file_norn_v1_peer_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2483,7 +2620,7 @@ func (x *PeerDropped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerDropped.ProtoReflect.Descriptor instead.
 func (*PeerDropped) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{25}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PeerDropped) GetGrants() []*PeerGrant {
@@ -2508,7 +2645,7 @@ type PeerFetch struct {
 
 func (x *PeerFetch) Reset() {
 	*x = PeerFetch{}
-	mi := &file_norn_v1_peer_proto_msgTypes[26]
+	mi := &file_norn_v1_peer_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2520,7 +2657,7 @@ func (x *PeerFetch) String() string {
 func (*PeerFetch) ProtoMessage() {}
 
 func (x *PeerFetch) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[26]
+	mi := &file_norn_v1_peer_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2533,7 +2670,7 @@ func (x *PeerFetch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerFetch.ProtoReflect.Descriptor instead.
 func (*PeerFetch) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{26}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PeerFetch) GetNumber() uint64 {
@@ -2574,7 +2711,7 @@ type PeerFetched struct {
 
 func (x *PeerFetched) Reset() {
 	*x = PeerFetched{}
-	mi := &file_norn_v1_peer_proto_msgTypes[27]
+	mi := &file_norn_v1_peer_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2586,7 +2723,7 @@ func (x *PeerFetched) String() string {
 func (*PeerFetched) ProtoMessage() {}
 
 func (x *PeerFetched) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[27]
+	mi := &file_norn_v1_peer_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2599,7 +2736,7 @@ func (x *PeerFetched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerFetched.ProtoReflect.Descriptor instead.
 func (*PeerFetched) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{27}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PeerFetched) GetNumber() uint64 {
@@ -2641,7 +2778,7 @@ type PeerHeads struct {
 
 func (x *PeerHeads) Reset() {
 	*x = PeerHeads{}
-	mi := &file_norn_v1_peer_proto_msgTypes[28]
+	mi := &file_norn_v1_peer_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2653,7 +2790,7 @@ func (x *PeerHeads) String() string {
 func (*PeerHeads) ProtoMessage() {}
 
 func (x *PeerHeads) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[28]
+	mi := &file_norn_v1_peer_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2666,7 +2803,7 @@ func (x *PeerHeads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerHeads.ProtoReflect.Descriptor instead.
 func (*PeerHeads) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{28}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PeerHeads) GetHeads() []*PeerHead {
@@ -2704,7 +2841,7 @@ type PeerHead struct {
 
 func (x *PeerHead) Reset() {
 	*x = PeerHead{}
-	mi := &file_norn_v1_peer_proto_msgTypes[29]
+	mi := &file_norn_v1_peer_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2716,7 +2853,7 @@ func (x *PeerHead) String() string {
 func (*PeerHead) ProtoMessage() {}
 
 func (x *PeerHead) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[29]
+	mi := &file_norn_v1_peer_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2729,7 +2866,7 @@ func (x *PeerHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerHead.ProtoReflect.Descriptor instead.
 func (*PeerHead) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{29}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PeerHead) GetQueue() string {
@@ -2804,7 +2941,7 @@ type PeerWatch struct {
 
 func (x *PeerWatch) Reset() {
 	*x = PeerWatch{}
-	mi := &file_norn_v1_peer_proto_msgTypes[30]
+	mi := &file_norn_v1_peer_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2816,7 +2953,7 @@ func (x *PeerWatch) String() string {
 func (*PeerWatch) ProtoMessage() {}
 
 func (x *PeerWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[30]
+	mi := &file_norn_v1_peer_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2829,7 +2966,7 @@ func (x *PeerWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWatch.ProtoReflect.Descriptor instead.
 func (*PeerWatch) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{30}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PeerWatch) GetTasks() []byte {
@@ -2868,7 +3005,7 @@ type PeerOutcomes struct {
 
 func (x *PeerOutcomes) Reset() {
 	*x = PeerOutcomes{}
-	mi := &file_norn_v1_peer_proto_msgTypes[31]
+	mi := &file_norn_v1_peer_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2880,7 +3017,7 @@ func (x *PeerOutcomes) String() string {
 func (*PeerOutcomes) ProtoMessage() {}
 
 func (x *PeerOutcomes) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[31]
+	mi := &file_norn_v1_peer_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2893,7 +3030,7 @@ func (x *PeerOutcomes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerOutcomes.ProtoReflect.Descriptor instead.
 func (*PeerOutcomes) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{31}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PeerOutcomes) GetOutcomes() []byte {
@@ -2925,7 +3062,7 @@ type PeerCompared struct {
 
 func (x *PeerCompared) Reset() {
 	*x = PeerCompared{}
-	mi := &file_norn_v1_peer_proto_msgTypes[32]
+	mi := &file_norn_v1_peer_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2937,7 +3074,7 @@ func (x *PeerCompared) String() string {
 func (*PeerCompared) ProtoMessage() {}
 
 func (x *PeerCompared) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[32]
+	mi := &file_norn_v1_peer_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2950,7 +3087,7 @@ func (x *PeerCompared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerCompared.ProtoReflect.Descriptor instead.
 func (*PeerCompared) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{32}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PeerCompared) GetPartition() uint32 {
@@ -2989,7 +3126,7 @@ type PeerRoots struct {
 
 func (x *PeerRoots) Reset() {
 	*x = PeerRoots{}
-	mi := &file_norn_v1_peer_proto_msgTypes[33]
+	mi := &file_norn_v1_peer_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3001,7 +3138,7 @@ func (x *PeerRoots) String() string {
 func (*PeerRoots) ProtoMessage() {}
 
 func (x *PeerRoots) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[33]
+	mi := &file_norn_v1_peer_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3014,7 +3151,7 @@ func (x *PeerRoots) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerRoots.ProtoReflect.Descriptor instead.
 func (*PeerRoots) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{33}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PeerRoots) GetSession() uint64 {
@@ -3050,7 +3187,7 @@ type PeerSameRoots struct {
 
 func (x *PeerSameRoots) Reset() {
 	*x = PeerSameRoots{}
-	mi := &file_norn_v1_peer_proto_msgTypes[34]
+	mi := &file_norn_v1_peer_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3062,7 +3199,7 @@ func (x *PeerSameRoots) String() string {
 func (*PeerSameRoots) ProtoMessage() {}
 
 func (x *PeerSameRoots) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[34]
+	mi := &file_norn_v1_peer_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3075,7 +3212,7 @@ func (x *PeerSameRoots) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerSameRoots.ProtoReflect.Descriptor instead.
 func (*PeerSameRoots) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{34}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PeerSameRoots) GetSession() uint64 {
@@ -3105,7 +3242,7 @@ type PeerRootsCompleted struct {
 
 func (x *PeerRootsCompleted) Reset() {
 	*x = PeerRootsCompleted{}
-	mi := &file_norn_v1_peer_proto_msgTypes[35]
+	mi := &file_norn_v1_peer_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3117,7 +3254,7 @@ func (x *PeerRootsCompleted) String() string {
 func (*PeerRootsCompleted) ProtoMessage() {}
 
 func (x *PeerRootsCompleted) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[35]
+	mi := &file_norn_v1_peer_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3130,7 +3267,7 @@ func (x *PeerRootsCompleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerRootsCompleted.ProtoReflect.Descriptor instead.
 func (*PeerRootsCompleted) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{35}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PeerRootsCompleted) GetSession() uint64 {
@@ -3168,7 +3305,7 @@ type PeerPurge struct {
 
 func (x *PeerPurge) Reset() {
 	*x = PeerPurge{}
-	mi := &file_norn_v1_peer_proto_msgTypes[36]
+	mi := &file_norn_v1_peer_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3180,7 +3317,7 @@ func (x *PeerPurge) String() string {
 func (*PeerPurge) ProtoMessage() {}
 
 func (x *PeerPurge) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[36]
+	mi := &file_norn_v1_peer_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3193,7 +3330,7 @@ func (x *PeerPurge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPurge.ProtoReflect.Descriptor instead.
 func (*PeerPurge) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{36}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PeerPurge) GetPartition() uint32 {
@@ -3227,7 +3364,7 @@ type PeerBallots struct {
 
 func (x *PeerBallots) Reset() {
 	*x = PeerBallots{}
-	mi := &file_norn_v1_peer_proto_msgTypes[37]
+	mi := &file_norn_v1_peer_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3239,7 +3376,7 @@ func (x *PeerBallots) String() string {
 func (*PeerBallots) ProtoMessage() {}
 
 func (x *PeerBallots) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[37]
+	mi := &file_norn_v1_peer_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3252,7 +3389,7 @@ func (x *PeerBallots) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBallots.ProtoReflect.Descriptor instead.
 func (*PeerBallots) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{37}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PeerBallots) GetBallots() []*PeerBallot {
@@ -3287,7 +3424,7 @@ type PeerBallot struct {
 
 func (x *PeerBallot) Reset() {
 	*x = PeerBallot{}
-	mi := &file_norn_v1_peer_proto_msgTypes[38]
+	mi := &file_norn_v1_peer_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3299,7 +3436,7 @@ func (x *PeerBallot) String() string {
 func (*PeerBallot) ProtoMessage() {}
 
 func (x *PeerBallot) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[38]
+	mi := &file_norn_v1_peer_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3312,7 +3449,7 @@ func (x *PeerBallot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBallot.ProtoReflect.Descriptor instead.
 func (*PeerBallot) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{38}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PeerBallot) GetPartition() uint32 {
@@ -3384,7 +3521,7 @@ type PeerVotes struct {
 
 func (x *PeerVotes) Reset() {
 	*x = PeerVotes{}
-	mi := &file_norn_v1_peer_proto_msgTypes[39]
+	mi := &file_norn_v1_peer_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3396,7 +3533,7 @@ func (x *PeerVotes) String() string {
 func (*PeerVotes) ProtoMessage() {}
 
 func (x *PeerVotes) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[39]
+	mi := &file_norn_v1_peer_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3409,7 +3546,7 @@ func (x *PeerVotes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerVotes.ProtoReflect.Descriptor instead.
 func (*PeerVotes) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{39}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PeerVotes) GetVotes() []*PeerVote {
@@ -3447,7 +3584,7 @@ type PeerVote struct {
 
 func (x *PeerVote) Reset() {
 	*x = PeerVote{}
-	mi := &file_norn_v1_peer_proto_msgTypes[40]
+	mi := &file_norn_v1_peer_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3459,7 +3596,7 @@ func (x *PeerVote) String() string {
 func (*PeerVote) ProtoMessage() {}
 
 func (x *PeerVote) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[40]
+	mi := &file_norn_v1_peer_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3472,7 +3609,7 @@ func (x *PeerVote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerVote.ProtoReflect.Descriptor instead.
 func (*PeerVote) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{40}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PeerVote) GetPartition() uint32 {
@@ -3534,7 +3671,7 @@ type PeerPushes struct {
 
 func (x *PeerPushes) Reset() {
 	*x = PeerPushes{}
-	mi := &file_norn_v1_peer_proto_msgTypes[41]
+	mi := &file_norn_v1_peer_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3546,7 +3683,7 @@ func (x *PeerPushes) String() string {
 func (*PeerPushes) ProtoMessage() {}
 
 func (x *PeerPushes) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[41]
+	mi := &file_norn_v1_peer_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3559,7 +3696,7 @@ func (x *PeerPushes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPushes.ProtoReflect.Descriptor instead.
 func (*PeerPushes) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{41}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PeerPushes) GetPushes() []*PeerPush {
@@ -3583,7 +3720,7 @@ type PeerPush struct {
 
 func (x *PeerPush) Reset() {
 	*x = PeerPush{}
-	mi := &file_norn_v1_peer_proto_msgTypes[42]
+	mi := &file_norn_v1_peer_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3595,7 +3732,7 @@ func (x *PeerPush) String() string {
 func (*PeerPush) ProtoMessage() {}
 
 func (x *PeerPush) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[42]
+	mi := &file_norn_v1_peer_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3608,7 +3745,7 @@ func (x *PeerPush) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPush.ProtoReflect.Descriptor instead.
 func (*PeerPush) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{42}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PeerPush) GetPartition() uint32 {
@@ -3651,7 +3788,7 @@ type PeerPushesTaken struct {
 
 func (x *PeerPushesTaken) Reset() {
 	*x = PeerPushesTaken{}
-	mi := &file_norn_v1_peer_proto_msgTypes[43]
+	mi := &file_norn_v1_peer_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3663,7 +3800,7 @@ func (x *PeerPushesTaken) String() string {
 func (*PeerPushesTaken) ProtoMessage() {}
 
 func (x *PeerPushesTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[43]
+	mi := &file_norn_v1_peer_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3676,7 +3813,7 @@ func (x *PeerPushesTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerPushesTaken.ProtoReflect.Descriptor instead.
 func (*PeerPushesTaken) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{43}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PeerPushesTaken) GetVotes() []*PeerVote {
@@ -3703,7 +3840,7 @@ type PeerElect struct {
 
 func (x *PeerElect) Reset() {
 	*x = PeerElect{}
-	mi := &file_norn_v1_peer_proto_msgTypes[44]
+	mi := &file_norn_v1_peer_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3715,7 +3852,7 @@ func (x *PeerElect) String() string {
 func (*PeerElect) ProtoMessage() {}
 
 func (x *PeerElect) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[44]
+	mi := &file_norn_v1_peer_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3728,7 +3865,7 @@ func (x *PeerElect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerElect.ProtoReflect.Descriptor instead.
 func (*PeerElect) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{44}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PeerElect) GetStand() []*PeerStand {
@@ -3756,7 +3893,7 @@ type PeerStand struct {
 
 func (x *PeerStand) Reset() {
 	*x = PeerStand{}
-	mi := &file_norn_v1_peer_proto_msgTypes[45]
+	mi := &file_norn_v1_peer_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3768,7 +3905,7 @@ func (x *PeerStand) String() string {
 func (*PeerStand) ProtoMessage() {}
 
 func (x *PeerStand) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[45]
+	mi := &file_norn_v1_peer_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3781,7 +3918,7 @@ func (x *PeerStand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerStand.ProtoReflect.Descriptor instead.
 func (*PeerStand) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{45}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PeerStand) GetPartition() uint32 {
@@ -3832,7 +3969,7 @@ type PeerClaims struct {
 
 func (x *PeerClaims) Reset() {
 	*x = PeerClaims{}
-	mi := &file_norn_v1_peer_proto_msgTypes[46]
+	mi := &file_norn_v1_peer_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3844,7 +3981,7 @@ func (x *PeerClaims) String() string {
 func (*PeerClaims) ProtoMessage() {}
 
 func (x *PeerClaims) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[46]
+	mi := &file_norn_v1_peer_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3857,7 +3994,7 @@ func (x *PeerClaims) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaims.ProtoReflect.Descriptor instead.
 func (*PeerClaims) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{46}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PeerClaims) GetRound() uint64 {
@@ -3887,7 +4024,7 @@ type PeerClaimsPart struct {
 
 func (x *PeerClaimsPart) Reset() {
 	*x = PeerClaimsPart{}
-	mi := &file_norn_v1_peer_proto_msgTypes[47]
+	mi := &file_norn_v1_peer_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3899,7 +4036,7 @@ func (x *PeerClaimsPart) String() string {
 func (*PeerClaimsPart) ProtoMessage() {}
 
 func (x *PeerClaimsPart) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[47]
+	mi := &file_norn_v1_peer_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3912,7 +4049,7 @@ func (x *PeerClaimsPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimsPart.ProtoReflect.Descriptor instead.
 func (*PeerClaimsPart) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{47}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PeerClaimsPart) GetPartition() uint32 {
@@ -3948,7 +4085,7 @@ type PeerUnanswered struct {
 
 func (x *PeerUnanswered) Reset() {
 	*x = PeerUnanswered{}
-	mi := &file_norn_v1_peer_proto_msgTypes[48]
+	mi := &file_norn_v1_peer_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3960,7 +4097,7 @@ func (x *PeerUnanswered) String() string {
 func (*PeerUnanswered) ProtoMessage() {}
 
 func (x *PeerUnanswered) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[48]
+	mi := &file_norn_v1_peer_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3973,7 +4110,7 @@ func (x *PeerUnanswered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerUnanswered.ProtoReflect.Descriptor instead.
 func (*PeerUnanswered) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{48}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PeerUnanswered) GetAsks() []*PeerAsk {
@@ -3994,7 +4131,7 @@ type PeerAsk struct {
 
 func (x *PeerAsk) Reset() {
 	*x = PeerAsk{}
-	mi := &file_norn_v1_peer_proto_msgTypes[49]
+	mi := &file_norn_v1_peer_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4006,7 +4143,7 @@ func (x *PeerAsk) String() string {
 func (*PeerAsk) ProtoMessage() {}
 
 func (x *PeerAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[49]
+	mi := &file_norn_v1_peer_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4019,7 +4156,7 @@ func (x *PeerAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerAsk.ProtoReflect.Descriptor instead.
 func (*PeerAsk) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{49}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PeerAsk) GetSession() []byte {
@@ -4052,7 +4189,7 @@ type PeerClaimsTaken struct {
 
 func (x *PeerClaimsTaken) Reset() {
 	*x = PeerClaimsTaken{}
-	mi := &file_norn_v1_peer_proto_msgTypes[50]
+	mi := &file_norn_v1_peer_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4064,7 +4201,7 @@ func (x *PeerClaimsTaken) String() string {
 func (*PeerClaimsTaken) ProtoMessage() {}
 
 func (x *PeerClaimsTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[50]
+	mi := &file_norn_v1_peer_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4077,7 +4214,7 @@ func (x *PeerClaimsTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimsTaken.ProtoReflect.Descriptor instead.
 func (*PeerClaimsTaken) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{50}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PeerClaimsTaken) GetRound() uint64 {
@@ -4124,7 +4261,7 @@ type PeerClaimsAnswer struct {
 
 func (x *PeerClaimsAnswer) Reset() {
 	*x = PeerClaimsAnswer{}
-	mi := &file_norn_v1_peer_proto_msgTypes[51]
+	mi := &file_norn_v1_peer_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4136,7 +4273,7 @@ func (x *PeerClaimsAnswer) String() string {
 func (*PeerClaimsAnswer) ProtoMessage() {}
 
 func (x *PeerClaimsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[51]
+	mi := &file_norn_v1_peer_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4149,7 +4286,7 @@ func (x *PeerClaimsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimsAnswer.ProtoReflect.Descriptor instead.
 func (*PeerClaimsAnswer) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{51}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PeerClaimsAnswer) GetPartition() uint32 {
@@ -4198,7 +4335,7 @@ type PeerClaimRefusal struct {
 
 func (x *PeerClaimRefusal) Reset() {
 	*x = PeerClaimRefusal{}
-	mi := &file_norn_v1_peer_proto_msgTypes[52]
+	mi := &file_norn_v1_peer_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4210,7 +4347,7 @@ func (x *PeerClaimRefusal) String() string {
 func (*PeerClaimRefusal) ProtoMessage() {}
 
 func (x *PeerClaimRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[52]
+	mi := &file_norn_v1_peer_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4223,7 +4360,7 @@ func (x *PeerClaimRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerClaimRefusal.ProtoReflect.Descriptor instead.
 func (*PeerClaimRefusal) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{52}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PeerClaimRefusal) GetIndex() uint32 {
@@ -4267,7 +4404,7 @@ type PeerBeat struct {
 
 func (x *PeerBeat) Reset() {
 	*x = PeerBeat{}
-	mi := &file_norn_v1_peer_proto_msgTypes[53]
+	mi := &file_norn_v1_peer_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4279,7 +4416,7 @@ func (x *PeerBeat) String() string {
 func (*PeerBeat) ProtoMessage() {}
 
 func (x *PeerBeat) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[53]
+	mi := &file_norn_v1_peer_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4292,7 +4429,7 @@ func (x *PeerBeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBeat.ProtoReflect.Descriptor instead.
 func (*PeerBeat) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{53}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PeerBeat) GetSentWall() int64 {
@@ -4320,7 +4457,7 @@ type PeerMarked struct {
 
 func (x *PeerMarked) Reset() {
 	*x = PeerMarked{}
-	mi := &file_norn_v1_peer_proto_msgTypes[54]
+	mi := &file_norn_v1_peer_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4332,7 +4469,7 @@ func (x *PeerMarked) String() string {
 func (*PeerMarked) ProtoMessage() {}
 
 func (x *PeerMarked) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[54]
+	mi := &file_norn_v1_peer_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4345,7 +4482,7 @@ func (x *PeerMarked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerMarked.ProtoReflect.Descriptor instead.
 func (*PeerMarked) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{54}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *PeerMarked) GetMark() uint64 {
@@ -4381,7 +4518,7 @@ type PeerBeaten struct {
 
 func (x *PeerBeaten) Reset() {
 	*x = PeerBeaten{}
-	mi := &file_norn_v1_peer_proto_msgTypes[55]
+	mi := &file_norn_v1_peer_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4393,7 +4530,7 @@ func (x *PeerBeaten) String() string {
 func (*PeerBeaten) ProtoMessage() {}
 
 func (x *PeerBeaten) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[55]
+	mi := &file_norn_v1_peer_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4406,7 +4543,7 @@ func (x *PeerBeaten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerBeaten.ProtoReflect.Descriptor instead.
 func (*PeerBeaten) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{55}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *PeerBeaten) GetSentWall() int64 {
@@ -4476,7 +4613,7 @@ type PeerWork struct {
 
 func (x *PeerWork) Reset() {
 	*x = PeerWork{}
-	mi := &file_norn_v1_peer_proto_msgTypes[56]
+	mi := &file_norn_v1_peer_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4488,7 +4625,7 @@ func (x *PeerWork) String() string {
 func (*PeerWork) ProtoMessage() {}
 
 func (x *PeerWork) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[56]
+	mi := &file_norn_v1_peer_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4501,7 +4638,7 @@ func (x *PeerWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWork.ProtoReflect.Descriptor instead.
 func (*PeerWork) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{56}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *PeerWork) GetItems() []*PeerWorkItem {
@@ -4526,7 +4663,7 @@ type PeerWorkItem struct {
 
 func (x *PeerWorkItem) Reset() {
 	*x = PeerWorkItem{}
-	mi := &file_norn_v1_peer_proto_msgTypes[57]
+	mi := &file_norn_v1_peer_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4538,7 +4675,7 @@ func (x *PeerWorkItem) String() string {
 func (*PeerWorkItem) ProtoMessage() {}
 
 func (x *PeerWorkItem) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[57]
+	mi := &file_norn_v1_peer_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4551,7 +4688,7 @@ func (x *PeerWorkItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWorkItem.ProtoReflect.Descriptor instead.
 func (*PeerWorkItem) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{57}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *PeerWorkItem) GetKind() PeerWorkKind {
@@ -4598,7 +4735,7 @@ type PeerWorkClaim struct {
 
 func (x *PeerWorkClaim) Reset() {
 	*x = PeerWorkClaim{}
-	mi := &file_norn_v1_peer_proto_msgTypes[58]
+	mi := &file_norn_v1_peer_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4610,7 +4747,7 @@ func (x *PeerWorkClaim) String() string {
 func (*PeerWorkClaim) ProtoMessage() {}
 
 func (x *PeerWorkClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_peer_proto_msgTypes[58]
+	mi := &file_norn_v1_peer_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4623,7 +4760,7 @@ func (x *PeerWorkClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerWorkClaim.ProtoReflect.Descriptor instead.
 func (*PeerWorkClaim) Descriptor() ([]byte, []int) {
-	return file_norn_v1_peer_proto_rawDescGZIP(), []int{58}
+	return file_norn_v1_peer_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *PeerWorkClaim) GetTask() []byte {
@@ -4807,7 +4944,7 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\fR\amessage\x12\x1d\n" +
 	"\arefused\x18\x03 \x01(\x04H\x00R\arefused\x88\x01\x01B\n" +
 	"\n" +
-	"\b_refused\"\xae\x01\n" +
+	"\b_refused\"\xfd\x01\n" +
 	"\vPeerForward\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\rR\x06method\x12\x1d\n" +
@@ -4817,7 +4954,16 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"partitions\x18\x04 \x03(\rR\n" +
 	"partitions\x12\x18\n" +
 	"\arequest\x18\x05 \x01(\fR\arequest\x12\x16\n" +
-	"\x06choosy\x18\x06 \x01(\bR\x06choosy\"\xc3\x01\n" +
+	"\x06choosy\x18\x06 \x01(\bR\x06choosy\x12(\n" +
+	"\x05scope\x18\a \x01(\v2\x12.norn.v1.PeerScopeR\x05scope\x12#\n" +
+	"\rscoped_method\x18\b \x01(\rR\fscopedMethod\"`\n" +
+	"\tPeerScope\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06prefix\x18\x02 \x01(\tR\x06prefix\x12'\n" +
+	"\x05rules\x18\x03 \x03(\v2\x11.norn.v1.PeerRuleR\x05rules\":\n" +
+	"\bPeerRule\x12\x14\n" +
+	"\x05verbs\x18\x01 \x01(\rR\x05verbs\x12\x18\n" +
+	"\apattern\x18\x02 \x01(\tR\apattern\"\xc3\x01\n" +
 	"\rPeerForwarded\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\rR\x06method\x12\x14\n" +
@@ -5065,7 +5211,7 @@ func file_norn_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_norn_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_norn_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_norn_v1_peer_proto_goTypes = []any{
 	(PeerMethod)(0),            // 0: norn.v1.PeerMethod
 	(PeerLane)(0),              // 1: norn.v1.PeerLane
@@ -5093,55 +5239,57 @@ var file_norn_v1_peer_proto_goTypes = []any{
 	(*PeerCell)(nil),           // 23: norn.v1.PeerCell
 	(*PeerRepair)(nil),         // 24: norn.v1.PeerRepair
 	(*PeerForward)(nil),        // 25: norn.v1.PeerForward
-	(*PeerForwarded)(nil),      // 26: norn.v1.PeerForwarded
-	(*PeerGrant)(nil),          // 27: norn.v1.PeerGrant
-	(*PeerWithdraw)(nil),       // 28: norn.v1.PeerWithdraw
-	(*PeerDropped)(nil),        // 29: norn.v1.PeerDropped
-	(*PeerFetch)(nil),          // 30: norn.v1.PeerFetch
-	(*PeerFetched)(nil),        // 31: norn.v1.PeerFetched
-	(*PeerHeads)(nil),          // 32: norn.v1.PeerHeads
-	(*PeerHead)(nil),           // 33: norn.v1.PeerHead
-	(*PeerWatch)(nil),          // 34: norn.v1.PeerWatch
-	(*PeerOutcomes)(nil),       // 35: norn.v1.PeerOutcomes
-	(*PeerCompared)(nil),       // 36: norn.v1.PeerCompared
-	(*PeerRoots)(nil),          // 37: norn.v1.PeerRoots
-	(*PeerSameRoots)(nil),      // 38: norn.v1.PeerSameRoots
-	(*PeerRootsCompleted)(nil), // 39: norn.v1.PeerRootsCompleted
-	(*PeerPurge)(nil),          // 40: norn.v1.PeerPurge
-	(*PeerBallots)(nil),        // 41: norn.v1.PeerBallots
-	(*PeerBallot)(nil),         // 42: norn.v1.PeerBallot
-	(*PeerVotes)(nil),          // 43: norn.v1.PeerVotes
-	(*PeerVote)(nil),           // 44: norn.v1.PeerVote
-	(*PeerPushes)(nil),         // 45: norn.v1.PeerPushes
-	(*PeerPush)(nil),           // 46: norn.v1.PeerPush
-	(*PeerPushesTaken)(nil),    // 47: norn.v1.PeerPushesTaken
-	(*PeerElect)(nil),          // 48: norn.v1.PeerElect
-	(*PeerStand)(nil),          // 49: norn.v1.PeerStand
-	(*PeerClaims)(nil),         // 50: norn.v1.PeerClaims
-	(*PeerClaimsPart)(nil),     // 51: norn.v1.PeerClaimsPart
-	(*PeerUnanswered)(nil),     // 52: norn.v1.PeerUnanswered
-	(*PeerAsk)(nil),            // 53: norn.v1.PeerAsk
-	(*PeerClaimsTaken)(nil),    // 54: norn.v1.PeerClaimsTaken
-	(*PeerClaimsAnswer)(nil),   // 55: norn.v1.PeerClaimsAnswer
-	(*PeerClaimRefusal)(nil),   // 56: norn.v1.PeerClaimRefusal
-	(*PeerBeat)(nil),           // 57: norn.v1.PeerBeat
-	(*PeerMarked)(nil),         // 58: norn.v1.PeerMarked
-	(*PeerBeaten)(nil),         // 59: norn.v1.PeerBeaten
-	(*PeerWork)(nil),           // 60: norn.v1.PeerWork
-	(*PeerWorkItem)(nil),       // 61: norn.v1.PeerWorkItem
-	(*PeerWorkClaim)(nil),      // 62: norn.v1.PeerWorkClaim
-	(*Error)(nil),              // 63: norn.v1.Error
+	(*PeerScope)(nil),          // 26: norn.v1.PeerScope
+	(*PeerRule)(nil),           // 27: norn.v1.PeerRule
+	(*PeerForwarded)(nil),      // 28: norn.v1.PeerForwarded
+	(*PeerGrant)(nil),          // 29: norn.v1.PeerGrant
+	(*PeerWithdraw)(nil),       // 30: norn.v1.PeerWithdraw
+	(*PeerDropped)(nil),        // 31: norn.v1.PeerDropped
+	(*PeerFetch)(nil),          // 32: norn.v1.PeerFetch
+	(*PeerFetched)(nil),        // 33: norn.v1.PeerFetched
+	(*PeerHeads)(nil),          // 34: norn.v1.PeerHeads
+	(*PeerHead)(nil),           // 35: norn.v1.PeerHead
+	(*PeerWatch)(nil),          // 36: norn.v1.PeerWatch
+	(*PeerOutcomes)(nil),       // 37: norn.v1.PeerOutcomes
+	(*PeerCompared)(nil),       // 38: norn.v1.PeerCompared
+	(*PeerRoots)(nil),          // 39: norn.v1.PeerRoots
+	(*PeerSameRoots)(nil),      // 40: norn.v1.PeerSameRoots
+	(*PeerRootsCompleted)(nil), // 41: norn.v1.PeerRootsCompleted
+	(*PeerPurge)(nil),          // 42: norn.v1.PeerPurge
+	(*PeerBallots)(nil),        // 43: norn.v1.PeerBallots
+	(*PeerBallot)(nil),         // 44: norn.v1.PeerBallot
+	(*PeerVotes)(nil),          // 45: norn.v1.PeerVotes
+	(*PeerVote)(nil),           // 46: norn.v1.PeerVote
+	(*PeerPushes)(nil),         // 47: norn.v1.PeerPushes
+	(*PeerPush)(nil),           // 48: norn.v1.PeerPush
+	(*PeerPushesTaken)(nil),    // 49: norn.v1.PeerPushesTaken
+	(*PeerElect)(nil),          // 50: norn.v1.PeerElect
+	(*PeerStand)(nil),          // 51: norn.v1.PeerStand
+	(*PeerClaims)(nil),         // 52: norn.v1.PeerClaims
+	(*PeerClaimsPart)(nil),     // 53: norn.v1.PeerClaimsPart
+	(*PeerUnanswered)(nil),     // 54: norn.v1.PeerUnanswered
+	(*PeerAsk)(nil),            // 55: norn.v1.PeerAsk
+	(*PeerClaimsTaken)(nil),    // 56: norn.v1.PeerClaimsTaken
+	(*PeerClaimsAnswer)(nil),   // 57: norn.v1.PeerClaimsAnswer
+	(*PeerClaimRefusal)(nil),   // 58: norn.v1.PeerClaimRefusal
+	(*PeerBeat)(nil),           // 59: norn.v1.PeerBeat
+	(*PeerMarked)(nil),         // 60: norn.v1.PeerMarked
+	(*PeerBeaten)(nil),         // 61: norn.v1.PeerBeaten
+	(*PeerWork)(nil),           // 62: norn.v1.PeerWork
+	(*PeerWorkItem)(nil),       // 63: norn.v1.PeerWorkItem
+	(*PeerWorkClaim)(nil),      // 64: norn.v1.PeerWorkClaim
+	(*Error)(nil),              // 65: norn.v1.Error
 }
 var file_norn_v1_peer_proto_depIdxs = []int32{
 	4,  // 0: norn.v1.PeerHello.from:type_name -> norn.v1.PeerNode
 	4,  // 1: norn.v1.PeerHello.to:type_name -> norn.v1.PeerNode
 	1,  // 2: norn.v1.PeerHello.lane:type_name -> norn.v1.PeerLane
 	2,  // 3: norn.v1.PeerHelloReply.refusal:type_name -> norn.v1.PeerRefusal
-	63, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
+	65, // 4: norn.v1.PeerHelloReply.error:type_name -> norn.v1.Error
 	4,  // 5: norn.v1.PeerHelloReply.from:type_name -> norn.v1.PeerNode
 	4,  // 6: norn.v1.PeerProbe.spare:type_name -> norn.v1.PeerNode
 	2,  // 7: norn.v1.PeerProbeReply.refusal:type_name -> norn.v1.PeerRefusal
-	63, // 8: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
+	65, // 8: norn.v1.PeerProbeReply.error:type_name -> norn.v1.Error
 	4,  // 9: norn.v1.PeerProbeReply.from:type_name -> norn.v1.PeerNode
 	10, // 10: norn.v1.PeerProbeReply.spare:type_name -> norn.v1.PeerSpare
 	12, // 11: norn.v1.PeerProbeReply.members:type_name -> norn.v1.PeerMember
@@ -5151,7 +5299,7 @@ var file_norn_v1_peer_proto_depIdxs = []int32{
 	4,  // 15: norn.v1.PeerMember.node:type_name -> norn.v1.PeerNode
 	12, // 16: norn.v1.PeerJoin.node:type_name -> norn.v1.PeerMember
 	2,  // 17: norn.v1.PeerJoinReply.refusal:type_name -> norn.v1.PeerRefusal
-	63, // 18: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
+	65, // 18: norn.v1.PeerJoinReply.error:type_name -> norn.v1.Error
 	12, // 19: norn.v1.PeerJoinReply.members:type_name -> norn.v1.PeerMember
 	4,  // 20: norn.v1.PeerJoinReply.from:type_name -> norn.v1.PeerNode
 	16, // 21: norn.v1.PeerRound.entries:type_name -> norn.v1.PeerEntry
@@ -5163,32 +5311,34 @@ var file_norn_v1_peer_proto_depIdxs = []int32{
 	23, // 27: norn.v1.PeerCells.cells:type_name -> norn.v1.PeerCell
 	21, // 28: norn.v1.PeerCell.cohort:type_name -> norn.v1.PeerCohort
 	4,  // 29: norn.v1.PeerCell.leader:type_name -> norn.v1.PeerNode
-	63, // 30: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
-	27, // 31: norn.v1.PeerForwarded.grants:type_name -> norn.v1.PeerGrant
-	27, // 32: norn.v1.PeerDropped.grants:type_name -> norn.v1.PeerGrant
-	20, // 33: norn.v1.PeerFetched.fence:type_name -> norn.v1.PeerFence
-	33, // 34: norn.v1.PeerHeads.heads:type_name -> norn.v1.PeerHead
-	42, // 35: norn.v1.PeerBallots.ballots:type_name -> norn.v1.PeerBallot
-	21, // 36: norn.v1.PeerBallot.from:type_name -> norn.v1.PeerCohort
-	21, // 37: norn.v1.PeerBallot.to:type_name -> norn.v1.PeerCohort
-	44, // 38: norn.v1.PeerVotes.votes:type_name -> norn.v1.PeerVote
-	46, // 39: norn.v1.PeerPushes.pushes:type_name -> norn.v1.PeerPush
-	44, // 40: norn.v1.PeerPushesTaken.votes:type_name -> norn.v1.PeerVote
-	49, // 41: norn.v1.PeerElect.stand:type_name -> norn.v1.PeerStand
-	21, // 42: norn.v1.PeerStand.to:type_name -> norn.v1.PeerCohort
-	51, // 43: norn.v1.PeerClaims.parts:type_name -> norn.v1.PeerClaimsPart
-	53, // 44: norn.v1.PeerUnanswered.asks:type_name -> norn.v1.PeerAsk
-	55, // 45: norn.v1.PeerClaimsTaken.parts:type_name -> norn.v1.PeerClaimsAnswer
-	18, // 46: norn.v1.PeerClaimsTaken.facts:type_name -> norn.v1.PeerPart
-	56, // 47: norn.v1.PeerClaimsAnswer.refused:type_name -> norn.v1.PeerClaimRefusal
-	61, // 48: norn.v1.PeerWork.items:type_name -> norn.v1.PeerWorkItem
-	3,  // 49: norn.v1.PeerWorkItem.kind:type_name -> norn.v1.PeerWorkKind
-	62, // 50: norn.v1.PeerWorkItem.claims:type_name -> norn.v1.PeerWorkClaim
-	51, // [51:51] is the sub-list for method output_type
-	51, // [51:51] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	26, // 30: norn.v1.PeerForward.scope:type_name -> norn.v1.PeerScope
+	27, // 31: norn.v1.PeerScope.rules:type_name -> norn.v1.PeerRule
+	65, // 32: norn.v1.PeerForwarded.error:type_name -> norn.v1.Error
+	29, // 33: norn.v1.PeerForwarded.grants:type_name -> norn.v1.PeerGrant
+	29, // 34: norn.v1.PeerDropped.grants:type_name -> norn.v1.PeerGrant
+	20, // 35: norn.v1.PeerFetched.fence:type_name -> norn.v1.PeerFence
+	35, // 36: norn.v1.PeerHeads.heads:type_name -> norn.v1.PeerHead
+	44, // 37: norn.v1.PeerBallots.ballots:type_name -> norn.v1.PeerBallot
+	21, // 38: norn.v1.PeerBallot.from:type_name -> norn.v1.PeerCohort
+	21, // 39: norn.v1.PeerBallot.to:type_name -> norn.v1.PeerCohort
+	46, // 40: norn.v1.PeerVotes.votes:type_name -> norn.v1.PeerVote
+	48, // 41: norn.v1.PeerPushes.pushes:type_name -> norn.v1.PeerPush
+	46, // 42: norn.v1.PeerPushesTaken.votes:type_name -> norn.v1.PeerVote
+	51, // 43: norn.v1.PeerElect.stand:type_name -> norn.v1.PeerStand
+	21, // 44: norn.v1.PeerStand.to:type_name -> norn.v1.PeerCohort
+	53, // 45: norn.v1.PeerClaims.parts:type_name -> norn.v1.PeerClaimsPart
+	55, // 46: norn.v1.PeerUnanswered.asks:type_name -> norn.v1.PeerAsk
+	57, // 47: norn.v1.PeerClaimsTaken.parts:type_name -> norn.v1.PeerClaimsAnswer
+	18, // 48: norn.v1.PeerClaimsTaken.facts:type_name -> norn.v1.PeerPart
+	58, // 49: norn.v1.PeerClaimsAnswer.refused:type_name -> norn.v1.PeerClaimRefusal
+	63, // 50: norn.v1.PeerWork.items:type_name -> norn.v1.PeerWorkItem
+	3,  // 51: norn.v1.PeerWorkItem.kind:type_name -> norn.v1.PeerWorkKind
+	64, // 52: norn.v1.PeerWorkItem.claims:type_name -> norn.v1.PeerWorkClaim
+	53, // [53:53] is the sub-list for method output_type
+	53, // [53:53] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_peer_proto_init() }
@@ -5204,7 +5354,7 @@ func file_norn_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_peer_proto_rawDesc), len(file_norn_v1_peer_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   59,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
