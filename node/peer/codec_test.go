@@ -16,6 +16,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -80,6 +81,12 @@ func drawForward(t *rapid.T) message.PeerMessage {
 		Number: rapid.Uint64().Draw(t, "number"), Wait: time.Duration(rapid.Int64Min(0).Draw(t, "wait")),
 		Partitions: rapid.SliceOfN(rapid.Custom(drawPartition), 0, 5).Draw(t, "partitions"), Choosy: rapid.Bool().Draw(t, "choosy"),
 		Method: uint16(nornv1.Method_METHOD_CANCEL), Body: &nornv1.CancelRequest{Reason: rapid.String().Draw(t, "reason")},
+	}
+	if rapid.Bool().Draw(t, "scoped") {
+		m.Scope = &guard.Scope{Name: rapid.String().Draw(t, "name"), Prefix: rapid.String().Draw(t, "prefix")}
+		for range rapid.IntRange(0, 3).Draw(t, "rules") {
+			m.Scope.Rules = append(m.Scope.Rules, guard.Rule{Verbs: guard.Verbs(rapid.IntRange(0, int(guard.All)).Draw(t, "verbs")), Pattern: rapid.String().Draw(t, "pattern")})
+		}
 	}
 	if rapid.Bool().Draw(t, "enqueue") {
 		m.Method, m.Body = uint16(nornv1.Method_METHOD_ENQUEUE), &nornv1.EnqueueRequest{Tasks: make([]*nornv1.TaskSpec, rapid.IntRange(0, 9).Draw(t, "tasks"))}
@@ -263,7 +270,7 @@ func alike(a, b message.PeerMessage) bool {
 			a.Message.Told == b.(*message.Repair).Message.Told && a.Message.Refused == b.(*message.Repair).Message.Refused
 	case *message.Forward:
 		b := b.(*message.Forward)
-		return a.Number == b.Number && a.Method == b.Method && a.Wait == b.Wait && slices.Equal(a.Partitions, b.Partitions) && gproto.Equal(a.Body, b.Body)
+		return a.Number == b.Number && a.Method == b.Method && a.Wait == b.Wait && slices.Equal(a.Partitions, b.Partitions) && gproto.Equal(a.Body, b.Body) && reflect.DeepEqual(a.Scope, b.Scope)
 	case *message.Forwarded:
 		b := b.(*message.Forwarded)
 		same := a.Number == b.Number && a.Method == b.Method && slices.Equal(a.Grants, b.Grants)
@@ -373,6 +380,7 @@ func TestMethodsAreForwarded(t *testing.T) {
 		nornv1.Method_METHOD_UNSPECIFIED, nornv1.Method_METHOD_HELLO, nornv1.Method_METHOD_PING,
 		nornv1.Method_METHOD_SCHEDULES, nornv1.Method_METHOD_CHANGE_SCHEDULES, // the register answers each node
 		nornv1.Method_METHOD_WORK, nornv1.Method_METHOD_BULK, // their parts are
+		nornv1.Method_METHOD_ACCESS, nornv1.Method_METHOD_WHO_AM_I, // the node answers them beside the core
 	}
 	for _, n := range not {
 		if of := message.MethodOf(n); of != nil && of.Forwarded {
@@ -597,4 +605,14 @@ func FuzzHellos(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestAnOlderNodeRefusesAScopedRequest: it knows field 2 alone, and would carry the request out
+// without its scope.
+func TestAnOlderNodeRefusesAScopedRequest(t *testing.T) {
+	_, b := encoded(t, &message.Forward{Number: 1, Method: uint16(nornv1.Method_METHOD_GET), Body: &nornv1.GetRequest{}, Scope: &guard.Scope{Name: "ci"}})
+	var m nornv1.PeerForward
+	if err := gproto.Unmarshal(b, &m); err != nil || m.GetMethod() != 0 || m.GetScopedMethod() != uint32(nornv1.Method_METHOD_GET) || m.GetScope().GetName() != "ci" {
+		t.Errorf("%v, %v", &m, err)
+	}
 }
