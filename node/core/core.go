@@ -16,7 +16,6 @@ import (
 	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/round"
-	"github.com/norn-dev/norn/node/core/scope"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/proto"
@@ -527,11 +526,9 @@ func (c *Core) other(now clock.Time, r *message.Request) {
 		if c.fetches.get(now, r, m) {
 			return
 		}
-		get, err := newGet(r.From, m, len(c.view.Cells))
-		c.round.Read(scope.Shown(r.Scope, get, err))
+		c.round.Read(newGet(r, m, len(c.view.Cells)))
 	case *nornv1.ListRequest:
-		list, err := newList(r, m, c.about(r))
-		c.round.Read(scope.Shown(r.Scope, list, err))
+		c.round.Read(newList(r, m, c.about(r)))
 	case *nornv1.CountRequest:
 		c.count(r, m)
 	case *nornv1.LogRequest:

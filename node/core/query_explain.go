@@ -46,11 +46,10 @@ type explainer struct {
 }
 
 // newExplain makes the read that answers why a task is not running.
-func newExplain(c *Core, request *message.Request, m *nornv1.ExplainRequest) (message.Read, *proto.Error) {
-	from := request.From
+func newExplain(c *Core, q *message.Request, m *nornv1.ExplainRequest) (message.Read, *proto.Error) {
 	task, bad := convert.ReadID(m.GetId())
 	if bad != nil {
-		return message.Read{From: from}, bad
+		return message.Read{From: q.From}, bad
 	}
 	e := &explainer{partitions: len(c.view.Cells), leading: make(map[ring.Partition]bool)}
 	p := ring.Of(task, len(c.view.Cells))
@@ -60,20 +59,22 @@ func newExplain(c *Core, request *message.Request, m *nornv1.ExplainRequest) (me
 	}
 	d, err := vnode.ReadTask(c.round.Tx, p, task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 	if !c.round.Check(err) || d.Task.Enqueued == nil && !d.Task.Collected() {
-		return message.Read{From: from}, refusal.NoTaskUnless(task, c.fetches.tooFewAnswered)
+		return message.Read{From: q.From}, refusal.NoTaskUnless(task, c.fetches.tooFewAnswered)
 	}
 	name := queueOf(d)
 	if s := c.queues.of(name); s.GetPaused() {
 		e.paused = s
 	}
 	e.room(c, p)
-	if !request.Routed {
+	if !q.Routed {
 		e.serving = workers{c.sessions}.serving(c.round.Now, name)
 	}
 	e.elsewhere = c.edges.elsewhere(vnode.Blockers(c.round.Tx, p, task))
-	return message.Read{From: from, Func: func(view store.View, now clock.Time) (gproto.Message, *proto.Error, error) {
+	return message.Read{From: q.From, Func: func(view store.View, now clock.Time) (gproto.Message, *proto.Error, error) {
 		e.view, e.now = view, now
-		return e.run(task)
+		m, refused, err := e.run(task)
+		q.Scope.Show(m)
+		return m, refused, err
 	}}, nil
 }
 

@@ -22,14 +22,14 @@ import (
 )
 
 // newGet makes the read of one task.
-func newGet(from message.Origin, m *nornv1.GetRequest, partitions int) (message.Read, *proto.Error) {
+func newGet(q *message.Request, m *nornv1.GetRequest, partitions int) (message.Read, *proto.Error) {
 	task, bad := convert.ReadID(m.GetId())
 	if bad != nil {
-		return message.Read{From: from}, bad
+		return message.Read{From: q.From}, bad
 	}
 	p := ring.Of(task, partitions)
 	atLeast := m.GetConsistency()
-	return message.Read{From: from, Func: func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
+	return message.Read{From: q.From, Func: func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
 		d, err := vnode.ReadTask(view, p, task, vnode.ReadOptions{Log: proto.MaxUpdatesInTask, Attempts: true})
 		if err != nil {
 			return nil, nil, err
@@ -42,7 +42,9 @@ func newGet(from message.Origin, m *nornv1.GetRequest, partitions int) (message.
 			e.Guarantee = refusal.MonotonicRead
 			return nil, e, nil
 		}
-		return &nornv1.GetReply{Task: convert.Task(d, proto.MaxUpdatesInTask)}, nil, nil
+		reply := &nornv1.GetReply{Task: convert.Task(d, proto.MaxUpdatesInTask)}
+		q.Scope.Show(reply)
+		return reply, nil, nil
 	}}, nil
 }
 
@@ -87,6 +89,7 @@ func newList(q *message.Request, m *nornv1.ListRequest, partitions []ring.Partit
 	}
 	r.Func = func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
 		reply, err := listPage(view, partitions, last, limit, m, q.Scope)
+		q.Scope.Show(reply)
 		return reply, nil, err
 	}
 	return r, nil

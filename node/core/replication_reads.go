@@ -117,7 +117,7 @@ func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) 
 		f.c.round.Refuse(r.From, refusal.Crowded(maxGathers))
 		return true
 	}
-	read, bad := newGet(r.From, m, len(f.c.view.Cells))
+	read, bad := newGet(r, m, len(f.c.view.Cells))
 	if bad != nil {
 		f.c.round.Refuse(r.From, bad)
 		return true

@@ -156,9 +156,6 @@ func served(s *Scope, request gproto.Message) (string, bool) {
 		if beat == nil {
 			continue
 		}
-		if !s.May(Work, Everything) {
-			return "a session (that takes work on *); claim tasks instead", false
-		}
 		for _, q := range beat.GetQueues() {
 			if !s.May(Work, q.GetQueue()) {
 				return aQueue + q.GetQueue(), false

@@ -1,7 +1,6 @@
 package scope
 
 import (
-	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
@@ -12,8 +11,6 @@ import (
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/vnode"
-
-	gproto "google.golang.org/protobuf/proto"
 )
 
 // Judge looks at the tasks that a request names, by what this node knows of them: which items
@@ -61,16 +58,4 @@ func outside(view store.View, partitions int, r *message.Request, verb guard.Ver
 		return e, nil
 	}
 	return nil, nil
-}
-
-// Shown is a read of which its sender is shown what it may read.
-func Shown(s *guard.Scope, r message.Read, err *proto.Error) (message.Read, *proto.Error) {
-	if read := r.Func; s != nil && read != nil {
-		r.Func = func(view store.View, now clock.Time) (gproto.Message, *proto.Error, error) {
-			m, refused, err := read(view, now)
-			s.Show(m)
-			return m, refused, err
-		}
-	}
-	return r, err
 }
