@@ -58,7 +58,12 @@ func TestAccessPage(t *testing.T) {
 	if ran < 11 {
 		t.Errorf("%d commands were run", ran)
 	}
-	// What a viewer sees: which tasks there are, and not what is in them.
+}
+
+// TestWhoSeesWhatByAccess: a viewer which tasks there are, and not what is in them; somebody with rights
+// on other queues nothing, in the words for nothing.
+func TestWhoSeesWhatByAccess(t *testing.T) {
+	g := newGuarded(t)
 	viewer := g.on("r00t", "access", "token", "create", "--name", "wall2", "--role", "viewer")
 	id := g.on("r00t", "task", "enqueue", "-q", "mail", "s3cret")
 	for _, args := range [][]string{{"task", "get", id, "-o", "json"}, {"task", "list", "-q", "mail", "-o", "json"}, {"task", "explain", id, "-o", "json"}} {
@@ -66,7 +71,6 @@ func TestAccessPage(t *testing.T) {
 			t.Errorf("%v: %s", args, out)
 		}
 	}
-	// What somebody with rights on other queues sees: nothing, in the words for nothing.
 	g.on("r00t", "access", "role", "set", "acme", "--allow", "see,read,work,operate:acme/*")
 	acme := g.on("r00t", "access", "token", "create", "--name", "acme", "--role", "acme")
 	for _, args := range [][]string{{"task", "get", id}, {"task", "cancel", id}, {"task", "complete", id, "4294967297"}, {"queue", "get", "mail"}} {

@@ -115,6 +115,8 @@ func forward(c *coder, m *message.Forward) {
 			m.Scope = &guard.Scope{}
 		}
 		nested(c, 7, m.Scope, scope)
+	}
+	if c.phase == reading || m.Scope != nil {
 		whole(c, 8, &m.Method, math.MaxUint16) // in the place of 2: a build that knows no scopes refuses it
 	}
 	of := methodOf(c, m.Method)

@@ -67,7 +67,8 @@ type WhoAmIReply struct {
 	// Name of the token or certificate; root for a token of auth-token-file, anonymous where nobody is asked.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// ID of the token; empty: it is none.
-	Id    string   `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// Names of its roles.
 	Roles []string `protobuf:"bytes,3,rep,name=roles,proto3" json:"roles,omitempty"`
 	// How it has shown who it is: none, token-file, token or certificate.
 	Proof string `protobuf:"bytes,4,opt,name=proof,proto3" json:"proof,omitempty"`
@@ -75,8 +76,9 @@ type WhoAmIReply struct {
 	Allow []string `protobuf:"bytes,5,rep,name=allow,proto3" json:"allow,omitempty"`
 	// Until when it is let in; not set: without an end.
 	Expires *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires,proto3" json:"expires,omitempty"`
-	// Node that answers, and the newest revision of roles and tokens that it has seen; 0: there was none.
-	Node          string `protobuf:"bytes,7,opt,name=node,proto3" json:"node,omitempty"`
+	// Node that answers.
+	Node string `protobuf:"bytes,7,opt,name=node,proto3" json:"node,omitempty"`
+	// The newest revision of roles and tokens that the node has seen; 0: there was none.
 	Revision      uint64 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -840,9 +842,10 @@ type AccessReply struct {
 	// Answer to CheckAccess, with the refusal in words.
 	Allowed bool   `protobuf:"varint,5,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	Reason  string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Lines of the audit log, an object in JSON each, and the number of the last one.
+	// Lines of the audit log, an object in JSON each.
 	Lines []string `protobuf:"bytes,7,rep,name=lines,proto3" json:"lines,omitempty"`
-	Last  uint64   `protobuf:"varint,8,opt,name=last,proto3" json:"last,omitempty"`
+	// Number of the newest line of the audit log.
+	Last uint64 `protobuf:"varint,8,opt,name=last,proto3" json:"last,omitempty"`
 	// Tokens are suspended: a restore cannot know which ones were revoked after its backup.
 	Suspended     bool `protobuf:"varint,9,opt,name=suspended,proto3" json:"suspended,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -944,10 +947,12 @@ func (x *AccessReply) GetSuspended() bool {
 
 // AccessRole is a role.
 type AccessRole struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Allow         []string               `protobuf:"bytes,2,rep,name=allow,proto3" json:"allow,omitempty"`
-	BuiltIn       bool                   `protobuf:"varint,3,opt,name=built_in,json=builtIn,proto3" json:"built_in,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Its rules, VERB[,VERB…]:PATTERN each.
+	Allow []string `protobuf:"bytes,2,rep,name=allow,proto3" json:"allow,omitempty"`
+	// It is always there, and cannot be changed.
+	BuiltIn       bool `protobuf:"varint,3,opt,name=built_in,json=builtIn,proto3" json:"built_in,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1005,9 +1010,10 @@ func (x *AccessRole) GetBuiltIn() bool {
 
 // AccessToken is a token without its secret.
 type AccessToken struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name    string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Names of its roles.
 	Roles   []string               `protobuf:"bytes,3,rep,name=roles,proto3" json:"roles,omitempty"`
 	Created *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created,proto3" json:"created,omitempty"`
 	// Who made it.
