@@ -101,6 +101,7 @@ func TestARevokedTokenEndsWhatIsOpen(t *testing.T) {
 	g := newGuarded(t)
 	token := g.on("r00t", "access", "token", "create", "--name", "w", "--role", "worker")
 	id := strings.Split(token, "_")[1]
+	g.on("r00t", "queue", "set", "mail", "max-tasks=100") // so that it is shown
 	wait := exec.Command(the.norn, "task", "claim", "-q", "mail", "--wait", "10m")
 	wait.Env = environment("NORN_ADDR="+g.addr, "NORN_AUTH_TOKEN="+token)
 	said := &buffer{}
