@@ -12,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/node/core/cron"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/scope"
 	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -185,33 +186,14 @@ func (c scheduling) change(r *message.Request, m *nornv1.ChangeSchedulesRequest)
 		switch {
 		case res.Err != nil:
 			c.round.Refuse(k.from, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
-		case c.outside(now, r.Scope, k, &res.State):
-			c.round.Reply(k.from, &nornv1.ChangeSchedulesReply{Results: k.results})
+		case r.Scope != nil && scope.Hides(r.Scope, &res.State, m, c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID)) != "":
+			c.round.Refuse(k.from, refusal.NoSchedule(scope.Hides(r.Scope, &res.State, m, c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID))))
 		case byHand && len(k.left) > 0:
 			c.byHand(now, k, &res.State)
 		default:
 			c.attempt(now, k, &res.State)
 		}
 	}}, register.Request{})
-}
-
-// outside says of schedules whose queues the sender of a request has no right to that they are
-// not there, and tells whether nothing is left of the request.
-func (c scheduling) outside(now clock.Time, scope *guard.Scope, k *editing, s *register.State) bool {
-	if scope == nil {
-		return false
-	}
-	had := len(k.left)
-	k.left = slices.DeleteFunc(k.left, func(i int) bool {
-		name := k.m.GetChanges()[i].GetName()
-		was := cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), s.Schedules.Get(name), c.crons.time(now).Wall, false)
-		if was == nil || scope.May(guard.Schedule, was.GetSpec().GetTask().GetQueue()) {
-			return false
-		}
-		k.decide(i, &nornv1.ScheduleResult{Error: refusal.NoSchedule(name).Proto()})
-		return true
-	})
-	return had > 0 && len(k.left) == 0
 }
 
 // decide keeps what comes of a change.

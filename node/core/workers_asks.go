@@ -1,7 +1,6 @@
 package core
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -9,7 +8,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/guard"
+	"github.com/norn-dev/norn/node/core/scope"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -44,37 +43,7 @@ type workAsks struct {
 	shares   map[session.Instance]*session.Shares
 	later    byTime[*workLater]
 	renewals renewals
-	scopes   map[session.Instance]*guard.Scope // of workers that have one, see [message.Request]
-	scope    *guard.Scope                      // of what is being asked for
-}
-
-// hold notes what a worker may see and do; nil: everything.
-func (a *workAsks) hold(i session.Instance, s *guard.Scope) {
-	if had, is := a.scopes[i]; had == s || s == nil && !is {
-		return
-	}
-	maps.DeleteFunc(a.scopes, func(i session.Instance, _ *guard.Scope) bool { return !a.s.d.Knows(i) })
-	if a.scopes[i] = s; s == nil {
-		delete(a.scopes, i)
-	}
-}
-
-// byScope calls fn for the workers of each scope, with what belongs to them.
-func byScope[T any](a *workAsks, all []T, of func(*T) session.Instance, fn func([]T)) {
-	for len(all) > 0 {
-		s := a.scopes[of(&all[0])]
-		var same, rest []T
-		for i := range all {
-			if a.scopes[of(&all[i])] == s {
-				same = append(same, all[i])
-			} else {
-				rest = append(rest, all[i])
-			}
-		}
-		a.scope = s
-		fn(same)
-		a.scope, all = nil, rest
-	}
+	scopes   scope.Holders[session.Instance] // of workers, see [message.Request]
 }
 
 // workLater is something to be asked again.
@@ -86,7 +55,7 @@ type workLater struct {
 func (a *workAsks) begin(s *sessions) {
 	a.s = s
 	a.open, a.wants = make(map[uint64]func(clock.Time, *message.Reply)), make(map[uint64]*want)
-	a.shares, a.scopes = make(map[session.Instance]*session.Shares), make(map[session.Instance]*guard.Scope)
+	a.shares = make(map[session.Instance]*session.Shares)
 	a.renewals.at = clock.Never
 }
 
@@ -95,7 +64,7 @@ func (a *workAsks) put(now clock.Time, method nornv1.Method, body gproto.Message
 	a.number++
 	number = a.number
 	a.open[number] = then
-	a.s.c.request(now, &message.Request{From: message.Origin{Conn: message.WorkConn, Request: number, Method: uint16(method)}, Body: body, Received: now.Mono, Scope: a.scope})
+	a.s.c.request(now, &message.Request{From: message.Origin{Conn: message.WorkConn, Request: number, Method: uint16(method)}, Body: body, Received: now.Mono, Scope: a.scopes.Now})
 	return number
 }
 
@@ -177,7 +146,7 @@ func (a *workAsks) settle(now clock.Time, all []session.Settle) {
 // end asks for claims to be ended: completions of whoever keeps the tasks, the rest
 // of their leaders.
 func (a *workAsks) end(now clock.Time, list []*ending) {
-	byScope(a, list, func(e **ending) session.Instance { return (*e).Instance }, func(list []*ending) { a.endAll(now, list) })
+	scope.By(&a.scopes, list, func(e **ending) session.Instance { return (*e).Instance }, func(list []*ending) { a.endAll(now, list) })
 }
 
 func (a *workAsks) endAll(now clock.Time, list []*ending) {

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/scope"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
@@ -47,7 +48,7 @@ func (a *workAsks) renewDue(now clock.Time) {
 	}
 	all := slices.DeleteFunc(w.waiting, func(r session.Renew) bool { return !a.s.d.Renews(r.Instance) })
 	*w = renewals{at: clock.Never}
-	byScope(a, all, func(r *session.Renew) session.Instance { return r.Instance }, func(all []session.Renew) { a.renewAll(now, all) })
+	scope.By(&a.scopes, all, func(r *session.Renew) session.Instance { return r.Instance }, func(all []session.Renew) { a.renewAll(now, all) })
 }
 
 // renewing is the claims of one heartbeat that are being renewed.

@@ -100,7 +100,7 @@ func (s *sessions) request(now clock.Time, r *message.Request, m *nornv1.Session
 		return
 	}
 	instance, association := session.Instance(m.GetInstance()), m.GetAssociation()
-	s.asks.hold(instance, r.Scope)
+	s.asks.scopes.Hold(instance, r.Scope, s.d.Knows)
 	st := s.stream(now, r.From.Conn, instance, association)
 	for _, message := range all {
 		s.d.Step(now, message)
