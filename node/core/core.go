@@ -457,7 +457,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.edges.pending() {
 		mono = 0 // go on at once
 	}
-	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.quarantine.at, c.formerMember.at, c.quorumWrites.next(), c.repairs.next(), c.routes.byTime.next(), c.remoteClaims.next(), c.headGossip.next(), c.freshnessProbes.next(), c.queues.remoteCounts.next(), c.fetches.byTime.next(), c.transfer.next(), c.trees.next(), c.scrubs.at, c.edges.watches.at, c.edges.doubts.next(), c.edges.horizons.at, c.leases.next(), c.abandonedClaims.next(), c.elector.next(), c.standing.Due(), c.sessions.next())
+	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.quarantine.at, c.formerMember.at, c.quorumWrites.next(), c.repairs.next(), c.routes.byTime.Next(), c.remoteClaims.next(), c.headGossip.next(), c.freshnessProbes.next(), c.queues.remoteCounts.next(), c.fetches.byTime.Next(), c.transfer.next(), c.trees.next(), c.scrubs.at, c.edges.watches.at, c.edges.doubts.next(), c.edges.horizons.at, c.leases.next(), c.abandonedClaims.next(), c.elector.next(), c.standing.Due(), c.sessions.next())
 }
 
 // Audit tells what the core would overlook: a vnode that something was done with

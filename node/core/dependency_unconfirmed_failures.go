@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/ring"
@@ -126,7 +127,7 @@ func (d *unconfirmedFailures) readOn() {
 		cell := &d.l.c.view.Cells[p]
 		d.reads++
 		f.begin(d.l.c.round.Now, &message.Request{}, p, &fetch{
-			quorumCall: newQuorumCall(cell, d.l.c.cfg.Self), task: task, need: quorum.Majority(len(cell.Cohort)), enough: func() bool { return true },
+			Quorum: call.NewQuorum(cell, d.l.c.cfg.Self), task: task, need: quorum.Majority(len(cell.Cohort)), enough: func() bool { return true },
 			then: func(now clock.Time, enough bool) { d.told(now, task, began, enough) },
 		})
 	}

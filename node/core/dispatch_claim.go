@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
@@ -28,7 +29,7 @@ func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest)
 		return
 	}
 	c.readyIndex.came++
-	w.number = c.readyIndex.came
+	w.Number = c.readyIndex.came
 	if !w.routed {
 		c.abandonedClaims.name(now, w)
 		m.Unanswered = nil // whoever this is forwarded to is told
@@ -96,7 +97,7 @@ func (c *Core) pursue(now clock.Time, w *claimRequest) {
 		c.giveUp(now, w)
 		return
 	}
-	if w.failedQuorum && max(w.until, w.received+int64(grantPatience)) <= now.Mono {
+	if w.failedQuorum && max(w.Until, w.received+int64(grantPatience)) <= now.Mono {
 		c.giveUp(now, w)
 		return
 	}
@@ -110,11 +111,11 @@ func (c *Core) pursue(now clock.Time, w *claimRequest) {
 		return
 	}
 	switch patient := !w.prompt && w.received+int64(grantPatience) > now.Mono; {
-	case w.until <= now.Mono && patient && c.leases.breakers.has(w):
+	case w.Until <= now.Mono && patient && c.leases.breakers.has(w):
 		w.failedQuorum, w.fails = true, 0 // nothing is sent meanwhile
 		c.leases.postpone(now, w)
 		return
-	case w.until <= now.Mono:
+	case w.Until <= now.Mono:
 		c.giveUp(now, w)
 		return
 	}
@@ -216,7 +217,7 @@ func newClaimRequest(r *message.Request, m *nornv1.ClaimRequest, lease time.Dura
 		return nil, err
 	}
 	wait := proto.Seconds(m.GetWaitSeconds())
-	w := &claimRequest{from: r.From, received: r.Received, timed: timed{until: r.Received + int64(wait)}, max: max(1, int(m.GetMaxTasks()))}
+	w := &claimRequest{from: r.From, received: r.Received, Deadline: call.Deadline{Until: r.Received + int64(wait)}, max: max(1, int(m.GetMaxTasks()))}
 	w.body, w.routed, w.mayDecline, w.parks, w.prompt = m, r.Routed, r.Choosy, wait > 0, r.Prompt
 	w.ask = vnode.Ask{Worker: m.GetWorker(), Request: m.GetRequestNo(), Lease: lease, Log: proto.MaxUpdatesInList, Claims: grantClaims}
 	copy(w.ask.Session[:], m.GetSession())
@@ -226,7 +227,7 @@ func newClaimRequest(r *message.Request, m *nornv1.ClaimRequest, lease time.Dura
 	}
 	w.bytes += waiterBytes
 	if r.Deadline != 0 {
-		w.deadline, w.until = r.Deadline, min(w.until, r.Deadline) // who has given up must not be granted anything
+		w.deadline, w.Until = r.Deadline, min(w.Until, r.Deadline) // who has given up must not be granted anything
 	}
 	return w, nil
 }

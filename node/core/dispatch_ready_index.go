@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -23,7 +24,7 @@ type readyIndex struct {
 	queues map[string]*queue // with ready tasks or waiters
 	known  map[string]int64  // with tasks, whatever their state, or settings: when each was used last, mono ns
 	dirty  []*queue          // queues with waiters whose head may have changed
-	byTime byTime[*claimRequest]
+	byTime call.ByTime[*claimRequest]
 	byConn map[uint64]map[uint64]*claimRequest
 	lines  map[uint64]*line // clients' connections that have asked for work
 	byAsk  map[message.AskKey]*claimRequest
@@ -95,7 +96,7 @@ func (d *readyIndex) announce(q *queue) {
 
 // claimRequest is a claim request that waits for work.
 type claimRequest struct {
-	timed
+	call.Deadline
 	from     message.Origin
 	names    []string
 	ask      vnode.Ask
@@ -359,7 +360,7 @@ func (d *readyIndex) park(w *claimRequest) {
 		d.lines[w.from.Conn] = &line{heard: w.received}
 	}
 	d.bytes += w.bytes
-	d.byTime.add(w)
+	d.byTime.Add(w)
 	for _, name := range w.names {
 		d.queue(name).line(w)
 	}
@@ -370,7 +371,7 @@ func (d *readyIndex) park(w *claimRequest) {
 func (d *readyIndex) drop(w *claimRequest) {
 	w.done = true
 	d.bytes -= w.bytes
-	d.byTime.remove(w)
+	d.byTime.Remove(w)
 	if d.byConn[w.from.Conn][w.from.Request] == w { // not so for a number used twice
 		delete(d.byConn[w.from.Conn], w.from.Request)
 	}
@@ -415,17 +416,17 @@ func (d *readyIndex) waiting(name string) uint32 {
 // line puts a request where it belongs by its arrival: who was sent to another node in vain
 // is still before those who have come since.
 func (q *queue) line(w *claimRequest) {
-	at, _ := slices.BinarySearchFunc(q.wait, w.number+1, func(o *claimRequest, number uint64) int { return cmp.Compare(o.number, number) })
+	at, _ := slices.BinarySearchFunc(q.wait, w.Number+1, func(o *claimRequest, number uint64) int { return cmp.Compare(o.Number, number) })
 	q.wait = slices.Insert(q.wait, at, w)
 }
 
 // due gives a waiter whose time is over, or nil.
 func (d *readyIndex) due(now clock.Time) *claimRequest {
-	if len(d.byTime) > 0 && d.byTime[0].until <= now.Mono {
+	if len(d.byTime) > 0 && d.byTime[0].Until <= now.Mono {
 		return d.byTime[0]
 	}
 	return nil
 }
 
 // next is the first deadline of a waiter, mono ns.
-func (d *readyIndex) next() int64 { return d.byTime.next() }
+func (d *readyIndex) next() int64 { return d.byTime.Next() }

@@ -3,6 +3,7 @@ package core
 import (
 	"time"
 
+	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -59,12 +60,12 @@ func waitsOf(c *Core, conn uint64) int {
 // latest is the last one that came of those that may be sent away; nil: none may.
 func latest[W interface {
 	comparable
-	time() *timed
+	Time() *call.Deadline
 }](all map[uint64]W, may func(W) bool) (last W) {
 	var none W
 	// Any order: the numbers differ.
 	for _, w := range all {
-		if may(w) && (last == none || w.time().number > last.time().number) {
+		if may(w) && (last == none || w.Time().Number > last.Time().Number) {
 			last = w
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
@@ -25,14 +26,14 @@ import (
 // has found nothing it reads again once a fact of its task has come in, even
 // one that came in while it was reading: no wake-up is lost.
 type logWait struct {
-	timed   // its place is -1 while it is not in byTime, because it reads
-	from    message.Origin
-	task    id.ID
-	req     *nornv1.LogRequest
-	unsure  bool // the others did not tell whether they know the task, or the update to go on from
-	reading bool // a read is under way
-	again   bool // a fact came in during that read
-	at      int  // its place among those of its task
+	call.Deadline // it is not in byTime while it reads
+	from          message.Origin
+	task          id.ID
+	req           *nornv1.LogRequest
+	unsure        bool // the others did not tell whether they know the task, or the update to go on from
+	reading       bool // a read is under way
+	again         bool // a fact came in during that read
+	at            int  // its place among those of its task
 }
 
 // followers are the waiting log requests by task, by origin and by time. Its
@@ -43,7 +44,7 @@ type followers struct {
 	arrived    uint64
 	byTask     map[id.ID][]*logWait
 	byConn     map[uint64]map[uint64]*logWait
-	byTime     byTime[*logWait]
+	byTime     call.ByTime[*logWait]
 	count      int
 }
 
@@ -52,7 +53,7 @@ func newFollowers(partitions int) *followers {
 }
 
 // next is the first deadline.
-func (l *followers) next() int64 { return l.byTime.next() }
+func (l *followers) next() int64 { return l.byTime.Next() }
 
 // of gives the request of an origin, or nil.
 func (l *followers) of(o message.Origin) *logWait { return l.byConn[o.Conn][o.Request] }
@@ -63,7 +64,7 @@ func (l *followers) add(w *logWait) message.Read {
 		l.drop(old) // a client that uses a number twice
 	}
 	l.arrived++
-	w.number, w.at, w.place = l.arrived, len(l.byTask[w.task]), -1
+	w.Number, w.at = l.arrived, len(l.byTask[w.task])
 	l.byTask[w.task] = append(l.byTask[w.task], w)
 	if l.byConn[w.from.Conn] == nil {
 		l.byConn[w.from.Conn] = make(map[uint64]*logWait)
@@ -116,11 +117,10 @@ func (l *followers) drop(w *logWait) {
 // idle puts a request among those that wait for their time, or takes it out.
 func (l *followers) idle(w *logWait, in bool) {
 	switch {
-	case in && w.place < 0:
-		l.byTime.add(w)
-	case !in && w.place >= 0:
-		l.byTime.remove(w)
-		w.place = -1
+	case in && !w.Waits():
+		l.byTime.Add(w)
+	case !in && w.Waits():
+		l.byTime.Remove(w)
 	}
 }
 
@@ -132,7 +132,7 @@ func (l *followers) all(conns iter.Seq[uint64]) (out []*logWait) {
 			out = append(out, w)
 		}
 	}
-	slices.SortFunc(out, func(a, b *logWait) int { return cmp.Compare(a.number, b.number) })
+	slices.SortFunc(out, func(a, b *logWait) int { return cmp.Compare(a.Number, b.Number) })
 	return out
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
@@ -202,9 +203,9 @@ func (c *Core) log(now clock.Time, from message.Origin, deadline int64, m *nornv
 		c.round.Refuse(from, bad)
 		return
 	}
-	w := &logWait{from: from, task: task, req: m, unsure: c.fetches.tooFewAnswered, timed: timed{until: now.Mono + int64(wait), place: -1}}
+	w := &logWait{from: from, task: task, req: m, unsure: c.fetches.tooFewAnswered, Deadline: call.Deadline{Until: now.Mono + int64(wait)}}
 	if deadline != 0 {
-		w.until = min(w.until, deadline)
+		w.Until = min(w.Until, deadline)
 	}
 	if wait == 0 {
 		c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.read(w, false))

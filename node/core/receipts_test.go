@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -71,7 +72,7 @@ func TestMoreCohortsThanAWriteCanReach(t *testing.T) {
 		ask, one := r.enqueue(0, task, nil), r.enqueue(0, r.at(1), &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE})
 		w := r.peers[0].core.quorumWrites
 		f := message.Fence{Partition: 1}
-		for n := range maxFences + extra {
+		for n := range call.MaxFences + extra {
 			f.Cohorts = append(f.Cohorts, []register.Member{r.peers[0].self, r.peers[1].self, {Node: "later", Incarnation: register.Incarnation{99, byte(n)}}})
 		}
 		r.post = nil

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
@@ -137,7 +138,7 @@ func (u *unheard) ask(now clock.Time) {
 		p := ring.Of(task, len(u.f.c.view.Cells))
 		cell := &u.f.c.view.Cells[p]
 		u.f.begin(now, u.r, p, &fetch{
-			quorumCall: newQuorumCall(cell, u.f.c.cfg.Self), from: u.r.From, task: task, need: quorum.Majority(len(cell.Cohort)),
+			Quorum: call.NewQuorum(cell, u.f.c.cfg.Self), from: u.r.From, task: task, need: quorum.Majority(len(cell.Cohort)),
 			enough: func() bool { return true }, about: u, then: u.told,
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/portion"
+	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
@@ -34,7 +35,7 @@ type fetches struct {
 	c              *Core
 	number         uint64
 	open           map[uint64]*fetch
-	byTime         byTime[*fetch]
+	byTime         call.ByTime[*fetch]
 	tooFewAnswered bool // of the request that is being handled, see [message.Request]
 }
 
@@ -52,8 +53,8 @@ func (f *fetches) held(conn uint64) (n int64) {
 }
 
 type fetch struct {
-	timed
-	quorumCall
+	call.Deadline
+	call.Quorum
 	from     message.Origin
 	task     id.ID
 	need     int // replicas, this one counted
@@ -122,7 +123,7 @@ func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) 
 		f.c.round.Refuse(r.From, bad)
 		return true
 	}
-	f.begin(now, r, p, &fetch{quorumCall: newQuorumCall(&f.c.view.Cells[p], f.c.cfg.Self), from: r.From, task: task, need: need, read: read, enough: func() bool {
+	f.begin(now, r, p, &fetch{Quorum: call.NewQuorum(&f.c.view.Cells[p], f.c.cfg.Self), from: r.From, task: task, need: need, read: read, enough: func() bool {
 		return !l.GetAtLeast() || f.sees(p, task, l)
 	}})
 	return true
@@ -140,25 +141,25 @@ func (f *fetches) begin(now clock.Time, r *message.Request, p ring.Partition, q 
 		f.open = make(map[uint64]*fetch)
 	}
 	f.number++
-	q.number, q.until = f.number, now.Mono+int64(fetchTimeout)
+	q.Number, q.Until = f.number, now.Mono+int64(fetchTimeout)
 	if r.Deadline != 0 {
-		q.until = min(q.until, r.Deadline)
+		q.Until = min(q.Until, r.Deadline)
 	}
-	f.ask(q, q.left)
-	if !f.c.acceptors.blind(p, q.epoch) && f.c.standing.Disk.Counts(p, q.epoch) {
-		q.add(f.c.cfg.Self)
-		if fence, ok := f.c.acceptors.fence(p, q.epoch); ok {
-			f.ask(q, q.fence(&fence, f.c.cfg.Self))
+	f.ask(q, q.Left)
+	if !f.c.acceptors.blind(p, q.Epoch) && f.c.standing.Disk.Counts(p, q.Epoch) {
+		q.Add(f.c.cfg.Self)
+		if fence, ok := f.c.acceptors.fence(p, q.Epoch); ok {
+			f.ask(q, q.Fence(&fence, f.c.cfg.Self))
 		}
 	}
-	f.open[q.number] = q
-	f.byTime.add(q)
+	f.open[q.Number] = q
+	f.byTime.Add(q)
 	f.settle(q)
 }
 
 func (f *fetches) ask(q *fetch, who []register.Member) {
 	for _, m := range who {
-		f.c.round.Send(m, &message.Fetch{Number: q.number, Epoch: q.epoch, Task: q.task})
+		f.c.round.Send(m, &message.Fetch{Number: q.Number, Epoch: q.Epoch, Task: q.task})
 	}
 }
 
@@ -184,13 +185,11 @@ func (f *fetches) fetched(now clock.Time, from register.Member, m *message.Fetch
 	if q == nil {
 		return // late
 	}
-	i := slices.Index(q.left, from)
-	if i < 0 || slices.ContainsFunc(m.Facts, func(x crdt.Fact) bool { return x.Task != q.task }) {
+	if slices.ContainsFunc(m.Facts, func(x crdt.Fact) bool { return x.Task != q.task }) || !q.Take(from) {
 		return
 	}
-	q.left = slices.Delete(q.left, i, i+1)
-	q.add(from)
-	f.ask(q, q.fence(&message.Fence{Cohorts: m.Cohorts}, f.c.cfg.Self))
+	q.Add(from)
+	f.ask(q, q.Fence(&message.Fence{Cohorts: m.Cohorts}, f.c.cfg.Self))
 	a := &answeredFetch{from: from, facts: make(map[crdt.Key]bool, len(m.Facts)), first: make(map[crdt.Kind]crdt.Key)}
 	for i := range m.Facts {
 		k := m.Facts[i].Key
@@ -206,7 +205,7 @@ func (f *fetches) fetched(now clock.Time, from register.Member, m *message.Fetch
 
 // settle reads once enough has been heard.
 func (f *fetches) settle(q *fetch) {
-	if !q.reached(q.need) || len(q.left) > 0 && !q.enough() {
+	if !q.Reached(q.need) || len(q.Left) > 0 && !q.enough() {
 		return
 	}
 	f.answer(q)
@@ -231,8 +230,8 @@ func (f *fetches) answer(q *fetch) {
 }
 
 func (f *fetches) drop(q *fetch) {
-	delete(f.open, q.number)
-	f.byTime.remove(q)
+	delete(f.open, q.Number)
+	f.byTime.Remove(q)
 }
 
 // repair sends those who have answered what they lack.
@@ -259,9 +258,9 @@ func (f *fetches) repair(q *fetch) {
 // read, else it is refused. Who has not answered may have what a client has seen, so that
 // nobody may say then that the task is unknown, which is final.
 func (f *fetches) work(now clock.Time) {
-	for len(f.byTime) > 0 && f.byTime[0].until <= now.Mono {
+	for len(f.byTime) > 0 && f.byTime[0].Until <= now.Mono {
 		q := f.byTime[0]
-		enough := q.reached(q.need)
+		enough := q.Reached(q.need)
 		if enough && q.enough() {
 			f.answer(q)
 			continue
@@ -272,10 +271,10 @@ func (f *fetches) work(now clock.Time) {
 			continue
 		}
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d of %d replicas of task %s have answered, %d were to be asked; try again, or ask for one (-r one)",
-			q.tally.Count(), len(q.cohort), q.task, q.need).Keeping("replicas read").Again(100 * time.Millisecond)
+			q.Count(), len(q.Cohort), q.task, q.need).Keeping("replicas read").Again(100 * time.Millisecond)
 		if enough {
 			e = proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "task %s was not seen as far as it had been: %d of %d replicas have answered; try again, or through another node",
-				q.task, q.tally.Count(), len(q.cohort)).Keeping(refusal.MonotonicRead).Again(100 * time.Millisecond)
+				q.task, q.Count(), len(q.Cohort)).Keeping(refusal.MonotonicRead).Again(100 * time.Millisecond)
 		}
 		f.c.round.Refuse(q.from, e)
 	}

@@ -86,9 +86,8 @@ func (w *quorumWrites) shed() {
 // skipped counts an answer for an earlier write, too, for a mutant.
 func (w *quorumWrites) skipped(from register.Member, m *message.FactsTaken, o *write) {
 	for p, part := range o.parts { // Any order: each is counted for itself.
-		if n := slices.Index(part.left, from); n >= 0 && !slices.Contains(m.Refused, p) {
-			part.add(from)
-			part.left = slices.Delete(part.left, n, n+1)
+		if !slices.Contains(m.Refused, p) && part.Take(from) {
+			part.Add(from)
 		}
 	}
 	w.settle(o)
@@ -101,7 +100,7 @@ func (w *quorumWrites) spare(o *write) bool {
 		return false
 	}
 	for _, part := range o.parts { // Any order: all are looked at.
-		if slices.ContainsFunc(part.left, w.c.view.Up) || !part.reached(quorum.Majority(len(part.cohort))) {
+		if slices.ContainsFunc(part.Left, w.c.view.Up) || !part.Reached(quorum.Majority(len(part.Cohort))) {
 			return false
 		}
 	}
@@ -111,7 +110,7 @@ func (w *quorumWrites) spare(o *write) bool {
 // lonely tells whether somebody who has not answered is out of reach.
 func (w *quorumWrites) lonely(o *write) bool {
 	for _, part := range o.parts { // Any order: all are looked at.
-		if slices.ContainsFunc(part.left, func(m register.Member) bool { return !w.c.view.Up(m) }) {
+		if slices.ContainsFunc(part.Left, func(m register.Member) bool { return !w.c.view.Up(m) }) {
 			return true
 		}
 	}
@@ -122,7 +121,7 @@ func (w *quorumWrites) lonely(o *write) bool {
 func (w *quorumWrites) hopeless(o *write, h *waitingAnswer) bool {
 	return slices.ContainsFunc(h.items, func(it item) bool {
 		part := o.parts[it.partition]
-		return !o.enough(it.partition, h.need) && !part.within(level(h.need, len(part.cohort)), w.c.view.Up)
+		return !o.enough(it.partition, h.need) && !part.Within(level(h.need, len(part.Cohort)), w.c.view.Up)
 	})
 }
 
@@ -137,17 +136,17 @@ func (w *quorumWrites) giveUp(o *write, h *waitingAnswer) {
 		}
 		it.epoch = 0
 		part := o.parts[it.partition]
-		need, why := level(h.need, len(part.cohort)), "the rest did not answer in time"
+		need, why := level(h.need, len(part.Cohort)), "the rest did not answer in time"
 		switch {
-		case need > len(part.cohort):
+		case need > len(part.Cohort):
 			why = "its cohort has no more members until nodes join"
-		case !part.within(need, w.c.view.Up):
+		case !part.Within(need, w.c.view.Up):
 			why = "too few of its other members are in reach of this node"
 		}
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
 			"%d of %d copies of partition %d are on disk, %d were asked for; %s. It may be kept all the same: ask again with the same ID, or for fewer copies",
-			part.tally.Count(), len(part.cohort), it.partition, need, why).Keeping("durable copies").Unsure().Again(100 * time.Millisecond)
-		e.Lasting = need > len(part.cohort)
+			part.Count(), len(part.Cohort), it.partition, need, why).Keeping("durable copies").Unsure().Again(100 * time.Millisecond)
+		e.Lasting = need > len(part.Cohort)
 		if mutant.TimeoutFailed.On() {
 			e.Effect = nornv1.Effect_EFFECT_NONE
 		}

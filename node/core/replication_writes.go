@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
@@ -115,7 +116,7 @@ type write struct {
 
 // copies counts who has the facts of one partition.
 type copies struct {
-	quorumCall
+	call.Quorum
 	hint  bool // this node's copy does not count: it is not of the cohort, or may have forgotten something
 	facts []crdt.Fact
 }
@@ -248,7 +249,7 @@ func (w *quorumWrites) due(now clock.Time, o *write) {
 // complete tells whether nothing is left to wait for.
 func (o *write) complete() bool {
 	for _, part := range o.parts { // Any order: all are looked at.
-		if len(part.left) > 0 {
+		if len(part.Left) > 0 {
 			return false
 		}
 	}
@@ -265,15 +266,15 @@ func (w *quorumWrites) begin(now clock.Time) {
 	w.number++
 	o := &write{number: w.number, round: w.c.round.This(), parts: make(map[ring.Partition]*copies), held: w.held, began: now.Mono, again: now.Mono, until: now.Mono + int64(writeTimeout)}
 	for _, p := range slices.Sorted(maps.Keys(w.round)) {
-		part := &copies{quorumCall: newQuorumCall(&w.c.view.Cells[p], w.c.cfg.Self), facts: w.round[p], hint: true}
+		part := &copies{Quorum: call.NewQuorum(&w.c.view.Cells[p], w.c.cfg.Self), facts: w.round[p], hint: true}
 		for _, f := range part.facts {
 			o.bytes += len(f.Body) + factBytes
 		}
 		w.own(p, part)
-		if outside := !slices.Contains(part.cohort, w.c.cfg.Self); outside || w.c.standing.Disk.Forgetful(p) {
+		if outside := !slices.Contains(part.Cohort, w.c.cfg.Self); outside || w.c.standing.Disk.Forgetful(p) {
 			w.c.transfer.hinted(now, p)
 			if outside && mutant.OutsiderCounts.On() {
-				part.add(part.cohort[0])
+				part.Add(part.Cohort[0])
 			}
 		}
 		o.parts[p] = part
@@ -288,13 +289,13 @@ func (w *quorumWrites) begin(now clock.Time) {
 // facts too because of what this node knows.
 func (w *quorumWrites) own(p ring.Partition, part *copies) (more []register.Member) {
 	self := w.c.cfg.Self
-	if !part.hint || !slices.Contains(part.cohort, self) || w.c.acceptors.blind(p, part.epoch) || !w.c.standing.Disk.Counts(p, part.epoch) {
+	if !part.hint || !slices.Contains(part.Cohort, self) || w.c.acceptors.blind(p, part.Epoch) || !w.c.standing.Disk.Counts(p, part.Epoch) {
 		return nil
 	}
 	part.hint = false
-	part.add(self)
-	if f, ok := w.c.acceptors.fence(p, part.epoch); ok {
-		more = part.fence(&f, self) // it is an ack like any other
+	part.Add(self)
+	if f, ok := w.c.acceptors.fence(p, part.Epoch); ok {
+		more = part.Fence(&f, self) // it is an ack like any other
 	}
 	return more
 }
@@ -319,7 +320,7 @@ func (w *quorumWrites) send(o *write, age int64) {
 	var order []register.Member
 	for _, p := range slices.Sorted(maps.Keys(o.parts)) {
 		part := o.parts[p]
-		for _, m := range part.left {
+		for _, m := range part.Left {
 			last, answers := w.taker[m]
 			behind := !answers || int64(last-o.number) <= 0
 			if behind && age > 0 && age%int64(resendSlow) >= int64(resendAfter) {
@@ -329,7 +330,7 @@ func (w *quorumWrites) send(o *write, age int64) {
 				to[m] = &message.Facts{Write: o.number}
 				order = append(order, m)
 			}
-			to[m].Parts = append(to[m].Parts, message.PartFacts{Partition: p, Epoch: part.epoch, Facts: part.facts})
+			to[m].Parts = append(to[m].Parts, message.PartFacts{Partition: p, Epoch: part.Epoch, Facts: part.facts})
 		}
 	}
 	for _, m := range order { // a copy is asked for, nothing is promised
@@ -356,16 +357,13 @@ func (w *quorumWrites) taken(from register.Member, m *message.FactsTaken) {
 	}
 	o := w.open[i]
 	for p, part := range o.parts { // Any order: each is counted for itself.
-		n := slices.Index(part.left, from)
 		switch {
-		case n < 0:
-			continue
+		case !part.Take(from):
 		case slices.Contains(m.Refused, p) && !mutant.RefusalIgnored.On():
-			part.tally.Refuse(from) // an error is no ack
+			part.Refuse(from) // an error is no ack
 		default:
-			part.add(from)
+			part.Add(from)
 		}
-		part.left = slices.Delete(part.left, n, n+1)
 	}
 	w.fence(o, m.Fences)
 	w.settle(o)
@@ -387,7 +385,7 @@ func (w *quorumWrites) fence(o *write, fences []message.Fence) {
 	more := false
 	for i := range fences {
 		if part := o.parts[fences[i].Partition]; part != nil && !mutant.FenceIgnored.On() {
-			more = len(part.fence(&fences[i], w.c.cfg.Self)) > 0 || more
+			more = len(part.Fence(&fences[i], w.c.cfg.Self)) > 0 || more
 		}
 	}
 	if more {
@@ -414,7 +412,7 @@ func (w *quorumWrites) fenced(now clock.Time, o *write) {
 	waits := len(o.held) > 0 && now.Mono-o.began >= int64(resendAfter)
 	for _, p := range slices.Sorted(maps.Keys(o.parts)) {
 		part := o.parts[p]
-		if len(part.others) > 0 && part.epoch == w.c.view.Cells[p].Epoch && (waits || !w.c.elector.expects(now, p)) {
+		if part.Fenced() && part.Epoch == w.c.view.Cells[p].Epoch && (waits || !w.c.elector.expects(now, p)) {
 			w.c.elector.requestElection(now, p, 0)
 		}
 	}
@@ -450,7 +448,7 @@ func (o *write) enough(p ring.Partition, need *nornv1.Durability) bool {
 	if part == nil || part.hint && need.GetLevel() == nornv1.WriteLevel_WRITE_LEVEL_ONE {
 		return true
 	}
-	return part.reached(level(need, len(part.cohort)))
+	return part.Reached(level(need, len(part.Cohort)))
 }
 
 // count says in the receipt how many copies are on disk, and stay there: who is of one
@@ -458,10 +456,10 @@ func (o *write) enough(p ring.Partition, need *nornv1.Durability) bool {
 // least has it all the while.
 func (it *item) count(o *write) {
 	if part := o.parts[it.partition]; part != nil {
-		n := uint32(max(part.tally.Least(), min(part.tally.Count(), 1)))
+		n := uint32(max(part.Least(), min(part.Count(), 1)))
 		it.receipt.Copies, it.receipt.DurableCopies = n, n
 		if it.receipt.Hinted = 0; part.hint {
-			it.receipt.Hinted = uint32(len(part.left))
+			it.receipt.Hinted = uint32(len(part.Left))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/portion"
+	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
@@ -37,7 +38,7 @@ type routes struct {
 	conns  map[register.Member]uint64 // back
 	number uint64
 	parts  map[uint64]*leg
-	byTime byTime[*scatterRequest]
+	byTime call.ByTime[*scatterRequest]
 	of     map[message.Origin]*scatterRequest
 	held   map[uint64]int // of byTime, by connection
 

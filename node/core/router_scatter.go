@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/view"
@@ -21,7 +22,7 @@ import (
 
 // scatterRequest is a request whose parts are answered in several places.
 type scatterRequest struct {
-	timed
+	call.Deadline
 	from   message.Origin
 	join   joiner
 	left   map[uint64]*leg
@@ -84,22 +85,22 @@ type joiner interface {
 // gather begins one. wait is how long the request itself may wait.
 func (r *routes) gather(now clock.Time, q *message.Request, join joiner, wait time.Duration) *scatterRequest {
 	g := &scatterRequest{from: q.From, scope: q.Scope, join: join, left: make(map[uint64]*leg)}
-	g.until = now.Mono + int64(wait+forwardTimeout)
+	g.Until = now.Mono + int64(wait+forwardTimeout)
 	if q.Deadline != 0 {
-		g.until = min(g.until, q.Deadline)
+		g.Until = min(g.Until, q.Deadline)
 	}
 	if r.number == 0 {
 		r.number = r.c.cfg.Rand.Uint64() // answers to the process before this one match nothing
 	}
 	r.number++
-	g.timed.number = r.number
+	g.Deadline.Number = r.number
 	if old := r.of[message.NumberOf(g.from)]; old != nil { // a client that uses a number twice, or a message that came twice
 		r.abandon(old)
 		if !g.from.Internal() {
 			r.c.round.Refuse(old.from, proto.Invalid("request %d is still open, and its number came again", g.from.Request))
 		}
 	}
-	r.byTime.add(g)
+	r.byTime.Add(g)
 	r.of[message.NumberOf(g.from)] = g
 	r.held[g.from.Conn]++
 	return g
@@ -115,7 +116,7 @@ func (r *routes) forward(now clock.Time, g *scatterRequest, to register.Member, 
 	if to == r.c.cfg.Self {
 		r.c.request(now, &message.Request{
 			From: message.Origin{Conn: message.PartConn, Request: p.number, Method: method}, Body: body,
-			Received: now.Mono, Deadline: g.until, Routed: true, Choosy: g.choosy, Partitions: only, Scope: g.scope,
+			Received: now.Mono, Deadline: g.Until, Routed: true, Choosy: g.choosy, Partitions: only, Scope: g.scope,
 		})
 		return
 	}
@@ -125,7 +126,7 @@ func (r *routes) forward(now clock.Time, g *scatterRequest, to register.Member, 
 	}
 	// It says nothing about what is on this disk.
 	r.c.round.SendNow(to, &message.Forward{
-		Number: p.number, Method: method, Wait: time.Duration(max(g.until-now.Mono, 1)), Partitions: only, Body: body, Choosy: g.choosy, Scope: scope,
+		Number: p.number, Method: method, Wait: time.Duration(max(g.Until-now.Mono, 1)), Partitions: only, Body: body, Choosy: g.choosy, Scope: scope,
 	})
 }
 
@@ -139,7 +140,7 @@ func ownPart(r *routes, now clock.Time, g *scatterRequest, n int, method uint16,
 	p := &leg{g: g, number: r.number, at: r.c.cfg.Self, idx: []int{n}, method: method}
 	g.left[p.number], r.parts[p.number] = p, p
 	r.c.request(now, &message.Request{
-		From: message.Origin{Conn: message.PartConn, Request: p.number, Method: method}, Body: body, Received: received, Deadline: g.until - int64(ownAnswer), Prompt: true, Scope: g.scope,
+		From: message.Origin{Conn: message.PartConn, Request: p.number, Method: method}, Body: body, Received: received, Deadline: g.Until - int64(ownAnswer), Prompt: true, Scope: g.scope,
 	})
 }
 
@@ -214,7 +215,7 @@ func (r *routes) finish(g *scatterRequest) {
 }
 
 func (r *routes) forget(g *scatterRequest) {
-	r.byTime.remove(g)
+	r.byTime.Remove(g)
 	delete(r.of, message.NumberOf(g.from))
 	if r.held[g.from.Conn]--; r.held[g.from.Conn] == 0 {
 		delete(r.held, g.from.Conn)
@@ -257,7 +258,7 @@ func (r *routes) undelivered(grants []message.GrantRef) (ours []message.GrantRef
 
 // work gives up what has waited too long.
 func (r *routes) work(now clock.Time) {
-	for len(r.byTime) > 0 && r.byTime[0].until <= now.Mono {
+	for len(r.byTime) > 0 && r.byTime[0].Until <= now.Mono {
 		g := r.byTime[0]
 		for _, number := range slices.Sorted(maps.Keys(g.left)) {
 			p := g.left[number]
@@ -313,7 +314,7 @@ func (r *routes) gone(conn uint64) {
 			all = append(all, g)
 		}
 	}
-	slices.SortFunc(all, func(a, b *scatterRequest) int { return int(int64(a.timed.number - b.timed.number)) })
+	slices.SortFunc(all, func(a, b *scatterRequest) int { return int(int64(a.Deadline.Number - b.Deadline.Number)) })
 	for _, g := range all {
 		r.abandon(g)
 	}

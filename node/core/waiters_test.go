@@ -42,7 +42,7 @@ func TestWhoWaitsNoMoreTakesNoRoom(t *testing.T) {
 		t.Fatal("it takes nothing")
 	}
 	r.step(message.Cancel{From: from})
-	if r.turn(); d.bytes != 0 || d.byTime.next() < r.now.Mono+int64(time.Hour) || len(d.byConn)+len(d.queues) != 0 {
+	if r.turn(); d.bytes != 0 || d.byTime.Next() < r.now.Mono+int64(time.Hour) || len(d.byConn)+len(d.queues) != 0 {
 		t.Errorf("%d bytes, %d connections and %d queues are left", d.bytes, len(d.byConn), len(d.queues))
 	}
 	d.bytes = maxWaitBytes

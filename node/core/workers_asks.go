@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/scope"
@@ -41,14 +42,14 @@ type workAsks struct {
 	answers  []message.Reply  // to be taken
 	wants    map[uint64]*want // by their number
 	shares   map[session.Instance]*session.Shares
-	later    byTime[*workLater]
+	later    call.ByTime[*workLater]
 	renewals renewals
 	scopes   scope.Holders[session.Instance] // of workers, see [message.Request]
 }
 
 // workLater is something to be asked again.
 type workLater struct {
-	timed
+	call.Deadline
 	do func(clock.Time)
 }
 
@@ -98,20 +99,20 @@ func (a *workAsks) collect(now clock.Time) {
 func (a *workAsks) after(now clock.Time, pause time.Duration, do func(clock.Time)) {
 	a.number++
 	l := &workLater{do: do}
-	l.until, l.number = now.Mono+int64(pause), a.number
-	a.later.add(l)
+	l.Until, l.Number = now.Mono+int64(pause), a.number
+	a.later.Add(l)
 }
 
 // retry does what the time has come for.
 func (a *workAsks) retry(now clock.Time) {
-	for len(a.later) > 0 && a.later[0].until <= now.Mono {
+	for len(a.later) > 0 && a.later[0].Until <= now.Mono {
 		l := a.later[0]
-		a.later.remove(l)
+		a.later.Remove(l)
 		l.do(now)
 	}
 }
 
-func (a *workAsks) next() int64 { return min(a.later.next(), a.renewals.at) }
+func (a *workAsks) next() int64 { return min(a.later.Next(), a.renewals.at) }
 
 // byLeader groups claims by who leads their partitions, as far as that is known: so
 // that one node which does not answer holds up no answers but its own.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
@@ -39,7 +40,7 @@ type sessions struct {
 	conns   map[uint64]map[session.Instance]*stream // by connection
 	dirty   []*stream                               // with something to say, or an answer too many
 	open    map[message.Origin]*heldOpen
-	waits   byTime[*heldOpen]
+	waits   call.ByTime[*heldOpen]
 	arrived uint64 // of requests
 	wakeAt  int64  // of the machine
 	again   bool   // something was begun after the round had ended
@@ -70,7 +71,7 @@ type stream struct {
 
 // heldOpen is a request of a worker that waits for something to say.
 type heldOpen struct {
-	timed
+	call.Deadline
 	from   message.Origin
 	stream *stream
 }
@@ -111,15 +112,15 @@ func (s *sessions) request(now clock.Time, r *message.Request, m *nornv1.Session
 	}
 	s.arrived++
 	h := &heldOpen{from: r.From, stream: st}
-	h.until, h.number = now.Mono+int64(proto.Seconds(m.GetWaitSeconds())), s.arrived
+	h.Until, h.Number = now.Mono+int64(proto.Seconds(m.GetWaitSeconds())), s.arrived
 	if r.Deadline != 0 {
-		h.until = min(h.until, r.Deadline)
+		h.Until = min(h.Until, r.Deadline)
 	}
 	if old := s.open[message.NumberOf(r.From)]; old != nil {
 		s.forget(old) // a client that uses a number twice
 	}
 	s.open[message.NumberOf(r.From)], st.open = h, append(st.open, h)
-	s.waits.add(h)
+	s.waits.Add(h)
 	s.touch(st)
 }
 
@@ -176,7 +177,7 @@ func (s *sessions) drop(now clock.Time, st *stream) {
 
 func (s *sessions) forget(h *heldOpen) {
 	delete(s.open, message.NumberOf(h.from))
-	s.waits.remove(h)
+	s.waits.Remove(h)
 	h.stream.open = slices.DeleteFunc(h.stream.open, func(o *heldOpen) bool { return o == h })
 }
 
@@ -323,7 +324,7 @@ func (s *sessions) flush(now clock.Time) {
 		}
 	}
 	s.dirty = s.dirty[:0]
-	for len(s.waits) > 0 && s.waits[0].until <= now.Mono {
+	for len(s.waits) > 0 && s.waits[0].Until <= now.Mono {
 		st := s.waits[0].stream
 		s.answer(s.waits[0], nil)
 		if len(st.open) == 0 && len(st.out) == 0 && !s.d.Knows(st.instance) {
@@ -424,7 +425,7 @@ func (s *sessions) next() int64 {
 	if s.c.closed != nil {
 		return clock.Never
 	}
-	at := min(s.wakeAt, s.waits.next(), s.asked.next(), s.asks.next(), s.names.next(), s.known.next())
+	at := min(s.wakeAt, s.waits.Next(), s.asked.next(), s.asks.next(), s.names.next(), s.known.next())
 	if len(s.patient) > 0 {
 		at = min(at, s.patient[0].till)
 	}
