@@ -11,6 +11,7 @@ import (
 
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/standing"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -54,7 +55,7 @@ func TestClashesAreLogged(t *testing.T) {
 // TestUnreadVotesAreLogged: with who sent the last one, and once for many at a time.
 func TestUnreadVotesAreLogged(t *testing.T) {
 	var log bytes.Buffer
-	m, s := newMetrics(), &core.Stats{Unread: 2, UnreadLast: core.Unread{Peer: "n2", Partition: 7, Why: "cut short"}}
+	m, s := newMetrics(), &core.Stats{Unread: 2, UnreadLast: leadership.Unread{Peer: "n2", Partition: 7, Why: "cut short"}}
 	for range 5 {
 		m.unread(slog.New(slog.NewTextHandler(&log, nil)), s)
 	}

@@ -6,12 +6,11 @@ import (
 
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/crdt"
-	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/convert"
+	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
-	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -30,37 +29,6 @@ func TestWhatIsNoAgreement(t *testing.T) {
 		if spoil(r); agreed(r) != (what == "") {
 			t.Errorf("%q: agreed %v", what, agreed(r))
 		}
-	}
-}
-
-// TestAHandOverCountsNoComparisonThatLeftSomething: neither with a voter, whom it asks again,
-// nor with a member of the new cohort, before whom it asks the others.
-func TestAHandOverCountsNoComparisonThatLeftSomething(t *testing.T) {
-	r := newCluster(t, 5, 0)
-	e := r.peers[0].core.elector
-	member := func(i int) register.Member { return r.peers[i].self }
-	const p = ring.Partition(1)
-	o := e.begin(r.now, election.HandOver[register.Member]{
-		Partition: p, Epoch: 9, Voters: []register.Member{member(1), member(2)}, To: []register.Member{member(0), member(1), member(2), member(3), member(4)},
-	})
-	e.hands[p] = o
-	compare := func(res antientropy.Result) register.Member {
-		o.busy, _ = o.next(func(register.Member) bool { return true })
-		m := o.busy
-		e.compared(message.Pair{Partition: p, Peer: m}, &res)
-		return m
-	}
-	if compare(antientropy.Result{Skipped: 1}); len(o.pull) != 2 || o.failed != 1 {
-		t.Errorf("%d voters are left, %d comparisons have failed", len(o.pull), o.failed)
-	}
-	compare(antientropy.Result{})
-	compare(antientropy.Result{})
-	third := compare(antientropy.Result{Skipped: 1})
-	if o.tally.Count() != 2 || len(o.pull) != 0 || o.failed != 2 {
-		t.Errorf("%d have everything, %d voters are left, %d comparisons have failed", o.tally.Count(), len(o.pull), o.failed)
-	}
-	if next := compare(antientropy.Result{}); next == third || !o.tally.Reached() {
-		t.Errorf("after %s it asks %s, and %d have everything", third.Node, next.Node, o.tally.Count())
 	}
 }
 
@@ -170,7 +138,7 @@ func TestARetryShortlyBeforeTheRetentionIsOver(t *testing.T) {
 	d, err := vnode.ReadTask(c.round.Tx, 1, task, vnode.ReadOptions{NoLog: true})
 	r.check(err)
 	c.cfg.CollectInterval = time.Second
-	early := time.Hour - lonely - 2*eta
+	early := time.Hour - leadership.Lonely - 2*eta
 	for after, refused := range map[time.Duration]bool{early - time.Second: false, early + time.Second: true} {
 		if e := c.collect.buried(r.now.Add(after), c.vnodes.Use(1), d); (e != nil) != refused {
 			t.Errorf("after %v of an hour: %v", after, e)

@@ -333,7 +333,7 @@ func TestOnlyAMemberSetsAside(t *testing.T) {
 	say(r.state().Cells[at].Cohort[0], at, r.state().Cells[at].Epoch, young)
 	// After a vote for a cohort with it in, or a promise that the register has not overtaken,
 	// somebody may count on what is here.
-	acceptor := &o.core.acceptors.all[p]
+	acceptor := &o.core.acceptors.All[p]
 	before := *acceptor
 	acceptor.Promise = cell.Epoch + 5
 	say(cell.Cohort[0], p, cell.Epoch, task)

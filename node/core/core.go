@@ -12,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/cron"
+	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/refusal"
@@ -84,7 +85,7 @@ type Stats struct {
 	QuarantinedBytes                                int64  // of those facts
 	QuarantineFull                                  uint64 // times that there was no room for more
 	Unread                                          uint64 // times that claims of an election could not be read, so that a vote did not count
-	UnreadLast                                      Unread
+	UnreadLast                                      leadership.Unread
 	HandoversLeft                                   int    // partitions that others keep and this node has not handed over yet
 	Differs                                         string // what this node is configured with that the node that leads the register has otherwise; empty: nothing
 	RegisterBack                                    string // how it shows that the register has gone back; empty: it has not
@@ -105,13 +106,6 @@ type Stats struct {
 	Cron                                            cron.Stats
 	Sessions                                        int // of workers, with this node
 	SessionCounts                                   session.Counts
-}
-
-// Unread is about claims of an election that could not be read.
-type Unread struct {
-	Peer      string // who has sent them
-	Partition ring.Partition
-	Why       string
 }
 
 // Core is one node as a pure machine. It is used from one goroutine.
@@ -149,8 +143,9 @@ type Core struct {
 	transfer        *transfer
 	leases          *leases
 	abandonedClaims *abandonedClaims
-	elector         *elector
-	acceptors       *acceptors
+	elector         *leadership.Machine
+	acceptors       *leadership.Acceptors
+	leadership      leadership.Env
 	sharedConfig    sharedConfig
 	crons           *crons
 	sessions        *sessions
@@ -205,7 +200,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.filling.c = c
 	c.vcfg, c.trees, c.scrubs, c.transfer = vcfg, &trees{c: c}, &scrubs{c: c, at: clock.Never}, newTransfer(c)
 	c.quarantine, c.formerMember = newQuarantine(c), &formerMember{c: c, at: clock.Never}
-	c.leases, c.elector = newLeases(c), newElector(c)
+	c.leases = newLeases(c)
 	boot := cfg.Rand.Uint64()
 	c.edges.watches.number = boot // answers to the process before this one match nothing
 	c.crons, c.abandonedClaims, c.sharedConfig.c = newCrons(c), newAbandonedClaims(c), c
@@ -213,7 +208,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	if c.sessions, err = newSessions(c); err != nil {
 		return nil, fmt.Errorf("core: %w", err)
 	}
-	if c.acceptors, err = openAcceptors(c, cfg.Cluster.Partitions, view); err != nil {
+	if err = openAcceptors(c, view); err != nil {
 		return nil, err
 	}
 	c.round.Now = now
@@ -224,6 +219,8 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	if c.standing, err = openStanding(c, boot, view, now); err != nil {
 		return nil, err
 	}
+	c.leadership.Partitions, c.leadership.Standing = c.vnodes, c.standing
+	c.elector = leadership.New(&c.leadership, c.acceptors)
 	c.edges.recover()
 	c.ask(nil)
 	return c, nil
@@ -231,9 +228,9 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 
 // openStanding reads what the disk says of what this node may stand for.
 func openStanding(c *Core, boot uint64, view store.Reader, now clock.Time) (*standing.Machine, error) {
-	epochs := make([]uint64, len(c.acceptors.all))
+	epochs := make([]uint64, len(c.acceptors.All))
 	for p := range epochs {
-		epochs[p] = c.acceptors.all[p].Seen
+		epochs[p] = c.acceptors.All[p].Seen
 	}
 	return standing.New(standing.Env{
 		Self: c.cfg.Self, Eta: c.cfg.Eta, Mark: c.cfg.Mark, SetBack: c.cfg.SetBack, Boot: boot,
@@ -246,14 +243,14 @@ func (c *Core) stand() {
 	for _, e := range c.standing.Drain() {
 		switch e.Kind {
 		case standing.Review:
-			c.elector.look()
+			c.elector.Look()
 		case standing.Recount:
 			c.deferredAcks.look = true
 		case standing.Lost:
-			c.elector.unlead(e.Partition)
-			c.elector.runs.Abort(e.Partition, "this disk has lost what it had acknowledged")
+			c.elector.StepDown(e.Partition)
+			c.elector.Runs.Abort(e.Partition, "this disk has lost what it had acknowledged")
 		case standing.Unfit:
-			c.elector.pass(e.Partition)
+			c.elector.Pass(e.Partition)
 		}
 	}
 }
@@ -318,7 +315,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 		c.readDone(e)
 	case message.Drain:
 		c.standing.Disk.Hurry()
-		c.elector.retreat(now)
+		c.elector.Retreat(now)
 		c.drain(refusal.Stopping())
 	case message.Forgot:
 		c.standing.Disk.Found(e.Why, e.Asked)
@@ -326,7 +323,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 	case message.Dismissed:
 		c.dismissed(now)
 	case message.DiskStalled:
-		c.elector.stall(e.Is)
+		c.elector.Stall(e.Is)
 	case message.DiskSpace:
 		c.disk, c.reserve = e.Free, e.Reserve
 	case message.Registered:
@@ -345,7 +342,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 		c.view.Members, c.view.Clients = e.Members, e.Clients
 		c.transfer.learn(now)
 		c.standing.Clocks.Met()
-		c.elector.look()
+		c.elector.Look()
 		c.leases.met(now)
 	default:
 		return fmt.Errorf("core: unknown event %T", event)
@@ -362,7 +359,7 @@ func (c *Core) Ready(now clock.Time) (message.Ready, error) {
 	c.tick(now)
 	c.standing.Work(now)
 	c.stand()
-	c.elector.work(now)
+	c.elector.Work(now)
 	c.collect.work(now)
 	c.edges.work(now)
 	c.edges.watches.work(now)
@@ -424,7 +421,8 @@ func (c *Core) Stats() Stats {
 	s.ClockFault, s.ClockBad, s.ClockAlone = c.standing.Clocks.Why, len(c.standing.Clocks.Bad), c.standing.Clocks.Alone
 	s.ClockRight = c.standing.Clocks.Wall(c.round.Now) - c.round.Now.Wall
 	s.RegisterBack, s.Forgot = c.standing.Rollback.Why, c.standing.Disk.Lost != 0
-	s.Elected, s.Defeated, s.Passed = c.elector.won, c.elector.lost, c.leases.passed
+	s.Elected, s.Defeated, s.Passed = c.elector.Won, c.elector.Defeats, c.leases.passed
+	s.Unread, s.UnreadLast = c.elector.Unread, c.elector.UnreadLast
 	return s
 }
 
@@ -457,7 +455,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.edges.pending() {
 		mono = 0 // go on at once
 	}
-	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.quarantine.at, c.formerMember.at, c.quorumWrites.next(), c.repairs.next(), c.routes.byTime.Next(), c.remoteClaims.next(), c.headGossip.next(), c.freshnessProbes.next(), c.queues.remoteCounts.next(), c.fetches.byTime.Next(), c.transfer.next(), c.trees.next(), c.scrubs.at, c.edges.watches.at, c.edges.doubts.next(), c.edges.horizons.at, c.leases.next(), c.abandonedClaims.next(), c.elector.next(), c.standing.Due(), c.sessions.next())
+	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.quarantine.at, c.formerMember.at, c.quorumWrites.next(), c.repairs.next(), c.routes.byTime.Next(), c.remoteClaims.next(), c.headGossip.next(), c.freshnessProbes.next(), c.queues.remoteCounts.next(), c.fetches.byTime.Next(), c.transfer.next(), c.trees.next(), c.scrubs.at, c.edges.watches.at, c.edges.doubts.next(), c.edges.horizons.at, c.leases.next(), c.abandonedClaims.next(), c.elector.Next(), c.standing.Due(), c.sessions.next())
 }
 
 // Audit tells what the core would overlook: a vnode that something was done with

@@ -83,21 +83,21 @@ func (c peers) take(now clock.Time, m *message.FromPeer) {
 
 // elections takes what belongs to the elections of leaders.
 func (c peers) elections(now clock.Time, m *message.FromPeer) {
-	v := voter(c)
+	v := c.elector
 	switch b := m.Message.(type) {
 	case *message.Ballots:
-		v.ballots(now, m.From, b)
+		v.Ballots(now, m.From, b)
 	case *message.Votes:
-		v.votes(now, m.From, b)
+		v.Votes(now, m.From, b)
 	case *message.Pushes:
-		v.pushes(now, m.From, b)
+		v.Pushes(now, m.From, b)
 	case *message.PushesTaken:
 		for i := range b.Votes {
-			c.elector.runs.Pushed(now, m.From, b.Votes[i])
-			c.elector.runs.Hopeless(b.Votes[i].Partition, c.standing.Disk.Stands)
+			c.elector.Runs.Pushed(now, m.From, b.Votes[i])
+			c.elector.Runs.Hopeless(b.Votes[i].Partition, c.standing.Disk.Stands)
 		}
 	case *message.Elect:
-		v.stand(now, m.From, b)
+		v.Stand(now, m.From, b)
 	case *message.Beat:
 		c.standing.Clocks.Asked(now, m.From, b)
 	case *message.Beaten:
@@ -143,10 +143,10 @@ func (c peers) took(from register.Member, m *message.Facts, refused []ring.Parti
 		case slices.Contains(refused, p):
 		case c.standing.Disk.Forgetful(p): // kept, but no copy that counts
 			answer.Refused = append(answer.Refused, p)
-		case c.acceptors.blind(p, epoch) || !c.standing.Disk.Counts(p, epoch):
+		case c.acceptors.Blind(p, epoch) || !c.standing.Disk.Counts(p, epoch):
 			return false
 		default:
-			if f, ok := c.acceptors.fence(p, epoch); ok {
+			if f, ok := c.acceptors.Fence(p, epoch); ok {
 				answer.Fences = append(answer.Fences, f)
 			}
 		}

@@ -92,7 +92,7 @@ const catchUpFor = 3 * time.Second
 // catchUp tells whether a state that is behind what this node was shown before it
 // started has to do: without a majority the register cannot go through its log, and
 // tasks are to be taken in all the same. Whoever goes by it counts for nothing where a
-// majority is asked for ([acceptors.blind], [standing.Disk.Trusts], [quorumWrites.unsure]).
+// majority is asked for ([leadership.Acceptors.Blind], [standing.Disk.Trusts], [quorumWrites.unsure]).
 func catchUp(c *Core, now clock.Time, s *register.State) bool {
 	if c.behind == nil {
 		c.behindAt = now.Mono + int64(catchUpFor)
@@ -106,7 +106,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	if len(s.Cells) != len(c.view.Cells) {
 		return false // of a member that nobody has filled yet
 	}
-	if !c.view.Joined && c.acceptors.ahead(s) && !catchUp(c, now, s) {
+	if !c.view.Joined && c.acceptors.Ahead(s) && !catchUp(c, now, s) {
 		return false // of a register that has just been opened, and goes through its log
 	}
 	c.view.Joined, c.behind = true, nil
@@ -124,8 +124,8 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	}
 	c.standing.Disk.Changed()
 	c.stand()
-	c.acceptors.registered()
-	c.elector.changed(now)
+	c.acceptors.Registered()
+	c.elector.Changed(now)
 	c.view.Look()
 	c.quorumWrites.changed()
 	c.view.Keep(s)

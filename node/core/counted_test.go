@@ -1,11 +1,9 @@
 package core
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/norn-dev/norn/antientropy"
-	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -96,47 +94,8 @@ func TestWhatWasSeenIsOnTheDiskBeforeAPartitionGoes(t *testing.T) {
 	r.kill(node)
 	r.peers[node].mute = true
 	r.open(node)
-	a := &r.peers[node].core.acceptors.all[0]
+	a := &r.peers[node].core.acceptors.All[0]
 	if a.Seen < seen {
 		t.Errorf("it has seen epoch %d, and after a crash %d", seen, a.Seen)
-	}
-}
-
-// TestAHandOverComparesWithEveryVoter: whatever a majority of the old cohort had
-// acknowledged is on one of its voters, and it is not known on which. Only then has this
-// node everything, and the one that it has compared with last; the others have not.
-func TestAHandOverComparesWithEveryVoter(t *testing.T) {
-	r := newCluster(t, 5, 0)
-	e := r.peers[0].core.elector
-	member := func(i int) register.Member { return r.peers[i].self }
-	up := func(register.Member) bool { return true }
-	good := &antientropy.Result{Equal: true}
-	const p = ring.Partition(1)
-	o := e.begin(r.now, election.HandOver[register.Member]{
-		Partition: p, Epoch: 9, Voters: []register.Member{member(1), member(2), member(0), member(3)}, To: []register.Member{member(0), member(1), member(2), member(3), member(4)},
-	})
-	e.hands[p] = o
-	var met []register.Member
-	for !o.tally.Reached() {
-		m, ok := o.next(up)
-		if !ok {
-			break
-		}
-		if met = append(met, m); len(met) > 10 {
-			t.Fatal("it never ends")
-		}
-		if o.tally.Count() > 1 && len(met) <= 3 {
-			t.Errorf("after %d voters %d have everything", len(met)-1, o.tally.Count())
-		}
-		o.busy = m
-		e.compared(message.Pair{Partition: p, Peer: m}, good)
-	}
-	for _, i := range []int{1, 2, 3} {
-		if n := slices.Index(met, member(i)); n < 0 || n > 2 {
-			t.Errorf("voter %d is compared with as number %d of %d", i, n+1, len(met))
-		}
-	}
-	if len(met) != 4 || !o.tally.Reached() || o.tally.Count() != 3 {
-		t.Errorf("compared with %d, and %d of 5 have everything", len(met), o.tally.Count())
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -138,7 +139,7 @@ func TestMembersThatFindEachOtherElectAtOnce(t *testing.T) {
 			t.Fatalf("%d partitions are led by a minority", n)
 		}
 		clear(r.cut)
-		r.live(standAfter+50*time.Millisecond, 10*time.Millisecond, nothing)
+		r.live(leadership.StandAfter+50*time.Millisecond, 10*time.Millisecond, nothing)
 		if n := r.peers[b].core.Leading() + r.peers[c].core.Leading(); n != testPartitions {
 			t.Errorf("after %v apart only %d partitions are led", apart, n)
 		}

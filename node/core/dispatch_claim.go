@@ -295,7 +295,7 @@ func (c *Core) grant(now clock.Time, w *claimRequest) bool {
 		d, err := v.Grant(c.round.Tx, q.name, w.ask, now)
 		switch {
 		case errors.Is(err, vnode.ErrExhausted):
-			c.elector.unlead(ring.Partition(p)) // and be elected again, for a new epoch
+			c.elector.StepDown(ring.Partition(p)) // and be elected again, for a new epoch
 			continue
 		case errors.Is(err, vnode.ErrNothing):
 			q.heads.Set(p, nil)

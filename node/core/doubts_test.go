@@ -258,7 +258,7 @@ func TestHowLongANeedIsRemembered(t *testing.T) {
 	if n.orphaned(1) {
 		return // it has another leader in reach
 	}
-	c.elector.unlead(1)
+	c.elector.StepDown(1)
 	if !n.orphaned(1) {
 		t.Error("its leader leads no more, and nobody says what its tasks need")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -164,7 +165,7 @@ func TestAMinorityLeaderStepsDown(t *testing.T) {
 	wait := claimUpTo(1)
 	wait.WaitSeconds = 30
 	from := r.send(old, wait)
-	r.live(lonely+time.Second, 100*time.Millisecond, nothing)
+	r.live(leadership.Lonely+time.Second, 100*time.Millisecond, nothing)
 	if n := r.peers[old].core.Leading(); n != 0 {
 		t.Fatalf("it still leads %d partitions", n)
 	}
@@ -295,7 +296,7 @@ func TestAPromiseSurvivesACrash(t *testing.T) {
 	for _, m := range cell.Cohort {
 		r.peers[1].core.standing.Disk.Heard(m, 0) // nobody knows that it has forgotten anything
 	}
-	a := &r.peers[1].core.acceptors.all[0]
+	a := &r.peers[1].core.acceptors.All[0]
 	if a.Promise != 40 || a.Nonce != 9 || len(a.Open) != 1 || a.Open[0].Old != cell.Epoch || a.Open[0].Epoch != 40 || !slices.Equal(a.Open[0].To, to) {
 		t.Fatalf("after the crash: %+v", a)
 	}
@@ -333,7 +334,7 @@ func TestADamagedPromiseStopsTheNode(t *testing.T) {
 	}
 	for name, b := range map[string][]byte{ // Any order: each for itself.
 		"empty": {}, "cut off": good[:len(good)-1], "longer": append(slices.Clone(good), 0),
-		"another version": append([]byte{acceptorVersion + 1}, good[1:]...),
+		"another version": append([]byte{good[0] + 1}, good[1:]...),
 	} {
 		if err := open(b); !errors.Is(err, vnode.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
@@ -451,7 +452,7 @@ func TestALoneNodeSaysThatItHandsOutNothing(t *testing.T) {
 	patient := claimUpTo(1)
 	patient.WaitSeconds = 8
 	waits := r.send(i, patient) // while it leads, as far as it knows
-	r.live(lonely+time.Second, 100*time.Millisecond, nothing)
+	r.live(leadership.Lonely+time.Second, 100*time.Millisecond, nothing)
 	refused := func(from message.Origin) {
 		t.Helper()
 		reply, ok := r.peers[i].replies[from]

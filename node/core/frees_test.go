@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -219,7 +220,7 @@ func TestWhatALeaderReleasedInVainIsReleased(t *testing.T) {
 		r.settle()
 	}
 	r.peers[leader].deaf = true
-	r.live(lonely+time.Second, 100*time.Millisecond, nothing)
+	r.live(leadership.Lonely+time.Second, 100*time.Millisecond, nothing)
 	if grants, is := r.granted(leader, from); len(grants) > 0 {
 		t.Fatalf("granted %v, answered: %t", grants, is)
 	}

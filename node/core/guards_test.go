@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/vnode"
@@ -23,17 +24,17 @@ func TestAHandOverIsGivenUp(t *testing.T) {
 	to := []register.Member{cell.Cohort[0], r.peers[3].self, r.peers[4].self}
 	r.say(1, 0, &message.Elect{Stand: []message.Stand{{Epoch: cell.Epoch, Nonce: cell.Nonce, To: to}}})
 	e := r.peers[0].core.elector
-	for len(r.post) > 0 && e.hands[0] == nil {
+	for len(r.post) > 0 && e.Hands[0] == nil {
 		r.deliver(0)
 	}
-	o := e.hands[0]
+	o := e.Hands[0]
 	if o == nil {
 		t.Fatal("nothing is handed over")
 	}
-	for _, failed := range []int{maxHandFailures, maxHandFailures + 1} {
-		o.failed, o.busy = failed, register.Member{}
-		e.handOver(r.now)
-		if goesOn := e.hands[0] != nil; goesOn != (failed <= maxHandFailures) {
+	for _, failed := range []int{leadership.MaxHandFailures, leadership.MaxHandFailures + 1} {
+		o.Failed, o.Busy = failed, register.Member{}
+		e.Work(r.now)
+		if goesOn := e.Hands[0] != nil; goesOn != (failed <= leadership.MaxHandFailures) {
 			t.Errorf("after %d failures it goes on: %v", failed, goesOn)
 		}
 	}
@@ -73,11 +74,11 @@ func TestHowLongAMemberMaySayThatAClaimIsInTheWay(t *testing.T) {
 func TestWhatIsNoEnd(t *testing.T) {
 	r := newCluster(t, 5, 0)
 	c := r.peers[0].core
-	if !c.elector.able(0) {
+	if !c.elector.Able(0) {
 		t.Fatal("it cannot lead what it keeps")
 	}
 	c.view.Dropping[0] = true
-	if c.elector.able(0) {
+	if c.elector.Able(0) {
 		t.Error("it stands for what it is deleting")
 	}
 	delete(c.view.Dropping, 0)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 )
@@ -21,15 +22,15 @@ func TestAHandOverOutlivesAConnection(t *testing.T) {
 	cell := r.state().Cells[0]
 	to := []register.Member{cell.Cohort[0], r.peers[3].self, r.peers[4].self}
 	r.say(1, 0, &message.Elect{Stand: []message.Stand{{Epoch: cell.Epoch, Nonce: cell.Nonce, To: to}}})
-	hand := func() *cohortTransfer { return r.peers[0].core.elector.hands[0] }
+	hand := func() *leadership.CohortTransfer { return r.peers[0].core.elector.Hands[0] }
 	for len(r.post) > 0 && hand() == nil {
 		r.deliver(0)
 	}
-	if hand() == nil || hand().busy == (register.Member{}) {
+	if hand() == nil || hand().Busy == (register.Member{}) {
 		t.Fatal("nothing is handed over")
 	}
 	with := 1
-	if hand().busy == r.peers[2].self {
+	if hand().Busy == r.peers[2].self {
 		with = 2
 	}
 	r.cut[[2]int{0, with}], r.cut[[2]int{with, 0}] = true, true

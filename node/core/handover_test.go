@@ -149,7 +149,7 @@ func TestAnAckNamesTheWayBack(t *testing.T) {
 	})
 	r.tell()
 	r.say(0, 1, &message.Ballots{Ballots: []message.Ballot{{Epoch: 40, Nonce: 3, Old: next.Epoch, From: next.Cohort, To: old.Cohort, Transfer: true}}})
-	if a := r.peers[1].core.acceptors.all[0]; a.Promise != 40 || a.Seen != old.Epoch {
+	if a := r.peers[1].core.acceptors.All[0]; a.Promise != 40 || a.Seen != old.Epoch {
 		t.Fatalf("it has not voted, or has heard of the newest cell: %+v", a)
 	}
 	r.post = nil
@@ -179,11 +179,11 @@ func TestAWriteDoesNotUndoAMove(t *testing.T) {
 		cell := r.state().Cells[0]
 		to := []register.Member{r.peers[1].self, r.peers[2].self, r.peers[3].self}
 		r.say(0, 1, &message.Elect{Stand: []message.Stand{{Epoch: cell.Epoch, Nonce: cell.Nonce, To: to}}})
-		hands := func() bool { return r.peers[1].core.elector.hands[0] != nil }
+		hands := func() bool { return r.peers[1].core.elector.Hands[0] != nil }
 		for len(r.post) > 0 && !hands() {
 			r.deliver(0)
 		}
-		if !hands() || r.peers[0].core.acceptors.all[0].Promise <= cell.Epoch {
+		if !hands() || r.peers[0].core.acceptors.All[0].Promise <= cell.Epoch {
 			t.Fatal("nothing is handed over, or the leader has not voted")
 		}
 		from := r.enqueue(through, r.at(0), nil)
@@ -221,7 +221,7 @@ func TestAZombieKeepsWhatItPromised(t *testing.T) {
 		}
 		return ok
 	})
-	if vnode.Empty(r.peers[3].store, 0) || r.peers[3].core.acceptors.all[0].Promise != 50 {
+	if vnode.Empty(r.peers[3].store, 0) || r.peers[3].core.acceptors.All[0].Promise != 50 {
 		t.Fatal("it has deleted what it may have been counted for")
 	}
 	if asked == 0 || r.state().Cells[0].Epoch >= 50 {
@@ -232,8 +232,8 @@ func TestAZombieKeepsWhatItPromised(t *testing.T) {
 			break
 		}
 	}
-	if epoch := r.state().Cells[0].Epoch; epoch <= 50 || !vnode.Empty(r.peers[3].store, 0) || r.peers[3].core.acceptors.all[0].Promise < 50 {
-		t.Fatalf("epoch %d, empty: %v, promise %d", epoch, vnode.Empty(r.peers[3].store, 0), r.peers[3].core.acceptors.all[0].Promise)
+	if epoch := r.state().Cells[0].Epoch; epoch <= 50 || !vnode.Empty(r.peers[3].store, 0) || r.peers[3].core.acceptors.All[0].Promise < 50 {
+		t.Fatalf("epoch %d, empty: %v, promise %d", epoch, vnode.Empty(r.peers[3].store, 0), r.peers[3].core.acceptors.All[0].Promise)
 	}
 	r.leader(0)
 	if n := r.copies(task); n != 3 {

@@ -88,7 +88,7 @@ func (g *leases) dropNotHeld(now clock.Time, m *message.NotHeld) {
 			continue
 		}
 		all, err := vnode.DecodeHeld(part.Claims)
-		if err == nil && (mutant.UngatedClaims.On() || g.c.acceptors.accept(part.Partition, part.Epoch)) {
+		if err == nil && (mutant.UngatedClaims.On() || g.c.acceptors.Accept(part.Partition, part.Epoch)) {
 			g.c.round.Check(vnode.Dismiss(g.c.vnodes.Use(part.Partition), g.c.round.Tx, all, now))
 		}
 	}

@@ -84,7 +84,7 @@ func (f *reclaims) ended(p ring.Partition, task id.ID, token uint64) {
 func (f *reclaims) askMajority(now clock.Time, g *reclaim) {
 	cell := &f.c.view.Cells[g.Partition]
 	l := f.c.leases.breakers.all[g.Partition]
-	if g.at > now.Mono || l != nil && l.open || f.c.elector.reach(cell) < quorum.Majority(len(cell.Cohort)) {
+	if g.at > now.Mono || l != nil && l.open || f.c.elector.Reach(cell) < quorum.Majority(len(cell.Cohort)) {
 		return
 	}
 	g.told++

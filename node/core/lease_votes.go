@@ -37,10 +37,10 @@ func (g *leases) keep(now clock.Time, m *message.PartClaims, answer *message.Cla
 	outside := cell.Epoch >= m.Epoch && !slices.Contains(cell.Cohort, g.c.cfg.Self) && !mutant.PlannedCohort.On()
 	all, err := vnode.DecodeHeld(m.Claims)
 	if err != nil || outside || !g.c.standing.May(p, standing.Accept) || !g.promised(p, m.Epoch, all) {
-		t.No, t.Promise = true, g.c.acceptors.all[p].Promise
+		t.No, t.Promise = true, g.c.acceptors.All[p].Promise
 		return t
 	}
-	g.c.elector.stepDownBelow(p, m.Epoch)
+	g.c.elector.StepDownBelow(p, m.Epoch)
 	v := g.c.vnodes.Use(p)
 	judge := vnode.Judge{HalfEta: g.c.cfg.Eta / 2, Confirmed: g.c.standing.Clocks.Peers.Confirmed(now, g.c.cfg.Eta)}
 	for i := range all {
@@ -79,7 +79,7 @@ func (g *leases) keep(now clock.Time, m *message.PartClaims, answer *message.Cla
 		}
 		t.Refused = append(t.Refused, refusal)
 	}
-	t.Promise = g.c.acceptors.all[p].Promise
+	t.Promise = g.c.acceptors.All[p].Promise
 	return t
 }
 
@@ -89,7 +89,7 @@ func (g *leases) promised(p ring.Partition, epoch uint64, all []vnode.Held) bool
 	if mutant.UnpromisedGrant.On() || mutant.UnfencedRenewal.On() && !slices.ContainsFunc(all, func(h vnode.Held) bool { return !renewal(h) }) {
 		return true
 	}
-	return g.c.acceptors.accept(p, epoch)
+	return g.c.acceptors.Accept(p, epoch)
 }
 
 // taken counts what a member has accepted.
@@ -147,9 +147,9 @@ func beyond(u, than *crdt.Update) bool {
 func (g *leases) count(now clock.Time, from register.Member, part *batchPart, t *message.PartTaken) {
 	if t.No || len(t.Refused) > len(part.pledges) {
 		if t.Promise > part.epoch {
-			g.c.elector.runs.Heard(part.p, from, t.Promise)
+			g.c.elector.Runs.Heard(part.p, from, t.Promise)
 			if t.Promise > g.c.vnodes.See(part.p).Leading() { // else it was to this node, which was elected again since
-				g.c.elector.unlead(part.p) // another one has the votes
+				g.c.elector.StepDown(part.p) // another one has the votes
 			}
 		}
 		if !slices.Contains(part.no, from) {

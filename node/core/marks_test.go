@@ -9,6 +9,7 @@ import (
 
 	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/standing"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -183,7 +184,7 @@ func TestAForgetfulNodeThatCannotBeSparedStays(t *testing.T) {
 	}
 	cell := r.state().Cells[1]
 	b := message.Ballot{Partition: 1, Epoch: cell.Epoch + 90, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Transfer: true}
-	if v := (voter{r.peers[0].core}).vote(r.now, r.peers[1].self, &b); v.Granted {
+	if v := r.peers[0].core.elector.Vote(r.now, r.peers[1].self, &b); v.Granted {
 		t.Fatal("it votes")
 	}
 	r.open(2) // now there are enough without it
@@ -278,11 +279,11 @@ func TestANodeVotesWhenAMajorityHasTold(t *testing.T) {
 	cell, c := r.state().Cells[1], r.peers[0].core
 	r.check(c.Step(r.now, message.Changed{State: *r.state()}))
 	b := &message.Ballot{Partition: 1, Epoch: cell.Epoch + 9, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Transfer: true}
-	if (voter{c}).vote(r.now, r.peers[1].self, b).Granted {
+	if c.elector.Vote(r.now, r.peers[1].self, b).Granted {
 		t.Fatal("it votes though nobody has told what it knows of this node")
 	}
 	c.standing.Disk.Heard(r.peers[2].self, c.standing.Disk.Durable)
-	if !(voter{c}).vote(r.now, r.peers[1].self, b).Granted {
+	if !c.elector.Vote(r.now, r.peers[1].self, b).Granted {
 		t.Fatal("it does not vote")
 	}
 }
@@ -442,16 +443,16 @@ func TestACandidateThatHasForgottenDoesNotLead(t *testing.T) {
 				return false
 			}
 			if writes {
-				c.elector.runs.Pushed(r.now, r.peers[l.from].self, m.Votes[0])
-				c.elector.runs.Ready(r.now) // what is to be written is on its way
+				c.elector.Runs.Pushed(r.now, r.peers[l.from].self, m.Votes[0])
+				c.elector.Runs.Ready(r.now) // what is to be written is on its way
 			}
 			c.standing.Disk.Heard(r.peers[third].self, c.standing.Disk.Durable+100)
 			if writes {
-				epoch, _ := c.elector.runs.Running(1)
+				epoch, _ := c.elector.Runs.Running(1)
 				won := cell
 				won.Epoch, won.Leader = epoch, r.peers[heir].self
 				c.view.Cells[1] = won
-				c.elector.lead(r.now, &election.Victory[register.Member]{Partition: 1, Cell: cellOf(&won)})
+				c.elector.Lead(r.now, &election.Victory[register.Member]{Partition: 1, Cell: leadership.CellOf(&won)})
 			}
 			return writes
 		})

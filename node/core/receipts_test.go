@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/call"
+	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -411,7 +412,7 @@ func TestWhoIsDeposedCollectsNothing(t *testing.T) {
 		r.cut[[2]int{i, other}], r.cut[[2]int{other, i}] = true, true
 	}
 	r.tell()
-	r.live(lonely+time.Second, 100*time.Millisecond, nothing)
+	r.live(leadership.Lonely+time.Second, 100*time.Millisecond, nothing)
 	if r.peers[i].core.vnodes.See(1).Leading() != 0 {
 		t.Fatal("it leads all by itself")
 	}

@@ -212,7 +212,7 @@ func (r *repairs) copy(now clock.Time, k message.Pair) {
 // on: without an end it would wait for its own.
 func (r *repairs) returned(m register.Member) {
 	silent := func(k message.Pair) bool {
-		return k.Peer == m && r.ours[k] != nil && !r.c.transfer.busy[k] && !r.c.elector.compares(k)
+		return k.Peer == m && r.ours[k] != nil && !r.c.transfer.busy[k] && !r.c.elector.Compares(k)
 	}
 	for _, k := range r.begun {
 		if silent(k) && r.urgent.going[k] {
@@ -254,7 +254,7 @@ func (r *repairs) take(now clock.Time, from register.Member, m *message.Repair) 
 		cohort := r.c.view.Cells[m.Partition].Cohort
 		_, known := r.c.view.State.Find(from)
 		known = known || slices.Contains(cohort, from)
-		ours := slices.Contains(cohort, r.c.cfg.Self) || r.c.acceptors.proposed(m.Partition)
+		ours := slices.Contains(cohort, r.c.cfg.Self) || r.c.acceptors.Proposed(m.Partition)
 		if tree == nil || !known || !ours || r.c.view.Deleting(m.Partition) {
 			r.send(k, antientropy.Refuse(m.Message, antientropy.ReasonAbsent))
 			return
@@ -322,7 +322,7 @@ func (r *repairs) ready(k message.Pair, ready antientropy.Ready) {
 	}
 	r.c.collect.tombstones.ended(r.now, k, ready.Result)
 	r.c.scrubs.suspect(k.Partition, ready.Result.Suspects)
-	elected := r.c.elector.compared(k, ready.Result)
+	elected := r.c.elector.Compared(k, agreed(ready.Result))
 	if r.c.transfer.compared(r.now, k, ready.Result) || elected {
 		delete(r.ours, k) // the next comparison, as a member, is another one
 	}

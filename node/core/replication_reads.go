@@ -146,9 +146,9 @@ func (f *fetches) begin(now clock.Time, r *message.Request, p ring.Partition, q 
 		q.Until = min(q.Until, r.Deadline)
 	}
 	f.ask(q, q.Left)
-	if !f.c.acceptors.blind(p, q.Epoch) && f.c.standing.Disk.Counts(p, q.Epoch) {
+	if !f.c.acceptors.Blind(p, q.Epoch) && f.c.standing.Disk.Counts(p, q.Epoch) {
 		q.Add(f.c.cfg.Self)
-		if fence, ok := f.c.acceptors.fence(p, q.Epoch); ok {
+		if fence, ok := f.c.acceptors.Fence(p, q.Epoch); ok {
 			f.ask(q, q.Fence(&fence, f.c.cfg.Self))
 		}
 	}
@@ -168,14 +168,14 @@ func (f *fetches) ask(q *fetch, who []register.Member) {
 // something: the others are asked too.
 func (f *fetches) asked(from register.Member, m *message.Fetch) {
 	p, a := ring.Of(m.Task, len(f.c.view.Cells)), f.c.acceptors
-	if f.c.view.Deleting(p) || f.c.view.Elsewhere(p) && !a.proposed(p) || a.blind(p, m.Epoch) || !f.c.standing.Disk.Counts(p, m.Epoch) {
+	if f.c.view.Deleting(p) || f.c.view.Elsewhere(p) && !a.Proposed(p) || a.Blind(p, m.Epoch) || !f.c.standing.Disk.Counts(p, m.Epoch) {
 		return
 	}
 	facts, err := vnode.Newest(f.c.round.Tx, p, m.Task, fetchBytes)
 	if !f.c.round.Check(err) {
 		return
 	}
-	fence, _ := a.fence(p, m.Epoch)
+	fence, _ := a.Fence(p, m.Epoch)
 	f.c.round.Send(from, &message.Fetched{Number: m.Number, Facts: facts, Cohorts: fence.Cohorts})
 }
 

@@ -127,7 +127,7 @@ func (w *quorumWrites) cohort(p ring.Partition) []register.Member { return w.c.v
 // alone tells whether nobody else keeps the partition, or is about to.
 func (w *quorumWrites) alone(p ring.Partition) bool {
 	cohort := w.cohort(p)
-	return len(cohort) == 0 || len(cohort) == 1 && cohort[0] == w.c.cfg.Self && len(w.c.acceptors.all[p].Open) == 0
+	return len(cohort) == 0 || len(cohort) == 1 && cohort[0] == w.c.cfg.Self && len(w.c.acceptors.All[p].Open) == 0
 }
 
 // stored hears of every fact that is written here.
@@ -289,12 +289,12 @@ func (w *quorumWrites) begin(now clock.Time) {
 // facts too because of what this node knows.
 func (w *quorumWrites) own(p ring.Partition, part *copies) (more []register.Member) {
 	self := w.c.cfg.Self
-	if !part.hint || !slices.Contains(part.Cohort, self) || w.c.acceptors.blind(p, part.Epoch) || !w.c.standing.Disk.Counts(p, part.Epoch) {
+	if !part.hint || !slices.Contains(part.Cohort, self) || w.c.acceptors.Blind(p, part.Epoch) || !w.c.standing.Disk.Counts(p, part.Epoch) {
 		return nil
 	}
 	part.hint = false
 	part.Add(self)
-	if f, ok := w.c.acceptors.fence(p, part.Epoch); ok {
+	if f, ok := w.c.acceptors.Fence(p, part.Epoch); ok {
 		more = part.Fence(&f, self) // it is an ack like any other
 	}
 	return more
@@ -412,8 +412,8 @@ func (w *quorumWrites) fenced(now clock.Time, o *write) {
 	waits := len(o.held) > 0 && now.Mono-o.began >= int64(resendAfter)
 	for _, p := range slices.Sorted(maps.Keys(o.parts)) {
 		part := o.parts[p]
-		if part.Fenced() && part.Epoch == w.c.view.Cells[p].Epoch && (waits || !w.c.elector.expects(now, p)) {
-			w.c.elector.requestElection(now, p, 0)
+		if part.Fenced() && part.Epoch == w.c.view.Cells[p].Epoch && (waits || !w.c.elector.Expects(now, p)) {
+			w.c.elector.RequestElection(now, p, 0)
 		}
 	}
 }

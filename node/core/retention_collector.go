@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -263,7 +264,7 @@ func (k *collector) buried(now clock.Time, v *vnode.Vnode, d *vnode.Detail) *pro
 	if deleted {
 		keep = 0
 	}
-	early := int64(keep) - int64(lonely+2*k.c.cfg.Eta)
+	early := int64(keep) - int64(leadership.Lonely+2*k.c.cfg.Eta)
 	needs := k.c.edges.watches.needs
 	wait := func(what string) *proto.Error {
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the retention of task %s is over, and whether another %s is not known yet; try again", d.Task.ID, what).Again(time.Second)
@@ -276,7 +277,7 @@ func (k *collector) buried(now clock.Time, v *vnode.Vnode, d *vnode.Detail) *pro
 	case d.Task.FinishedAt() > now.Wall-early:
 		return nil
 	case needs.kept[d.Task.ID].until > now.Mono, v.Edges.Any(k.c.round.Tx, d.Task.ID) && k.c.edges.awaited(v, d.Task.ID):
-		if began := now.Wall - (now.Mono - needs.led[v.Partition]); k.tombstones.agreedSince(now, v.Partition) < began+int64(lonely) {
+		if began := now.Wall - (now.Mono - needs.led[v.Partition]); k.tombstones.agreedSince(now, v.Partition) < began+int64(leadership.Lonely) {
 			return wait("node has collected it before a task came that needs it")
 		}
 		return nil

@@ -102,13 +102,13 @@ func TestWhoAnswersAReader(t *testing.T) {
 	if !answers() {
 		t.Fatal("it does not answer")
 	}
-	seen := c.acceptors.all[1].Seen
-	c.acceptors.all[1].Seen = c.view.Cells[1].Epoch + 1
+	seen := c.acceptors.All[1].Seen
+	c.acceptors.All[1].Seen = c.view.Cells[1].Epoch + 1
 	if answers() {
 		t.Error("there is a later cohort, which it cannot name")
 	}
-	c.acceptors.all[1].Seen = seen
-	c.acceptors.all[1].Open = []election.Proposal[register.Member]{{Epoch: 99, Old: c.view.Cells[1].Epoch, To: []register.Member{c.cfg.Self}}}
+	c.acceptors.All[1].Seen = seen
+	c.acceptors.All[1].Open = []election.Proposal[register.Member]{{Epoch: 99, Old: c.view.Cells[1].Epoch, To: []register.Member{c.cfg.Self}}}
 	if !answers() {
 		t.Error("it is to be of the next cohort")
 	}
@@ -117,7 +117,7 @@ func TestWhoAnswersAReader(t *testing.T) {
 		t.Error("it is deleting the partition")
 	}
 	delete(c.view.Dropping, 1)
-	c.acceptors.all[1].Open = nil
+	c.acceptors.All[1].Open = nil
 	from := r.send(0, &nornv1.GetRequest{Id: task.Bytes(), Consistency: &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_QUORUM}})
 	r.post = nil
 	r.say(1, 0, &message.Fetched{Number: r.peers[0].core.fetches.number, Facts: []crdt.Fact{crdt.Completed{Token: 1<<32 + 1}.Fact(r.at(1))}})
@@ -148,7 +148,7 @@ func TestOldUpdatesAreNotSentAgain(t *testing.T) {
 func TestAWritersOwnCopy(t *testing.T) {
 	r := newTrio(t)
 	c := r.peers[0].core
-	c.acceptors.all[1].Seen = c.view.Cells[1].Epoch + 1
+	c.acceptors.All[1].Seen = c.view.Cells[1].Epoch + 1
 	from := r.enqueue(0, r.at(1), nil)
 	r.settleBut(r.between(0, 1))
 	if res := r.result(0, from); res != nil {
@@ -243,8 +243,8 @@ func TestANodeThatWasRemovedLearnsOfItsPartitions(t *testing.T) {
 	old := cell.Epoch
 	cell.Epoch += 3
 	m.c.formerMember.learn(r.now, register.Member{Node: "x"}, []message.KnownCell{{Partition: 0, Cell: cell}})
-	if m.c.view.Cells[0].Epoch != old+3 || m.c.acceptors.all[0].Seen != old+3 {
-		t.Errorf("told of epoch %d it knows of %d, and has seen %d", old+3, m.c.view.Cells[0].Epoch, m.c.acceptors.all[0].Seen)
+	if m.c.view.Cells[0].Epoch != old+3 || m.c.acceptors.All[0].Seen != old+3 {
+		t.Errorf("told of epoch %d it knows of %d, and has seen %d", old+3, m.c.view.Cells[0].Epoch, m.c.acceptors.All[0].Seen)
 	}
 	cell.Epoch--
 	if m.c.formerMember.learn(r.now, register.Member{Node: "x"}, []message.KnownCell{{Partition: 0, Cell: cell}}); m.c.view.Cells[0].Epoch != old+3 {

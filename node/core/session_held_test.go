@@ -147,15 +147,13 @@ func TestARenewalThatIsNotDecidedSaysNothing(t *testing.T) {
 		}
 		return false
 	}
-	e.stuck = true
-	e.unlead(p)
+	e.Stall(true)
 	until := r.now.Add(12 * time.Second) // two heartbeats, and its lease is not over
 	r.days(time.Minute, 250*time.Millisecond, func() bool { return r.now.Mono >= until.Mono }, h)
 	if len(h.stops) > 0 || renewed > 0 {
 		t.Errorf("%d renewals while nobody leads, stopped: %v", renewed, h.stops)
 	}
-	e.stuck = false
-	e.look()
+	e.Stall(false)
 	r.days(20*time.Second, 250*time.Millisecond, func() bool { return renewed > 0 }, h)
 	if len(h.running) != 1 || len(h.stops) > 0 {
 		t.Errorf("it runs %d, stopped: %v", len(h.running), h.stops)

@@ -124,7 +124,7 @@ func (o *formerMember) learn(now clock.Time, from register.Member, cells []messa
 	if !some {
 		return
 	}
-	o.c.acceptors.registered()
+	o.c.acceptors.Registered()
 	o.c.transfer.learn(now)
 }
 
@@ -173,4 +173,4 @@ func (m *transfer) waitsFor(p ring.Partition, move *move) string {
 func Leads(c *Core, p ring.Partition) bool { return c.vnodes.See(p).Leading() != 0 }
 
 // Promised is the epoch below which a node accepts nothing any more of a partition.
-func Promised(c *Core, p ring.Partition) uint64 { return c.acceptors.all[p].Promise }
+func Promised(c *Core, p ring.Partition) uint64 { return c.acceptors.All[p].Promise }

@@ -182,7 +182,7 @@ func (m *transfer) work(now clock.Time) {
 		var requests []register.Request
 		requests, m.wake = m.driver.Ready(now)
 		for _, r := range requests {
-			m.c.elector.want(now, r.Changes)
+			m.c.elector.Want(now, r.Changes)
 			r.Changes = nil
 			if !r.Reads() {
 				m.c.send(registerRequest{}, r)
@@ -207,7 +207,7 @@ func (m *transfer) work(now clock.Time) {
 			m.hand(now, p, m.outgoing[p])
 		}
 	}
-	m.c.elector.want(now, asks)
+	m.c.elector.Want(now, asks)
 }
 
 // bring goes on with a partition that is to be kept here.
@@ -252,8 +252,8 @@ func (m *transfer) hand(now clock.Time, p ring.Partition, move *move) {
 		return
 	}
 	if have >= quorum.Majority(len(cohort)) || mutant.HandedEarly.On() && have > 0 {
-		if a := &m.c.acceptors.all[p]; !a.MayForget(m.c.view.Cells[p].Epoch) {
-			m.c.elector.requestElection(now, p, a.Promise)
+		if a := &m.c.acceptors.All[p]; !a.MayForget(m.c.view.Cells[p].Epoch) {
+			m.c.elector.RequestElection(now, p, a.Promise)
 			m.hold(now, move)
 		} else if m.c.quarantine.handed(now, p, move) && m.sure(now, p, move) {
 			m.forget(p)
@@ -310,7 +310,7 @@ func (m *transfer) answered(now clock.Time, from register.Member, answer *messag
 		switch {
 		case slices.Contains(answer.Refused, p):
 		case slices.ContainsFunc(answer.Fences, about): // the cohort is about to change, or has
-			m.c.elector.requestElection(now, p, 0)
+			m.c.elector.RequestElection(now, p, 0)
 			move.probe, move.clear = 0, nil
 		case slices.Contains(m.c.view.Cells[p].Cohort, from) && !slices.Contains(move.clear, from):
 			move.clear = append(move.clear, from)
@@ -395,9 +395,9 @@ func (m *transfer) again(now clock.Time, p ring.Partition) {
 // forget begins to delete a partition. What is in memory of it goes at once.
 func (m *transfer) forget(p ring.Partition) {
 	v := m.c.vnodes.Use(p)
-	m.c.elector.unlead(p)
-	m.c.elector.runs.Abort(p, "the partition is being deleted here")
-	m.c.acceptors.save(p) // with the epoch that was seen: older cells get no vote from here on
+	m.c.elector.StepDown(p)
+	m.c.elector.Runs.Abort(p, "the partition is being deleted here")
+	m.c.acceptors.Save(p) // with the epoch that was seen: older cells get no vote from here on
 	v.Flush(m.c.round.Tx)
 	vnode.BeginDrop(m.c.round.Tx, p)
 	empty, err := vnode.Blank(p, m.c.vcfg, m.c.round.Tx, m.c.round.Now)

@@ -76,15 +76,15 @@ func (a *quarantine) told(now clock.Time, from register.Member, m *message.Quara
 	if int(m.Partition) >= len(a.c.view.Cells) || a.c.view.Deleting(m.Partition) {
 		return
 	}
-	cell, acceptor := &a.c.view.Cells[m.Partition], &a.c.acceptors.all[m.Partition]
+	cell, acceptor := &a.c.view.Cells[m.Partition], &a.c.acceptors.All[m.Partition]
 	switch {
 	case m.Epoch != cell.Epoch || !slices.Contains(cell.Cohort, from) || slices.Contains(cell.Cohort, a.c.cfg.Self):
 		return
-	case a.c.acceptors.proposed(m.Partition):
-		a.c.elector.requestElection(now, m.Partition, 0)
+	case a.c.acceptors.Proposed(m.Partition):
+		a.c.elector.RequestElection(now, m.Partition, 0)
 		return
 	case !acceptor.MayForget(cell.Epoch):
-		a.c.elector.requestElection(now, m.Partition, acceptor.Promise)
+		a.c.elector.RequestElection(now, m.Partition, acceptor.Promise)
 		return
 	}
 	some := false

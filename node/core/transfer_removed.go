@@ -32,7 +32,7 @@ func (c *Core) dismissed(now clock.Time) {
 	}
 	c.view.Dismissed = true
 	for p := range c.view.Cells {
-		c.elector.unlead(ring.Partition(p))
+		c.elector.StepDown(ring.Partition(p))
 	}
 	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "node %s was removed from the cluster, or another one has taken its place; ask another node", c.cfg.Self.Node).Again(time.Second)
 	c.drain(e)

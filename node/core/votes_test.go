@@ -51,7 +51,7 @@ func TestThePromiseToALeaderSurvivesACrash(t *testing.T) {
 		r.say((i+2)%3, j, m)
 		r.kill(j)
 		r.open(j)
-		if got := r.peers[j].core.acceptors.all[1].Promise; got != epoch {
+		if got := r.peers[j].core.acceptors.All[1].Promise; got != epoch {
 			t.Errorf("%s: after a crash %d is promised, not %d", name, got, epoch)
 		}
 	}
@@ -225,7 +225,7 @@ func TestALoneKeeperThatHasVotedForCompany(t *testing.T) {
 	cell := r.state().Cells[p]
 	b := message.Ballot{Partition: p, Epoch: cell.Epoch + 40, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: []register.Member{r.peers[keeper].self, r.peers[newcomer].self}, Transfer: true}
 	r.say(newcomer, keeper, &message.Ballots{Ballots: []message.Ballot{b}})
-	if len(r.peers[keeper].core.acceptors.all[p].Open) != 1 {
+	if len(r.peers[keeper].core.acceptors.All[p].Open) != 1 {
 		t.Fatal("it has not voted")
 	}
 	r.post = nil
@@ -282,12 +282,12 @@ func TestWhoTakesACandidatesClaims(t *testing.T) {
 	}{
 		"nothing is wrong": {func(*trio, *Core) {}, true},
 		"it has voted for the candidate": {func(_ *trio, c *Core) {
-			c.acceptors.all[1].Promise, c.acceptors.all[1].Nonce = epoch, 7
+			c.acceptors.All[1].Promise, c.acceptors.All[1].Nonce = epoch, 7
 		}, true},
 		"it has voted for another one": {func(_ *trio, c *Core) {
-			c.acceptors.all[1].Promise, c.acceptors.all[1].Nonce = epoch, 8
+			c.acceptors.All[1].Promise, c.acceptors.All[1].Nonce = epoch, 8
 		}, false},
-		"it has promised more":           {func(_ *trio, c *Core) { c.acceptors.all[1].Promise = epoch + 1 }, false},
+		"it has promised more":           {func(_ *trio, c *Core) { c.acceptors.All[1].Promise = epoch + 1 }, false},
 		"its clock is off":               {func(_ *trio, c *Core) { c.standing.Clocks.Bad[1] = true }, false},
 		"it may have forgotten":          {func(_ *trio, c *Core) { c.view.Current = false }, false},
 		"the partition is being deleted": {func(_ *trio, c *Core) { c.view.Dropping[1] = true }, false},
@@ -347,7 +347,7 @@ func TestANamedLeaderThatDoesNotLeadSparesNobody(t *testing.T) {
 			c.vnodes.Use(1).Follow()
 		}
 		b := message.Ballot{Partition: 1, Epoch: cell.Epoch + 9, Nonce: 7, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Pre: true}
-		if v := (voter{c}).vote(r.now, r.peers[(i+1)%3].self, &b); v.Granted == leads {
+		if v := c.elector.Vote(r.now, r.peers[(i+1)%3].self, &b); v.Granted == leads {
 			t.Errorf("leads: %v, and a pre-vote is granted: %v", leads, v.Granted)
 		}
 	}
@@ -394,7 +394,7 @@ func TestWhoHasPromisedMoreDoesNotLead(t *testing.T) {
 	}
 	won := commit[0].Changes[0].New.Epoch
 	r.say(k, j, &message.Ballots{Ballots: []message.Ballot{{Partition: 1, Epoch: won + 5, Nonce: 77, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Transfer: true}}})
-	if got := p.core.acceptors.all[1].Promise; got != won+5 {
+	if got := p.core.acceptors.All[1].Promise; got != won+5 {
 		t.Fatalf("it has promised %d", got)
 	}
 	r.register.Do(commit[0], func(res register.Result) {

@@ -226,14 +226,14 @@ func TestRoundsOfAnotherLifeMatchNothing(t *testing.T) {
 // TestWhoWinsTooLateDoesNotLead: the cell is another one by now, or more was promised.
 func TestWhoWinsTooLateDoesNotLead(t *testing.T) {
 	r := newTrio(t)
-	e := r.peers[(r.leader(1)+1)%3].core.elector
-	v := victory(1, e.c.view.Cells[1].Epoch+1)
-	if e.lead(r.now, v); e.c.vnodes.See(1).Leading() != 0 {
+	c := r.peers[(r.leader(1)+1)%3].core
+	v := victory(1, c.view.Cells[1].Epoch+1)
+	if c.elector.Lead(r.now, v); c.vnodes.See(1).Leading() != 0 {
 		t.Error("it leads in an epoch that is not registered")
 	}
-	v = victory(1, e.c.view.Cells[1].Epoch)
-	e.c.acceptors.all[1].Promise = v.Cell.Epoch + 1
-	if e.lead(r.now, v); e.c.vnodes.See(1).Leading() != 0 {
+	v = victory(1, c.view.Cells[1].Epoch)
+	c.acceptors.All[1].Promise = v.Cell.Epoch + 1
+	if c.elector.Lead(r.now, v); c.vnodes.See(1).Leading() != 0 {
 		t.Error("it leads, and has promised more")
 	}
 }

@@ -1,4 +1,4 @@
-package core
+package leadership
 
 import (
 	"cmp"
@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	// standAfter is how much later each further member stands for election when a
+	// StandAfter is how much later each further member stands for election when a
 	// leader is gone, so that mostly the first one is alone.
-	standAfter = 300 * time.Millisecond
-	// lonely is for how long a leader may lack a majority of its cohort before it
+	StandAfter = 300 * time.Millisecond
+	// Lonely is for how long a leader may lack a majority of its cohort before it
 	// steps down (K5): nothing commits meanwhile anyway, and a short gap is
 	// cheaper than an election.
-	lonely = 2 * time.Second
+	Lonely = 2 * time.Second
 	// retreatAgain is the pause between two requests to lead instead of a node that
 	// is about to stop.
 	retreatAgain = 250 * time.Millisecond
@@ -40,29 +40,33 @@ const (
 // do not meet for ever.
 var standAgain = clock.Backoff{First: 50 * time.Millisecond, Most: 2 * time.Second}
 
-// elector has this node stand for election where it should, and step down where
+// Machine has this node stand for election where it should, and step down where
 // it must (design 7.2). Who leads is decided by package election and the
 // register; this is the policy around it.
-type elector struct {
-	c      *Core
-	runs   *election.Elections[register.Member]
-	pauses map[ring.Partition]pause
-	vacant map[ring.Partition]int64 // since when the leader is not in reach, or this node stands in its stead, mono ns
-	cut    map[ring.Partition]bool  // without a leader and a majority in reach, when last looked at
-	alone  map[ring.Partition]int64 // since when a majority of a cohort led here is not, mono ns
-	hands  map[ring.Partition]*cohortTransfer
-	voted  map[ring.Partition]backOffFor
-	nudged map[ring.Partition]int64 // until when nobody is asked again, mono ns
-	passed map[ring.Partition]passed
-	dirty  bool
-	at     int64 // mono ns of the next look
-	wake   int64 // of the candidacies and hand-overs
-	resign bool  // this node is about to stop: others are to lead
-	asked  int   // how often they were asked to
-	askAt  int64 // when they are asked again, mono ns
-	stuck  bool  // the disk does not answer: others are to lead
+type Machine struct {
+	env       *Env
+	Acceptors *Acceptors
+	Runs      *election.Elections[register.Member]
+	pauses    map[ring.Partition]pause
+	vacant    map[ring.Partition]int64 // since when the leader is not in reach, or this node stands in its stead, mono ns
+	cut       map[ring.Partition]bool  // without a leader and a majority in reach, when last looked at
+	alone     map[ring.Partition]int64 // since when a majority of a cohort led here is not, mono ns
+	Hands     map[ring.Partition]*CohortTransfer
+	voted     map[ring.Partition]backOffFor
+	nudged    map[ring.Partition]int64 // until when nobody is asked again, mono ns
+	passed    map[ring.Partition]passed
+	dirty     bool
+	at        int64 // mono ns of the next look
+	wake      int64 // of the candidacies and hand-overs
+	resign    bool  // this node is about to stop: others are to lead
+	asked     int   // how often they were asked to
+	askAt     int64 // when they are asked again, mono ns
+	stuck     bool  // the disk does not answer: others are to lead
 
-	won, lost uint64
+	// Won and Defeats count candidacies, Unread votes and claims that could not be read.
+	Won, Defeats, Unread uint64
+	// UnreadLast is the last one of those.
+	UnreadLast Unread
 }
 
 // backOffFor is whom this node has voted for, and until when it does not stand
@@ -80,65 +84,67 @@ type pause struct {
 	tries int
 }
 
-func newElector(c *Core) *elector {
-	return &elector{
-		c: c, runs: election.New(election.Config[register.Member]{Self: c.cfg.Self, Rand: c.cfg.Rand}),
+// New makes the machine of a process over what it has promised.
+func New(env *Env, acceptors *Acceptors) *Machine {
+	return &Machine{
+		env: env, Acceptors: acceptors, Runs: election.New(election.Config[register.Member]{Self: env.Self, Rand: env.Rand}),
 		pauses: make(map[ring.Partition]pause), vacant: make(map[ring.Partition]int64), cut: make(map[ring.Partition]bool), alone: make(map[ring.Partition]int64),
-		hands: make(map[ring.Partition]*cohortTransfer), nudged: make(map[ring.Partition]int64), voted: make(map[ring.Partition]backOffFor), passed: make(map[ring.Partition]passed), at: clock.Never, wake: clock.Never,
+		Hands: make(map[ring.Partition]*CohortTransfer), nudged: make(map[ring.Partition]int64), voted: make(map[ring.Partition]backOffFor), passed: make(map[ring.Partition]passed), at: clock.Never, wake: clock.Never,
 	}
 }
 
-// look notes that who is in reach, or what the register says, has changed.
-func (e *elector) look() { e.dirty = true }
+// Look notes that who is in reach, or what the register says, has changed.
+func (e *Machine) Look() { e.dirty = true }
 
-// changed takes over the register's cells.
-func (e *elector) changed(now clock.Time) {
-	for p := range e.c.view.Cells {
+// Changed takes over the register's cells.
+func (e *Machine) Changed(now clock.Time) {
+	for p := range e.env.View.Cells {
 		p := ring.Partition(p)
-		cell := &e.c.view.Cells[p]
-		e.runs.Written(now, p, cellOf(cell), true)
-		if cell.Epoch >= e.c.acceptors.all[p].Promise {
+		cell := &e.env.View.Cells[p]
+		e.Runs.Written(now, p, CellOf(cell), true)
+		if cell.Epoch >= e.Acceptors.All[p].Promise {
 			delete(e.voted, p)
 		}
-		if lead := e.c.vnodes.See(p).Leading(); lead != 0 && lead != cell.Epoch && (lead < cell.Epoch || !mutant.GrantBeforeCAS.On()) {
-			e.unlead(p)
+		if lead := e.env.Partitions.See(p).Leading(); lead != 0 && lead != cell.Epoch && (lead < cell.Epoch || !mutant.GrantBeforeCAS.On()) {
+			e.StepDown(p)
 		}
 	}
-	e.look()
+	e.Look()
 }
 
-func cellOf(c *register.Cell) election.Cell[register.Member] {
+// CellOf is a cell as elections see it.
+func CellOf(c *register.Cell) election.Cell[register.Member] {
 	return election.Cell[register.Member]{Epoch: c.Epoch, Nonce: c.Nonce, Cohort: c.Cohort}
 }
 
-// unlead stops handing out claims of a partition.
-func (e *elector) unlead(p ring.Partition) {
-	v := e.c.vnodes.Use(p)
+// StepDown stops handing out claims of a partition.
+func (e *Machine) StepDown(p ring.Partition) {
+	v := e.env.Partitions.Use(p)
 	if v.Leading() == 0 {
 		return
 	}
 	v.Follow()
 	v.Announce()
-	e.c.leases.stop(p)
+	e.env.Others.Lost(p)
 	delete(e.alone, p)
-	e.look()
+	e.Look()
 }
 
-// stepDownBelow has this node neither lead nor stand in an epoch below one that it has
+// StepDownBelow has this node neither lead nor stand in an epoch below one that it has
 // promised.
-func (e *elector) stepDownBelow(p ring.Partition, epoch uint64) {
-	if lead := e.c.vnodes.See(p).Leading(); lead != 0 && lead < epoch {
-		e.unlead(p)
+func (e *Machine) StepDownBelow(p ring.Partition, epoch uint64) {
+	if lead := e.env.Partitions.See(p).Leading(); lead != 0 && lead < epoch {
+		e.StepDown(p)
 	}
-	if own, ok := e.runs.Running(p); ok && own < epoch {
-		e.runs.Abort(p, "somebody else was promised more")
+	if own, ok := e.Runs.Running(p); ok && own < epoch {
+		e.Runs.Abort(p, "somebody else was promised more")
 	}
 }
 
 // deferTo gives somebody whom this node has voted for the time to win.
-func (e *elector) deferTo(now clock.Time, from register.Member, b *message.Ballot) {
-	e.stepDownBelow(b.Partition, b.Epoch)
-	if from == e.c.cfg.Self {
+func (e *Machine) deferTo(now clock.Time, from register.Member, b *message.Ballot) {
+	e.StepDownBelow(b.Partition, b.Epoch)
+	if from == e.env.Self {
 		delete(e.voted, b.Partition)
 		return
 	}
@@ -149,25 +155,25 @@ func (e *elector) deferTo(now clock.Time, from register.Member, b *message.Ballo
 	e.voted[b.Partition] = backOffFor{from, now.Add(wait).Mono, b.Old}
 }
 
-// able tells whether this node is any good as the leader of a partition.
-func (e *elector) able(p ring.Partition) bool {
-	return (!e.stuck || e.c.view.Alone) && e.c.standing.May(p, standing.Lead)
+// Able tells whether this node is any good as the leader of a partition.
+func (e *Machine) Able(p ring.Partition) bool {
+	return (!e.stuck || e.env.View.Alone) && e.env.Standing.May(p, standing.Lead)
 }
 
 // start begins a candidacy for the cohort to.
-func (e *elector) start(now clock.Time, p ring.Partition, to []register.Member, transfer bool) {
-	if e.resign || !e.able(p) {
+func (e *Machine) start(now clock.Time, p ring.Partition, to []register.Member, transfer bool) {
+	if e.resign || !e.Able(p) {
 		return
 	}
-	started := e.runs.Start(now, p, cellOf(&e.c.view.Cells[p]), to, transfer, e.c.acceptors.all[p].Promise)
-	if leader, ok := placement.Leading(&e.c.view.Cells[p]); started && ok && leader != e.c.cfg.Self {
+	started := e.Runs.Start(now, p, CellOf(&e.env.View.Cells[p]), to, transfer, e.Acceptors.All[p].Promise)
+	if leader, ok := placement.Leading(&e.env.View.Cells[p]); started && ok && leader != e.env.Self {
 		e.vacant[p] = cmp.Or(e.vacant[p], now.Mono)
 	}
 }
 
-// want has a cell changed as placement wants it: by the member that is to lead,
+// Want has a cell changed as placement wants it: by the member that is to lead,
 // through an election.
-func (e *elector) want(now clock.Time, changes []register.Change) {
+func (e *Machine) Want(now clock.Time, changes []register.Change) {
 	var direct []register.Change
 	to := make(map[register.Member]*message.Elect)
 	for i := range changes {
@@ -176,47 +182,47 @@ func (e *elector) want(now clock.Time, changes []register.Change) {
 			direct = append(direct, *c) // nobody could be elected any more, or yet
 			continue
 		}
-		if leader := c.New.Leader; leader != e.c.cfg.Self {
+		if leader := c.New.Leader; leader != e.env.Self {
 			mail := round.For(to, leader)
 			mail.Stand = append(mail.Stand, message.Stand{Partition: c.Partition, Epoch: c.Old.Epoch, Nonce: c.Old.Nonce, To: c.New.Cohort})
 			continue
 		}
-		if cell := &e.c.view.Cells[c.Partition]; cell.Same(&c.Old) {
+		if cell := &e.env.View.Cells[c.Partition]; cell.Same(&c.Old) {
 			e.start(now, c.Partition, c.New.Cohort, true)
 		}
 	}
-	round.SendAll(e.c.round.Send, to)
+	round.SendAll(e.env.Round.Send, to)
 	if len(direct) > 0 {
-		e.c.ask(direct)
+		e.env.Others.Change(direct)
 	}
 }
 
-// requestElection has a partition's leader elected anew, with the cohort as it is: somebody
+// RequestElection has a partition's leader elected anew, with the cohort as it is: somebody
 // has promised more than the register shows, or has voted for a cohort that never
 // came to be. Until a higher epoch is registered the one may not forget, and
 // every write has to reach the other.
-func (e *elector) requestElection(now clock.Time, p ring.Partition, floor uint64) {
-	cell := &e.c.view.Cells[p]
+func (e *Machine) RequestElection(now clock.Time, p ring.Partition, floor uint64) {
+	cell := &e.env.View.Cells[p]
 	leader, ok := placement.Leading(cell)
-	if _, runs := e.runs.Running(p); !ok || runs || e.nudged[p] > now.Mono {
+	if _, runs := e.Runs.Running(p); !ok || runs || e.nudged[p] > now.Mono {
 		return // or this node stands itself: it would only have a rival
 	}
 	e.nudged[p] = now.Mono + int64(nudgeAgain)
-	if leader == e.c.cfg.Self {
-		e.runs.Heard(p, e.c.cfg.Self, floor)
+	if leader == e.env.Self {
+		e.Runs.Heard(p, e.env.Self, floor)
 		e.start(now, p, cell.Cohort, true)
 		return
 	}
 	s := message.Stand{Partition: p, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort, Floor: floor}
-	e.c.round.Send(leader, &message.Elect{Stand: []message.Stand{s}})
+	e.env.Round.Send(leader, &message.Elect{Stand: []message.Stand{s}})
 }
 
 // electable tells whether a majority of a cell's cohort may still vote. It may
 // not in a cell that is new, and not where operators have given up so many
 // members that the rest is no majority: then the cell changes by their word, and
 // whoever is to lead it is elected from there.
-func (e *elector) electable(cell *register.Cell) bool {
-	view, left := e.c.transfer.driver.View(), 0
+func (e *Machine) electable(cell *register.Cell) bool {
+	view, left := e.env.Others.Members(), 0
 	for _, m := range cell.Cohort {
 		if s := view.Standing(m); !s.Lost && !s.Gone() {
 			left++
@@ -227,29 +233,29 @@ func (e *elector) electable(cell *register.Cell) bool {
 
 // review looks at every partition: whether this node is to stand, or to step
 // down.
-func (e *elector) review(now clock.Time) {
+func (e *Machine) review(now clock.Time) {
 	e.dirty, e.at = false, clock.Never
-	for p := range e.c.view.Cells {
+	for p := range e.env.View.Cells {
 		p := ring.Partition(p)
-		cell := &e.c.view.Cells[p]
-		if e.c.vnodes.See(p).Leading() != 0 {
+		cell := &e.env.View.Cells[p]
+		if e.env.Partitions.See(p).Leading() != 0 {
 			e.tend(now, p, cell)
 			continue
 		}
 		leader, ok := placement.Leading(cell)
-		if !ok || !slices.Contains(cell.Cohort, e.c.cfg.Self) {
+		if !ok || !slices.Contains(cell.Cohort, e.env.Self) {
 			delete(e.vacant, p)
 			delete(e.cut, p)
 			continue
 		}
-		if _, runs := e.runs.Running(p); runs {
-			if leader != e.c.cfg.Self && e.c.standing.Disk.Stands(leader) {
-				e.runs.Spare(p)
+		if _, runs := e.Runs.Running(p); runs {
+			if leader != e.env.Self && e.env.Standing.Disk.Stands(leader) {
+				e.Runs.Spare(p)
 			}
-			e.runs.Hopeless(p, e.c.standing.Disk.Stands)
+			e.Runs.Hopeless(p, e.env.Standing.Disk.Stands)
 			continue
 		}
-		if e.c.standing.Clocks.Bad[p] || e.stuck || !e.c.standing.Disk.Trusts(p) {
+		if e.env.Standing.Clocks.Bad[p] || e.stuck || !e.env.Standing.Disk.Trusts(p) {
 			continue // looked at again with the next beat, or when the disk answers
 		}
 		at := e.stands(now, p, cell, leader)
@@ -262,9 +268,9 @@ func (e *elector) review(now clock.Time) {
 }
 
 // tend looks whether a leader still has a majority in reach.
-func (e *elector) tend(now clock.Time, p ring.Partition, cell *register.Cell) {
+func (e *Machine) tend(now clock.Time, p ring.Partition, cell *register.Cell) {
 	delete(e.vacant, p)
-	if e.reach(cell) >= quorum.Majority(len(cell.Cohort)) {
+	if e.Reach(cell) >= quorum.Majority(len(cell.Cohort)) {
 		delete(e.alone, p)
 		return
 	}
@@ -273,17 +279,17 @@ func (e *elector) tend(now clock.Time, p ring.Partition, cell *register.Cell) {
 		since = now.Mono
 		e.alone[p] = since
 	}
-	if since+int64(lonely) > now.Mono {
-		e.at = min(e.at, since+int64(lonely))
+	if since+int64(Lonely) > now.Mono {
+		e.at = min(e.at, since+int64(Lonely))
 		return
 	}
-	e.unlead(p)
+	e.StepDown(p)
 }
 
-// reach is how many of a cohort are in reach and may vote, this node included.
-func (e *elector) reach(cell *register.Cell) (n int) {
+// Reach is how many of a cohort are in reach and may vote, this node included.
+func (e *Machine) Reach(cell *register.Cell) (n int) {
 	for _, m := range cell.Cohort {
-		if e.c.standing.Disk.Stands(m) {
+		if e.env.Standing.Disk.Stands(m) {
 			n++
 		}
 	}
@@ -292,10 +298,10 @@ func (e *elector) reach(cell *register.Cell) (n int) {
 
 // stands gives when this node is to stand for a partition that it does not lead,
 // mono ns: never while its leader is in reach and can lead.
-func (e *elector) stands(now clock.Time, p ring.Partition, cell *register.Cell, leader register.Member) int64 {
+func (e *Machine) stands(now clock.Time, p ring.Partition, cell *register.Cell, leader register.Member) int64 {
 	at := max(now.Mono, e.defers(p))
-	if leader != e.c.cfg.Self {
-		if e.c.standing.Disk.Stands(leader) {
+	if leader != e.env.Self {
+		if e.env.Standing.Disk.Stands(leader) {
 			delete(e.vacant, p)
 			delete(e.cut, p)
 			return clock.Never
@@ -305,10 +311,10 @@ func (e *elector) stands(now clock.Time, p ring.Partition, cell *register.Cell, 
 			since = now.Mono
 			e.vacant[p] = since
 		}
-		at = max(at, since+int64(standAfter)*int64(e.rank(p, cell)))
+		at = max(at, since+int64(StandAfter)*int64(e.rank(p, cell)))
 	}
 	switch {
-	case e.reach(cell) < quorum.Majority(len(cell.Cohort)):
+	case e.Reach(cell) < quorum.Majority(len(cell.Cohort)):
 		e.cut[p] = true
 		if e.pauses[p].tries == 0 {
 			// It is tried all the same after a while: who is in reach is a hint.
@@ -319,9 +325,9 @@ func (e *elector) stands(now clock.Time, p ring.Partition, cell *register.Cell, 
 		// of them come in reach at one moment, so they stand in their order.
 		delete(e.cut, p)
 		delete(e.pauses, p)
-		if leader != e.c.cfg.Self {
+		if leader != e.env.Self {
 			e.vacant[p] = now.Mono
-			at = max(at, now.Mono+int64(standAfter)*int64(e.rank(p, cell)))
+			at = max(at, now.Mono+int64(StandAfter)*int64(e.rank(p, cell)))
 		}
 	}
 	return max(at, e.pauses[p].until)
@@ -330,10 +336,10 @@ func (e *elector) stands(now clock.Time, p ring.Partition, cell *register.Cell, 
 // rank is this node's place among the members in reach that may succeed a
 // leader: for each partition another order, so that its partitions spread over
 // all of them.
-func (e *elector) rank(p ring.Partition, cell *register.Cell) (rank int) {
-	own := lot(p, e.c.cfg.Self)
+func (e *Machine) rank(p ring.Partition, cell *register.Cell) (rank int) {
+	own := lot(p, e.env.Self)
 	for _, m := range cell.Cohort {
-		if m != e.c.cfg.Self && e.c.standing.Disk.Stands(m) && lot(p, m) < own {
+		if m != e.env.Self && e.env.Standing.Disk.Stands(m) && lot(p, m) < own {
 			rank++
 		}
 	}
@@ -345,15 +351,15 @@ func lot(p ring.Partition, m register.Member) uint64 {
 	return xxhash.Sum64(append(b, m.Incarnation[:]...))
 }
 
-// work goes on with the candidacies of this node.
-func (e *elector) work(now clock.Time) {
-	if !e.c.view.Joined {
+// Work goes on with the candidacies of this node.
+func (e *Machine) Work(now clock.Time) {
+	if !e.env.View.Joined {
 		return
 	}
 	// Votes of this node for itself may end a phase: then the next one begins. There
 	// are no more phases than that.
-	if e.resign && e.askAt <= now.Mono && e.c.Leading() > 0 {
-		e.retreat(now)
+	if e.resign && e.askAt <= now.Mono && e.env.Partitions.Led() > 0 {
+		e.Retreat(now)
 	}
 	for range 10 {
 		went := e.advance(now) // first: what was won is not stood for again
@@ -367,14 +373,14 @@ func (e *elector) work(now clock.Time) {
 }
 
 // advance does what the candidacies want, and tells whether there was anything.
-func (e *elector) advance(now clock.Time) bool {
-	r := e.runs.Ready(now)
+func (e *Machine) advance(now clock.Time) bool {
+	r := e.Runs.Ready(now)
 	e.wake = r.Wake
 	if len(r.Ask)+len(r.Read)+len(r.Hand)+len(r.Push)+len(r.Write)+len(r.Won)+len(r.Lost) == 0 {
 		return false
 	}
 	for i := range r.Won {
-		e.lead(now, &r.Won[i])
+		e.Lead(now, &r.Won[i])
 	}
 	for i := range r.Lost {
 		e.defeat(now, &r.Lost[i])
@@ -383,7 +389,7 @@ func (e *elector) advance(now clock.Time) bool {
 		e.read(r.Read)
 	}
 	for _, h := range r.Hand {
-		e.hands[h.Partition] = e.begin(now, h)
+		e.Hands[h.Partition] = e.begin(now, h)
 	}
 	if len(r.Write) > 0 {
 		e.write(r.Write)
@@ -393,152 +399,143 @@ func (e *elector) advance(now clock.Time) bool {
 	return true
 }
 
-// lead begins to hand out the claims of a partition.
-func (e *elector) lead(now clock.Time, w *election.Victory[register.Member]) {
+// Lead begins to hand out the claims of a partition.
+func (e *Machine) Lead(now clock.Time, w *election.Victory[register.Member]) {
 	p := w.Partition
-	e.won++
-	if cell := &e.c.view.Cells[p]; cell.Epoch != w.Cell.Epoch || e.c.acceptors.all[p].Promise > w.Cell.Epoch {
-		e.look() // it is over already
+	e.Won++
+	if cell := &e.env.View.Cells[p]; cell.Epoch != w.Cell.Epoch || e.Acceptors.All[p].Promise > w.Cell.Epoch {
+		e.Look() // it is over already
 		return
 	}
 	_, succeeds := e.vacant[p]
 	delete(e.pauses, p)
 	delete(e.vacant, p)
 	delete(e.cut, p)
-	if !e.able(p) { // any more: that came out while only the register could say who has won
-		e.pass(p)
-		e.look()
+	if !e.Able(p) { // any more: that came out while only the register could say who has won
+		e.Pass(p)
+		e.Look()
 		return
 	}
-	v := e.c.vnodes.Use(p)
+	v := e.env.Partitions.Use(p)
 	v.Lead(w.Cell.Epoch)
-	e.c.edges.began(p)
-	e.c.edges.watches.needs.began(now, p)
-	v.Announce()
-	e.c.abandonedClaims.free(now, p)
-	e.c.view.Changes++
-	if succeeds { // what the one before has brought to a majority may not have come here
-		e.c.repairs.demand(now, p)
-	}
-	e.look()
+	e.env.Others.Won(now, v, succeeds)
+	e.env.View.Changes++
+	e.Look()
 }
 
 // defeat has this node wait before it stands again.
-func (e *elector) defeat(now clock.Time, d *election.Defeat) {
-	e.lost++
-	delete(e.hands, d.Partition)
-	cell := &e.c.view.Cells[d.Partition]
-	if leader, ok := placement.Leading(cell); ok && leader != e.c.cfg.Self && d.Voted && d.Epoch > cell.Epoch {
-		e.requestElection(now, d.Partition, d.Epoch) // those who have voted wait for this node
+func (e *Machine) defeat(now clock.Time, d *election.Defeat) {
+	e.Defeats++
+	delete(e.Hands, d.Partition)
+	cell := &e.env.View.Cells[d.Partition]
+	if leader, ok := placement.Leading(cell); ok && leader != e.env.Self && d.Voted && d.Epoch > cell.Epoch {
+		e.RequestElection(now, d.Partition, d.Epoch) // those who have voted wait for this node
 	}
 	was := e.pauses[d.Partition]
 	d1 := standAgain.Pause(was.tries)
-	wait := d1/2 + time.Duration(e.c.cfg.Rand.Int64N(int64(d1/2)+1))
+	wait := d1/2 + time.Duration(e.env.Rand.Int64N(int64(d1/2)+1))
 	e.pauses[d.Partition] = pause{now.Mono + int64(wait), was.tries + 1}
-	e.look()
+	e.Look()
 }
 
 // read has the register asked, linearizably, for the cells of candidacies.
-func (e *elector) read(partitions []ring.Partition) {
-	e.c.send(registerRequest{then: func(now clock.Time, r register.Result) {
+func (e *Machine) read(partitions []ring.Partition) {
+	e.env.Others.Read(func(now clock.Time, r register.Result) {
 		if r.Err != nil {
 			return // they lose patience
 		}
 		for _, p := range partitions {
-			e.runs.Read(now, p, cellOf(&r.State.Cells[p]))
+			e.Runs.Read(now, p, CellOf(&r.State.Cells[p]))
 		}
-	}}, register.Request{})
+	})
 }
 
 // write asks for the cells to be set. It leaves once everything is on disk that
 // the change depends on, and only the register knows what came of it.
-func (e *elector) write(writes []election.Write[register.Member]) {
+func (e *Machine) write(writes []election.Write[register.Member]) {
 	var changes []register.Change
 	for i := range writes {
 		w := &writes[i]
 		if mutant.GrantBeforeCAS.On() {
-			e.c.vnodes.Use(w.Partition).Lead(w.New.Epoch)
-			e.c.vnodes.Use(w.Partition).Announce()
+			e.env.Partitions.Use(w.Partition).Lead(w.New.Epoch)
+			e.env.Partitions.Use(w.Partition).Announce()
 		}
 		changes = append(changes, register.Change{
 			Partition: w.Partition,
 			Old:       register.Cell{Epoch: w.Old.Epoch, Nonce: w.Old.Nonce, Cohort: w.Old.Cohort},
-			New:       register.Cell{Epoch: w.New.Epoch, Nonce: w.New.Nonce, Cohort: w.New.Cohort, Leader: e.c.cfg.Self},
+			New:       register.Cell{Epoch: w.New.Epoch, Nonce: w.New.Nonce, Cohort: w.New.Cohort, Leader: e.env.Self},
 		})
 	}
-	e.c.tag++
-	q := register.Request{Tag: e.c.tag, Changes: changes}
-	e.c.pending[q.Tag] = registerRequest{then: func(now clock.Time, r register.Result) {
+	e.env.Others.Commit(changes, func(now clock.Time, r register.Result) {
 		for i := range changes {
 			p := changes[i].Partition
 			switch {
 			case r.Err != nil:
-				e.runs.Written(now, p, election.Cell[register.Member]{}, false)
+				e.Runs.Written(now, p, election.Cell[register.Member]{}, false)
 			case !r.Won[i] && r.State.Cells[p].Same(&changes[i].Old):
-				e.runs.Refused(p, changes[i].New.Epoch, changes[i].New.Nonce)
+				e.Runs.Refused(p, changes[i].New.Epoch, changes[i].New.Nonce)
 			default:
-				e.runs.Written(now, p, cellOf(&r.State.Cells[p]), true)
+				e.Runs.Written(now, p, CellOf(&r.State.Cells[p]), true)
 			}
 		}
-	}}
-	e.c.round.Ready.Commit = append(e.c.round.Ready.Commit, q)
+	})
 }
 
 // poll sends the ballots, one message per member, and casts this node's own votes.
-func (e *elector) poll(now clock.Time, asks []election.Asking[register.Member]) {
+func (e *Machine) poll(now clock.Time, asks []election.Asking[register.Member]) {
 	to := make(map[register.Member]*message.Ballots)
 	for i := range asks {
 		mail := round.For(to, asks[i].To)
 		mail.Ballots = append(mail.Ballots, asks[i].Ballot)
 	}
 	for _, m := range view.MembersOf(to) {
-		if m != e.c.cfg.Self {
-			e.c.round.Send(m, to[m])
+		if m != e.env.Self {
+			e.env.Round.Send(m, to[m])
 			continue
 		}
 		for i := range to[m].Ballots {
-			v := voter{e.c}.vote(now, m, &to[m].Ballots[i])
-			voter{e.c}.counted(now, m, &v)
+			v := e.Vote(now, m, &to[m].Ballots[i])
+			e.counted(now, m, &v)
 		}
 	}
 }
 
 // push sends the joined claims to the new cohorts.
-func (e *elector) push(now clock.Time, pushes []election.Push[register.Member]) {
+func (e *Machine) push(now clock.Time, pushes []election.Push[register.Member]) {
 	to, sizes := make(map[register.Member]*message.Pushes), make(map[register.Member]int)
 	for i := range pushes {
 		p := &pushes[i]
-		claims := vnode.AppendHeld(nil, vnode.SnapshotAt(e.c.vnodes.See(p.Partition), now))
+		claims := vnode.AppendHeld(nil, vnode.SnapshotAt(e.env.Partitions.See(p.Partition), now))
 		for _, m := range p.To {
-			if m == e.c.cfg.Self { // they are in this round's batch
-				ok := e.c.acceptors.accept(p.Partition, p.Epoch)
-				e.runs.Pushed(now, m, election.Vote{Partition: p.Partition, Epoch: p.Epoch, Nonce: p.Nonce, Granted: ok, Promise: e.c.acceptors.all[p.Partition].Promise})
+			if m == e.env.Self { // they are in this round's batch
+				ok := e.Acceptors.Accept(p.Partition, p.Epoch)
+				e.Runs.Pushed(now, m, election.Vote{Partition: p.Partition, Epoch: p.Epoch, Nonce: p.Nonce, Granted: ok, Promise: e.Acceptors.All[p.Partition].Promise})
 				continue
 			}
 			mail := round.For(to, m)
 			mail.Pushes = append(mail.Pushes, message.Pushed{Partition: p.Partition, Epoch: p.Epoch, Nonce: p.Nonce, Claims: claims})
 			if sizes[m] += len(claims); sizes[m] >= maxClaimBytes {
-				e.c.round.Send(m, mail)
+				e.env.Round.Send(m, mail)
 				delete(to, m)
 				sizes[m] = 0
 			}
 		}
 	}
-	round.SendAll(e.c.round.Send, to)
+	round.SendAll(e.env.Round.Send, to)
 }
 
-// retreat has others lead what this node leads: it is about to stop. What was
+// Retreat has others lead what this node leads: it is about to stop. What was
 // asked may get lost, or who was asked may not be able to: others are asked again
 // and again, each in its turn.
-func (e *elector) retreat(now clock.Time) {
+func (e *Machine) Retreat(now clock.Time) {
 	e.resign = true
 	e.askAt = now.Mono + int64(retreatAgain)
 	to := make(map[register.Member]*message.Elect)
-	for p, v := range e.c.vnodes.Each() {
+	for p, v := range e.env.Partitions.Each() {
 		if v.Leading() == 0 {
 			continue
 		}
-		cell := &e.c.view.Cells[p]
+		cell := &e.env.View.Cells[p]
 		heir, ok := e.heir(ring.Partition(p), cell, e.asked)
 		if !ok {
 			continue // nobody could
@@ -546,33 +543,33 @@ func (e *elector) retreat(now clock.Time) {
 		mail := round.For(to, heir)
 		mail.Stand = append(mail.Stand, message.Stand{Partition: ring.Partition(p), Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort})
 	}
-	round.SendAll(e.c.round.Send, to)
+	round.SendAll(e.env.Round.Send, to)
 	e.asked++
 }
 
-// stall has this node lead nothing while its disk does not answer. Nobody is
+// Stall has this node lead nothing while its disk does not answer. Nobody is
 // asked to lead instead, because nothing leaves before what is on its way to the
 // disk: the others see that this node's connections end. Alone it goes on.
-func (e *elector) stall(is bool) {
+func (e *Machine) Stall(is bool) {
 	e.stuck = is
-	for p := range e.c.view.Cells {
-		if is && !e.c.view.Alone {
-			e.unlead(ring.Partition(p))
+	for p := range e.env.View.Cells {
+		if is && !e.env.View.Alone {
+			e.StepDown(ring.Partition(p))
 		}
 	}
-	e.look()
+	e.Look()
 }
 
-// next is when something is due, mono ns.
-func (e *elector) next() int64 {
+// Next is when something is due, mono ns.
+func (e *Machine) Next() int64 {
 	switch {
-	case !e.c.view.Joined:
+	case !e.env.View.Joined:
 		return clock.Never // the register's word comes first
 	case e.dirty:
 		return 0
 	}
 	at := min(e.at, e.wake)
-	if e.resign && e.c.Leading() > 0 {
+	if e.resign && e.env.Partitions.Led() > 0 {
 		at = min(at, e.askAt)
 	}
 	return at

@@ -1,4 +1,4 @@
-package core
+package leadership
 
 import (
 	"cmp"
@@ -23,31 +23,31 @@ type passed struct {
 }
 
 // turn counts whose turn it is to be asked.
-func (e *elector) turn(p ring.Partition) int {
-	o, now := e.passed[p], e.c.round.Now.Mono
-	if epoch := e.c.view.Cells[p].Epoch; o.since == 0 || o.epoch != epoch {
+func (e *Machine) turn(p ring.Partition) int {
+	o, now := e.passed[p], e.env.Round.Now.Mono
+	if epoch := e.env.View.Cells[p].Epoch; o.since == 0 || o.epoch != epoch {
 		o = passed{epoch, now}
 		e.passed[p] = o
 	}
 	return int((now - o.since) / int64(passTurn))
 }
 
-// pass has another member lead a partition: this node is no good for it.
-func (e *elector) pass(p ring.Partition) {
-	e.unlead(p)
-	cell := &e.c.view.Cells[p]
+// Pass has another member lead a partition: this node is no good for it.
+func (e *Machine) Pass(p ring.Partition) {
+	e.StepDown(p)
+	cell := &e.env.View.Cells[p]
 	if heir, ok := e.heir(p, cell, e.turn(p)); ok {
 		s := message.Stand{Partition: p, Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort}
-		e.c.round.Send(heir, &message.Elect{Stand: []message.Stand{s}})
+		e.env.Round.Send(heir, &message.Elect{Stand: []message.Stand{s}})
 	}
 }
 
 // refer has another one stand in the stead of this node, which is asked to and cannot. It
 // does only where the present leader is to leave the cohort, which cannot stay as it is then:
 // who asks is not told, and would ask this node again without end.
-func (e *elector) refer(now clock.Time, s *message.Stand) {
+func (e *Machine) refer(now clock.Time, s *message.Stand) {
 	p := s.Partition
-	leader, _ := placement.Leading(&e.c.view.Cells[p])
+	leader, _ := placement.Leading(&e.env.View.Cells[p])
 	if slices.Contains(s.To, leader) || e.nudged[p] > now.Mono {
 		return
 	}
@@ -56,15 +56,15 @@ func (e *elector) refer(now clock.Time, s *message.Stand) {
 		return
 	}
 	e.nudged[p] = now.Mono + int64(nudgeAgain) // that one may not be able to either, and ask this one
-	e.c.round.Send(heir, &message.Elect{Stand: []message.Stand{*s}})
+	e.env.Round.Send(heir, &message.Elect{Stand: []message.Stand{*s}})
 }
 
 // heir is the member in reach that is to lead a partition after this node: for
 // each partition another one, and the next one with each turn.
-func (e *elector) heir(p ring.Partition, cell *register.Cell, turn int) (heir register.Member, ok bool) {
+func (e *Machine) heir(p ring.Partition, cell *register.Cell, turn int) (heir register.Member, ok bool) {
 	var able []register.Member
 	for _, m := range cell.Cohort {
-		if m != e.c.cfg.Self && e.c.view.Up(m) {
+		if m != e.env.Self && e.env.View.Up(m) {
 			able = append(able, m)
 		}
 	}

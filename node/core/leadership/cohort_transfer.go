@@ -1,10 +1,9 @@
-package core
+package leadership
 
 import (
 	"maps"
 	"slices"
 
-	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/internal/mutant"
@@ -15,77 +14,77 @@ import (
 	"github.com/norn-dev/norn/vnode"
 )
 
-// cohortTransfer brings the facts of an election's voters to a majority of the new
+// CohortTransfer brings the facts of an election's voters to a majority of the new
 // cohort, where that is another one than the old (design 7.2, step 6): this node
 // compares with each voter, and then with members of the new cohort. All of it
 // happens after the promises, so whatever a majority of the old cohort had
 // acknowledged by then is among what the voters have; what is acknowledged later
 // is fenced by the open proposals.
-type cohortTransfer struct {
+type CohortTransfer struct {
 	ask    election.HandOver[register.Member]
 	pull   []register.Member // voters that are still to be compared with
 	tally  *quorum.Tally[register.Member]
 	left   []register.Member // of the new cohort, not compared with since
-	busy   register.Member   // zero: nobody
+	Busy   register.Member   // compared with now; zero: nobody
 	last   register.Member   // compared with last
-	failed int
+	Failed int               // comparisons that went wrong
 }
 
 // defers gives until when this node leaves a partition to whom it has voted for, mono ns;
 // 0: to nobody.
-func (e *elector) defers(p ring.Partition) int64 {
+func (e *Machine) defers(p ring.Partition) int64 {
 	v, ok := e.voted[p]
-	if !ok || e.c.view.Cells[p].Epoch > v.old || !e.c.view.Up(v.to) {
+	if !ok || e.env.View.Cells[p].Epoch > v.old || !e.env.View.Up(v.to) {
 		return 0
 	}
 	return v.until
 }
 
-// expects tells whether a cohort that was voted for here may come to be yet.
-func (e *elector) expects(now clock.Time, p ring.Partition) bool {
-	_, runs := e.runs.Running(p)
+// Expects tells whether a cohort that was voted for here may come to be yet.
+func (e *Machine) Expects(now clock.Time, p ring.Partition) bool {
+	_, runs := e.Runs.Running(p)
 	return runs || e.defers(p) > now.Mono
 }
 
-// maxHandFailures is how many comparisons may go wrong in one hand-over.
-const maxHandFailures = 3
+// MaxHandFailures is how many comparisons may go wrong in one hand-over.
+const MaxHandFailures = 3
 
 // begin begins a hand-over.
-func (e *elector) begin(_ clock.Time, h election.HandOver[register.Member]) *cohortTransfer {
-	o := &cohortTransfer{ask: h, tally: quorum.NewTally(h.To)}
+func (e *Machine) begin(_ clock.Time, h election.HandOver[register.Member]) *CohortTransfer {
+	o := &CohortTransfer{ask: h, tally: quorum.NewTally(h.To)}
 	others := func(all []register.Member) []register.Member {
-		return slices.DeleteFunc(slices.Clone(all), func(m register.Member) bool { return m == e.c.cfg.Self })
+		return slices.DeleteFunc(slices.Clone(all), func(m register.Member) bool { return m == e.env.Self })
 	}
 	o.pull, o.left = others(h.Voters), others(h.To)
-	o.tally.Add(e.c.cfg.Self) // it has everything once all voters have been compared with
+	o.tally.Add(e.env.Self) // it has everything once all voters have been compared with
 	return o
 }
 
 // handOver goes on with the hand-overs of this node, and tells whether one had
 // something to go on with.
-func (e *elector) handOver(now clock.Time) (progress bool) {
-	if len(e.hands) == 0 {
+func (e *Machine) handOver(now clock.Time) (progress bool) {
+	if len(e.Hands) == 0 {
 		return false // as in most rounds
 	}
-	for _, p := range slices.Sorted(maps.Keys(e.hands)) {
-		o := e.hands[p]
-		if epoch, ok := e.runs.Running(p); !ok || epoch != o.ask.Epoch {
-			delete(e.hands, p)
+	for _, p := range slices.Sorted(maps.Keys(e.Hands)) {
+		o := e.Hands[p]
+		if epoch, ok := e.Runs.Running(p); !ok || epoch != o.ask.Epoch {
+			delete(e.Hands, p)
 			continue
 		}
-		if o.busy != (register.Member{}) {
+		if o.Busy != (register.Member{}) {
 			continue
 		}
 		progress = true
-		if vnode.Tree(e.c.vnodes.See(p)) == nil || o.failed > maxHandFailures {
+		if vnode.Tree(e.env.Partitions.See(p)) == nil || o.Failed > MaxHandFailures {
 			e.handed(now, p, o, false)
 			continue
 		}
-		m, ok := o.next(e.c.view.Up)
+		m, ok := o.next(e.env.View.Up)
 		switch {
 		case ok:
-			o.busy = m
-			e.c.repairs.copy(now, message.Pair{Partition: p, Peer: m})
+			o.Busy = m
+			e.env.Others.Compare(now, message.Pair{Partition: p, Peer: m})
 		case o.tally.Reached():
 			e.handed(now, p, o, true)
 		default:
@@ -95,15 +94,15 @@ func (e *elector) handOver(now clock.Time) (progress bool) {
 	return progress
 }
 
-func (e *elector) handed(now clock.Time, p ring.Partition, o *cohortTransfer, done bool) {
-	delete(e.hands, p)
-	e.runs.HandedOver(now, p, o.ask.Epoch, done)
+func (e *Machine) handed(now clock.Time, p ring.Partition, o *CohortTransfer, done bool) {
+	delete(e.Hands, p)
+	e.Runs.HandedOver(now, p, o.ask.Epoch, done)
 }
 
 // next gives whom to compare with: first every voter, then members of the new
 // cohort until they are a majority. This node has everything once it has
 // compared with every voter, and so has the one that it has compared with last.
-func (o *cohortTransfer) next(up func(register.Member) bool) (register.Member, bool) {
+func (o *CohortTransfer) next(up func(register.Member) bool) (register.Member, bool) {
 	if len(o.pull) > 0 {
 		return o.pull[0], true
 	}
@@ -121,28 +120,28 @@ func (o *cohortTransfer) next(up func(register.Member) bool) (register.Member, b
 	return register.Member{}, false
 }
 
-func (o *cohortTransfer) took(m register.Member) {
+func (o *CohortTransfer) took(m register.Member) {
 	o.left = slices.DeleteFunc(o.left, func(x register.Member) bool { return x == m })
 	o.tally.Add(m)
 }
 
-// compares tells whether a hand-over waits for a comparison.
-func (e *elector) compares(k message.Pair) bool {
-	o := e.hands[k.Partition]
-	return o != nil && o.busy == k.Peer
+// Compares tells whether a hand-over waits for a comparison.
+func (e *Machine) Compares(k message.Pair) bool {
+	o := e.Hands[k.Partition]
+	return o != nil && o.Busy == k.Peer
 }
 
-// compared hears how a comparison has ended, and tells whether it was one of
+// Compared hears how a comparison has ended, and tells whether it was one of
 // these.
-func (e *elector) compared(k message.Pair, r *antientropy.Result) bool {
-	if !e.compares(k) {
+func (e *Machine) Compared(k message.Pair, agreed bool) bool {
+	if !e.Compares(k) {
 		return false
 	}
-	o := e.hands[k.Partition]
-	o.busy = register.Member{}
+	o := e.Hands[k.Partition]
+	o.Busy = register.Member{}
 	switch {
-	case !agreed(r):
-		o.failed++
+	case !agreed:
+		o.Failed++
 		if len(o.pull) == 0 { // another one may do
 			o.left = append(slices.DeleteFunc(o.left, func(x register.Member) bool { return x == k.Peer }), k.Peer)
 		}
