@@ -145,7 +145,6 @@ type Core struct {
 	abandonedClaims *abandonedClaims
 	elector         *leadership.Machine
 	acceptors       *leadership.Acceptors
-	leadership      leadership.Env
 	sharedConfig    sharedConfig
 	crons           *crons
 	sessions        *sessions
@@ -219,8 +218,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	if c.standing, err = openStanding(c, boot, view, now); err != nil {
 		return nil, err
 	}
-	c.leadership.Partitions, c.leadership.Standing = c.vnodes, c.standing
-	c.elector = leadership.New(&c.leadership, c.acceptors)
+	c.elector = leadership.New(c.acceptors, c.vnodes, c.standing)
 	c.edges.recover()
 	c.ask(nil)
 	return c, nil

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -83,7 +84,7 @@ func (c peers) take(now clock.Time, m *message.FromPeer) {
 
 // elections takes what belongs to the elections of leaders.
 func (c peers) elections(now clock.Time, m *message.FromPeer) {
-	v := c.elector
+	v := leadership.Voter{Machine: c.elector}
 	switch b := m.Message.(type) {
 	case *message.Ballots:
 		v.Ballots(now, m.From, b)

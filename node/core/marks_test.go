@@ -184,7 +184,7 @@ func TestAForgetfulNodeThatCannotBeSparedStays(t *testing.T) {
 	}
 	cell := r.state().Cells[1]
 	b := message.Ballot{Partition: 1, Epoch: cell.Epoch + 90, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Transfer: true}
-	if v := r.peers[0].core.elector.Vote(r.now, r.peers[1].self, &b); v.Granted {
+	if v := (leadership.Voter{Machine: r.peers[0].core.elector}).Vote(r.now, r.peers[1].self, &b); v.Granted {
 		t.Fatal("it votes")
 	}
 	r.open(2) // now there are enough without it
@@ -279,11 +279,11 @@ func TestANodeVotesWhenAMajorityHasTold(t *testing.T) {
 	cell, c := r.state().Cells[1], r.peers[0].core
 	r.check(c.Step(r.now, message.Changed{State: *r.state()}))
 	b := &message.Ballot{Partition: 1, Epoch: cell.Epoch + 9, Nonce: 9, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Transfer: true}
-	if c.elector.Vote(r.now, r.peers[1].self, b).Granted {
+	if (leadership.Voter{Machine: c.elector}).Vote(r.now, r.peers[1].self, b).Granted {
 		t.Fatal("it votes though nobody has told what it knows of this node")
 	}
 	c.standing.Disk.Heard(r.peers[2].self, c.standing.Disk.Durable)
-	if !c.elector.Vote(r.now, r.peers[1].self, b).Granted {
+	if !(leadership.Voter{Machine: c.elector}).Vote(r.now, r.peers[1].self, b).Granted {
 		t.Fatal("it does not vote")
 	}
 }

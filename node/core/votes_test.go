@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -347,7 +348,7 @@ func TestANamedLeaderThatDoesNotLeadSparesNobody(t *testing.T) {
 			c.vnodes.Use(1).Follow()
 		}
 		b := message.Ballot{Partition: 1, Epoch: cell.Epoch + 9, Nonce: 7, Old: cell.Epoch, From: cell.Cohort, To: cell.Cohort, Pre: true}
-		if v := c.elector.Vote(r.now, r.peers[(i+1)%3].self, &b); v.Granted == leads {
+		if v := (leadership.Voter{Machine: c.elector}).Vote(r.now, r.peers[(i+1)%3].self, &b); v.Granted == leads {
 			t.Errorf("leads: %v, and a pre-vote is granted: %v", leads, v.Granted)
 		}
 	}

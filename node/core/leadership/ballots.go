@@ -18,8 +18,11 @@ import (
 // nobody loses patience.
 const maxClaimBytes = 1 << 20
 
+// Voter answers the candidates of other nodes, and of this one.
+type Voter struct{ *Machine }
+
 // Ballots answers all partitions that a candidate asks for.
-func (e *Machine) Ballots(now clock.Time, from register.Member, m *message.Ballots) {
+func (e Voter) Ballots(now clock.Time, from register.Member, m *message.Ballots) {
 	answer, size := &message.Votes{}, 0
 	for i := range m.Ballots {
 		if int(m.Ballots[i].Partition) >= len(e.env.View.Cells) {
@@ -40,7 +43,7 @@ func (e *Machine) Ballots(now clock.Time, from register.Member, m *message.Ballo
 // Vote answers one ballot. A vote that is granted is persisted with the round,
 // and with it leaves what is known of the claims by then: what is accepted later
 // is of this epoch or a later one.
-func (e *Machine) Vote(now clock.Time, from register.Member, b *message.Ballot) message.CastVote {
+func (e Voter) Vote(now clock.Time, from register.Member, b *message.Ballot) message.CastVote {
 	a := &e.Acceptors.All[b.Partition]
 	if b.Pre {
 		v := a.Would(b, e.spare(from, b))
@@ -74,13 +77,13 @@ func (e *Machine) Vote(now clock.Time, from register.Member, b *message.Ballot) 
 // abstains tells whether this node may not vote: it is no member any more, its
 // clock is off, so that it would judge leases wrongly, or it may have forgotten
 // what it has promised.
-func (e *Machine) abstains(p ring.Partition) bool {
+func (e Voter) abstains(p ring.Partition) bool {
 	return !e.env.Standing.May(p, standing.Vote)
 }
 
 // spare tells whether a partition has a leader that is well, as far as is known
 // here, so that nobody is to disturb it.
-func (e *Machine) spare(from register.Member, b *message.Ballot) bool {
+func (e Voter) spare(from register.Member, b *message.Ballot) bool {
 	m, ok := placement.Leading(&e.env.View.Cells[b.Partition])
 	if !ok || m == from {
 		return false
@@ -93,7 +96,7 @@ func (e *Machine) spare(from register.Member, b *message.Ballot) bool {
 
 // Pushes takes in what candidates know of the claims. It is bound to the ballot
 // that this node may have voted for: who has promised more refuses.
-func (e *Machine) Pushes(now clock.Time, from register.Member, m *message.Pushes) {
+func (e Voter) Pushes(now clock.Time, from register.Member, m *message.Pushes) {
 	answer := &message.PushesTaken{}
 	for i := range m.Pushes {
 		p := &m.Pushes[i]
@@ -104,7 +107,7 @@ func (e *Machine) Pushes(now clock.Time, from register.Member, m *message.Pushes
 	e.env.Round.Send(from, answer)
 }
 
-func (e *Machine) pushed(now clock.Time, from register.Member, m *message.Pushed) message.Vote {
+func (e Voter) pushed(now clock.Time, from register.Member, m *message.Pushed) message.Vote {
 	a := &e.Acceptors.All[m.Partition]
 	v := message.Vote{Partition: m.Partition, Epoch: m.Epoch, Nonce: m.Nonce}
 	held, err := vnode.DecodeHeld(m.Claims)
@@ -121,7 +124,7 @@ func (e *Machine) pushed(now clock.Time, from register.Member, m *message.Pushed
 }
 
 // Votes counts what others answer.
-func (e *Machine) Votes(now clock.Time, from register.Member, m *message.Votes) {
+func (e Voter) Votes(now clock.Time, from register.Member, m *message.Votes) {
 	for i := range m.Votes {
 		if int(m.Votes[i].Partition) < len(e.env.View.Cells) {
 			e.counted(now, from, &m.Votes[i])
@@ -131,7 +134,7 @@ func (e *Machine) Votes(now clock.Time, from register.Member, m *message.Votes) 
 
 // counted joins the claims of a vote with those here, if it is of those that
 // make up what the new leader has to know.
-func (e *Machine) counted(now clock.Time, from register.Member, v *message.CastVote) {
+func (e Voter) counted(now clock.Time, from register.Member, v *message.CastVote) {
 	var held []vnode.Held
 	if v.Granted && (!v.Pre || mutant.UnpromisedVotes.On()) {
 		var err error
@@ -151,13 +154,13 @@ func (e *Machine) counted(now clock.Time, from register.Member, v *message.CastV
 // unread notes claims that came with a vote or a push and cannot be read. The vote
 // does not count then, and where it is needed nobody comes to lead: an operator has
 // to hear why.
-func (e *Machine) unread(from register.Member, p ring.Partition, err error) {
+func (e Voter) unread(from register.Member, p ring.Partition, err error) {
 	e.Unread++
 	e.UnreadLast = Unread{Peer: from.Node, Partition: p, Why: err.Error()}
 }
 
 // Stand begins the candidacies that others have asked for.
-func (e *Machine) Stand(now clock.Time, from register.Member, m *message.Elect) {
+func (e Voter) Stand(now clock.Time, from register.Member, m *message.Elect) {
 	for i := range m.Stand {
 		s := &m.Stand[i]
 		if int(s.Partition) >= len(e.env.View.Cells) || len(s.To) > register.MaxCohort || !slices.Contains(s.To, e.env.Self) {

@@ -28,6 +28,8 @@ type Env struct {
 	Standing   *standing.Machine
 	// Others are told of what happens here, and asked for what is theirs to do.
 	Others Others
+	// Register is asked for cells.
+	Register Register
 }
 
 // Others is the rest of a node.
@@ -42,8 +44,12 @@ type Others interface {
 	Forget(p ring.Partition)
 	// Members is what placement knows of the members.
 	Members() *placement.View
-	// Change asks the register for changes, Commit likewise once all is on disk that was
-	// written up to now, and Read for its state.
+}
+
+// Register is the register of cells.
+type Register interface {
+	// Change asks it for changes, Commit likewise once all is on disk that was
+	// written up to now, and Read what it shows.
 	Change(changes []register.Change)
 	Commit(changes []register.Change, then func(clock.Time, register.Result))
 	Read(then func(clock.Time, register.Result))

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/view"
@@ -85,7 +86,9 @@ type pause struct {
 }
 
 // New makes the machine of a process over what it has promised.
-func New(env *Env, acceptors *Acceptors) *Machine {
+func New(acceptors *Acceptors, all *partitions.Set, s *standing.Machine) *Machine {
+	env := acceptors.env
+	env.Partitions, env.Standing = all, s
 	return &Machine{
 		env: env, Acceptors: acceptors, Runs: election.New(election.Config[register.Member]{Self: env.Self, Rand: env.Rand}),
 		pauses: make(map[ring.Partition]pause), vacant: make(map[ring.Partition]int64), cut: make(map[ring.Partition]bool), alone: make(map[ring.Partition]int64),
@@ -193,7 +196,7 @@ func (e *Machine) Want(now clock.Time, changes []register.Change) {
 	}
 	round.SendAll(e.env.Round.Send, to)
 	if len(direct) > 0 {
-		e.env.Others.Change(direct)
+		e.env.Register.Change(direct)
 	}
 }
 
@@ -440,7 +443,7 @@ func (e *Machine) defeat(now clock.Time, d *election.Defeat) {
 
 // read has the register asked, linearizably, for the cells of candidacies.
 func (e *Machine) read(partitions []ring.Partition) {
-	e.env.Others.Read(func(now clock.Time, r register.Result) {
+	e.env.Register.Read(func(now clock.Time, r register.Result) {
 		if r.Err != nil {
 			return // they lose patience
 		}
@@ -466,7 +469,7 @@ func (e *Machine) write(writes []election.Write[register.Member]) {
 			New:       register.Cell{Epoch: w.New.Epoch, Nonce: w.New.Nonce, Cohort: w.New.Cohort, Leader: e.env.Self},
 		})
 	}
-	e.env.Others.Commit(changes, func(now clock.Time, r register.Result) {
+	e.env.Register.Commit(changes, func(now clock.Time, r register.Result) {
 		for i := range changes {
 			p := changes[i].Partition
 			switch {
@@ -494,8 +497,8 @@ func (e *Machine) poll(now clock.Time, asks []election.Asking[register.Member]) 
 			continue
 		}
 		for i := range to[m].Ballots {
-			v := e.Vote(now, m, &to[m].Ballots[i])
-			e.counted(now, m, &v)
+			v := Voter{e}.Vote(now, m, &to[m].Ballots[i])
+			Voter{e}.counted(now, m, &v)
 		}
 	}
 }
