@@ -209,12 +209,12 @@ func (l *lane) say() {
 	l.saying.Lock()
 	defer l.saying.Unlock()
 	l.mu.Lock()
-	up := l.state == laneUp
+	up, address := l.state == laneUp, l.address
 	l.mu.Unlock()
 	switch {
 	case up && !l.said:
 		l.said = true
-		l.n.up(l)
+		l.n.up(l, address)
 	case !up && l.said:
 		l.said = false
 		l.n.down(l)

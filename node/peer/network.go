@@ -264,8 +264,8 @@ func (n *Network) Close() {
 }
 
 // up and down pass on that a control connection came and went.
-func (n *Network) up(l *lane) {
-	n.cfg.Logger.Log(n.ctx, level(l, slog.LevelInfo), "peer.up", "peer", l.to.Node, "incarnation", l.to.Incarnation.String(), "lane", l.which.String(), "address", l.address)
+func (n *Network) up(l *lane, address string) {
+	n.cfg.Logger.Log(n.ctx, level(l, slog.LevelInfo), "peer.up", "peer", l.to.Node, "incarnation", l.to.Incarnation.String(), "lane", l.which.String(), "address", address)
 	if l.which == Control {
 		n.cfg.Handler.Up(l.to)
 	}
