@@ -64,7 +64,7 @@ func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest)
 		return
 	}
 	for _, name := range w.names {
-		c.headGossip.want(now, name, !r.Routed)
+		c.headGossip.want(now, name, true)
 	}
 	if !w.prompt && c.freshnessProbes.hold(now, r, m, w) {
 		return

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -55,19 +54,7 @@ func (h *remote) better(rank *claim.Rank) (n, most int) {
 	return n, most
 }
 
-// waiters are nodes on which somebody waits for a queue, and until when that is known, mono ns.
-type waiters map[register.Member]int64
-
-// note has a node hear of the queue for as long as it does not say so again.
-func (w *waiters) note(now clock.Time, m register.Member) {
-	if *w == nil {
-		*w = make(waiters)
-	}
-	(*w)[m] = now.Mono + 2*int64(wantedFor)
-	maps.DeleteFunc(*w, func(_ register.Member, until int64) bool { return until <= now.Mono })
-}
-
-// headGossip tells the other nodes what is best here, while somebody asks for it there:
+// headGossip tells the other nodes what is best here, while somebody asks for it:
 // each node so serves claims by itself as long as no other one has fallen behind
 // (design 7.3).
 type headGossip struct {
@@ -113,7 +100,7 @@ func (s *headGossip) work(now clock.Time) {
 			continue
 		}
 		if h := s.head(now, q); h != q.told {
-			if q.told == (message.QueueHead{}) || h.Wanted != q.told.Wanted {
+			if q.told == (message.QueueHead{}) || h.Wanted != q.told.Wanted { // that tasks are wanted here is for all
 				anew[q.name] = true
 			}
 			q.told = h
@@ -129,15 +116,7 @@ func (s *headGossip) work(now clock.Time) {
 	}
 	for _, m := range others {
 		to := news
-		known := func(h message.QueueHead) bool {
-			if anew[h.Queue] && h.Wanted {
-				return false // that somebody asks here is for all
-			}
-			if q := s.c.readyIndex.queues[h.Queue]; q == nil || q.by[m] <= now.Mono {
-				return true // nobody waits there: who asks later inquires first
-			}
-			return !anew[h.Queue] && s.c.remoteClaims.spares(m, &h)
-		}
+		known := func(h message.QueueHead) bool { return !anew[h.Queue] && s.c.remoteClaims.spares(m, &h) }
 		if slices.ContainsFunc(news.Heads, known) {
 			to = &message.QueueHeads{Heads: slices.DeleteFunc(slices.Clone(news.Heads), known)}
 		}

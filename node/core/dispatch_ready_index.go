@@ -79,7 +79,6 @@ type queue struct {
 
 	wanted  int64             // mono ns until which others are told what is ready: somebody asks for it
 	asked   int64             // mono ns until which that is somebody here
-	by      waiters           // the other nodes where somebody does
 	looked  int64             // when a request last looked at what is ready here, mono ns
 	again   int64             // mono ns from which on it is told again, changed or not
 	stirred bool              // there is news

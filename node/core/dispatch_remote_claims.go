@@ -343,9 +343,6 @@ func (s *remoteClaims) learn(now clock.Time, from register.Member, m *message.Qu
 		}
 		if n.Wanted {
 			s.c.headGossip.want(now, n.Queue, false)
-			if q := s.c.readyIndex.queues[n.Queue]; q != nil {
-				q.by.note(now, from)
-			}
 		}
 		if n.Ready {
 			h.fills++
