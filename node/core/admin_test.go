@@ -59,6 +59,7 @@ func (r *trio) does(i int, m *nornv1.ClusterRequest) *nornv1.ClusterReply {
 
 func (r *trio) refuses(i int, kind nornv1.ErrorKind, text string, m *nornv1.ClusterRequest) {
 	r.t.Helper()
+	r.settle() // what is on its way may change something
 	before := r.state().Revision
 	reply, err := r.admin(i, m)
 	if err == nil || err.Kind != kind || !strings.Contains(err.Message, text) {
