@@ -19,21 +19,18 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 )
 
-// tap passes connections on to a node, and remembers what is said to it.
+// tap passes connections on to nodes, and remembers what is said over them.
 type tap struct {
-	ln net.Listener
-	to string
-
 	mu   sync.Mutex // guards what follows
 	seen map[uint16][][]byte
 }
 
-func newTap(t *testing.T, to string) *tap {
+// before gives an address whose connections go on to a node's.
+func (p *tap) before(t *testing.T, to string) string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &tap{ln: ln, to: to, seen: make(map[uint16][][]byte)}
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
@@ -41,30 +38,35 @@ func newTap(t *testing.T, to string) *tap {
 			if err != nil {
 				return
 			}
-			running.Go(func() { p.pass(nc) })
+			running.Go(func() { p.pass(nc, to) })
 		}
 	})
 	t.Cleanup(func() {
 		_ = ln.Close()
 		running.Wait()
 	})
-	return p
+	return ln.Addr().String()
 }
 
-func (p *tap) pass(from net.Conn) {
+func (p *tap) pass(from net.Conn, at string) {
 	defer func() { _ = from.Close() }()
-	to, err := net.Dial("tcp", p.to)
+	to, err := net.Dial("tcp", at)
 	if err != nil {
 		return
 	}
 	defer func() { _ = to.Close() }()
 	var back sync.WaitGroup
 	back.Go(func() {
-		_, _ = io.Copy(from, to)
+		p.copy(from, to)
 		_ = from.Close()
 	})
-	defer back.Wait()
-	defer func() { _ = to.Close() }()
+	p.copy(to, from)
+	_ = to.Close()
+	back.Wait()
+}
+
+// copy passes on what is said in one direction: either node may have dialled the connection.
+func (p *tap) copy(to io.Writer, from io.Reader) {
 	var pending []byte
 	buf := make([]byte, 64<<10)
 	for {
@@ -144,15 +146,25 @@ func mutated(r *rand.Rand, b []byte) []byte {
 	return b
 }
 
-// tapped is a trio whose first node is reached through a tap, and that has worked a while.
-func tapped(t *testing.T) (*trioOnDisk, *tap) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // the tap has to know the node's address before it begins
+// unused is an address where nobody listens: a tap has to know that of its node before it
+// begins.
+func unused(t *testing.T) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := listener.Addr().String()
-	_ = listener.Close()
-	p := newTap(t, to)
+	defer func() { _ = ln.Close() }()
+	return ln.Addr().String()
+}
+
+// tapped is a trio whose nodes are reached through a tap, and that has worked a while.
+func tapped(t *testing.T) (*trioOnDisk, *tap) {
+	p := &tap{seen: make(map[uint16][][]byte)}
+	var listens, advertised []string
+	for range 3 { // before the nodes, so that the taps end after them
+		at := unused(t)
+		listens, advertised = append(listens, at), append(advertised, p.before(t, at))
+	}
 	r := &trioOnDisk{t: t, nodes: make([]*Node, 3)}
 	t.TempDir() // as in newTrioOnDisk
 	t.Cleanup(func() {
@@ -165,12 +177,9 @@ func tapped(t *testing.T) (*trioOnDisk, *tap) {
 	for i, name := range []string{"n1", "n2", "n3"} {
 		c := joinConfig(t, name, r.nodes[:min(i, 1)]...)
 		c.Partitions = 8 // all of them are copied to a liar that becomes another incarnation
-		if i == 0 {
-			c.PeerAdvertise, c.PeerListen = p.ln.Addr().String(), to
-		}
+		c.PeerListen, c.PeerAdvertise = listens[i], advertised[i]
 		r.configs = append(r.configs, c)
 		r.begin(i)
-		c.PeerListen = r.nodes[i].PeerAddr().String()
 	}
 	for _, n := range r.nodes {
 		full(t, n, 3)

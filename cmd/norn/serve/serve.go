@@ -71,6 +71,9 @@ func Run(ctx context.Context, cfg *config.Config, o Options) error {
 	if o.Notify == nil {
 		o.Notify = func(...string) {}
 	}
+	if o.AuditTo == nil {
+		o.AuditTo = os.Stderr
+	}
 	if o.LinesLost == nil {
 		o.LinesLost = func() uint64 { return 0 }
 	}

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -89,9 +88,6 @@ func openAudit(cfg *config.Config, o *Options) (*access.Audit, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("audit-log: %w", err)
-	}
-	if to == nil {
-		return nil, errors.New("audit-log: there is no stderr here; name a file, or say off")
 	}
 	full := *cfg
 	full.Complete() // the node may be called by its address
