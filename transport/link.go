@@ -114,19 +114,6 @@ func (l *Link) Queued() int { return int(l.out.bytes.Load()) }
 // within the handler.
 func (l *Link) SetMaxFrame(n int) { l.in.maxFrame = n }
 
-// SetIdle is [LinkConfig.IdleTimeout] from now on. For calls from within the handler.
-func (l *Link) SetIdle(d time.Duration) { l.in.idleTimeout = d }
-
-// SetQueue is [LinkConfig.MaxOutboxBytes] from now on.
-func (l *Link) SetQueue(bytes int) {
-	l.out.mu.Lock()
-	defer l.out.mu.Unlock()
-	l.out.maxBytes = bytes
-}
-
-// LastSent is when something was given to the connection last, wall ns; 0: nothing was.
-func (l *Link) LastSent() int64 { return l.out.lastLeft.Load() }
-
 // Send queues a frame and never blocks; frames leave in the order of the calls.
 // b is encoded later, on another goroutine, and must not change. The error is
 // ErrSlowReader when the queue is full and ErrConnClosed when the link has

@@ -66,7 +66,6 @@ type outbox struct {
 	timed     bool             // the connection has a deadline for writes; whoever runs alone
 
 	left     atomic.Int64 // bytes that were given to the connection
-	lastLeft atomic.Int64 // when some were last, wall ns; links only
 	bytes    atomic.Int64 // queued or being written; shrinks under mu
 	inflight atomic.Int64 // server: requests handled, reply not written; shrinks under mu
 
@@ -80,14 +79,6 @@ type outbox struct {
 	running bool       // a writer goroutine exists
 	sealed  bool       // nothing more is accepted
 	closed  bool       // nothing more is accepted or written
-}
-
-// gave counts bytes that were given to the connection.
-func (o *outbox) gave(n int) {
-	o.left.Add(int64(n))
-	if o.sums {
-		o.lastLeft.Store(time.Now().UnixNano())
-	}
 }
 
 func (o *outbox) init() {
@@ -256,7 +247,7 @@ func (o *outbox) try(b []byte) (n int) {
 		n = writeNow(fd, b)
 		return true
 	})
-	o.gave(n)
+	o.left.Add(int64(n))
 	return n
 }
 
@@ -434,7 +425,7 @@ func (o *outbox) writeAll(b []byte) error {
 			}
 		}
 		n, err := o.nc.Write(b[done:min(len(b), done+writePiece)])
-		o.gave(n)
+		o.left.Add(int64(n))
 		if err != nil {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				return fmt.Errorf("%w: a write took longer than %v", ErrSlowReader, o.timeout)

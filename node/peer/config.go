@@ -16,14 +16,13 @@ import (
 // Versions of the peer protocol that this build speaks.
 const (
 	MinVersion = 3 // messages share frames
-	MaxVersion = 4 // one connection of a lane carries what both ends say
-	bothWays   = 4
+	MaxVersion = 3
 )
 
 // Lane is what a connection is for. The numbers are sent.
 type Lane uint8
 
-// The two connections between two nodes; either of them dials.
+// The two connections that a node dials to each other one.
 const (
 	Control Lane = 1 // small messages: votes, leases, acknowledgements
 	Bulk    Lane = 2 // large ones: copies, snapshots
@@ -37,15 +36,14 @@ func (l Lane) String() string {
 	return "control"
 }
 
-// Handler is told what comes in. Calls for one connection come one at a time; of one peer there
-// are two on a lane for a moment, when both nodes have dialled.
+// Handler is told what comes in. Calls for one peer and lane come one at a time.
 type Handler interface {
 	// Messages has what one read of a connection brought, in order. The slice is
 	// only valid during the call, the messages are the handler's. While it blocks,
 	// nothing more is read from that peer and lane.
 	Messages(from register.Member, all []message.PeerMessage)
-	// Up and Down say that there is a control connection with a peer, and
-	// that there is none any longer. For one peer they come in turns. They must not block.
+	// Up and Down say that this node's control connection to a peer is open, and
+	// that it is no longer. For one peer they come in turns. They must not block.
 	Up(peer register.Member)
 	Down(peer register.Member)
 	// Join decides whether a node may join. It has a goroutine of its own, of
@@ -146,15 +144,15 @@ type Limits struct {
 
 // Timing are the time-outs of a [Network]. A zero field is its default.
 type Timing struct {
-	Alive      time.Duration // after what was sent last a control connection has a sign of life; default 500 ms
-	Idle       time.Duration // without any byte a control connection ends, and with it all others of that peer; default 2.5 s
+	Alive      time.Duration // between signs of life on each connection; default 500 ms
+	Idle       time.Duration // without any byte a connection ends; default 2.5 s
 	Dial       time.Duration // to connect to one address, TLS included; default 3 s
 	Hello      time.Duration // for the first frame; default 5 s
 	Frame      time.Duration // first to last byte of a frame; default 60 s
 	Write      time.Duration // one write of at most 256 KiB; default 15 s
 	MinBackoff time.Duration // before the second attempt to connect, doubling; default 50 ms
 	MaxBackoff time.Duration // default 2 s
-	Forget     time.Duration // a peer that is not kept, after the last send, and a bulk connection that nothing goes over; default 1 min
+	Forget     time.Duration // a peer that is not kept, after the last send; default 1 min
 	Join       time.Duration // to decide about a request to join; default 1 min
 }
 

@@ -141,22 +141,17 @@ func sendProto(l *transport.Link, method nornv1.PeerMethod, flags uint16, reques
 	return l.Send(transport.Frame{Request: request, Method: uint16(method), Flags: flags}, transport.Bytes(b))
 }
 
-// beat sends a sign of life whenever nothing was sent for so long, until the link has ended, or
-// stop is called. Whatever is sent counts as one. That both sides do so tells a silent peer from
+// beat sends a sign of life now and then until the link has ended, or stop is
+// called. That both sides do, whatever else they send, tells a silent peer from
 // a vanished one in either direction.
 func beat(l *transport.Link, every time.Duration) (stop func()) {
 	var timer atomic.Pointer[time.Timer]
 	t := time.AfterFunc(every, func() {
-		next := every - time.Duration(time.Now().UnixNano()-l.LastSent())
-		if next <= every/16 || next > every { // or the clock was set
-			alive := transport.Frame{Method: uint16(nornv1.PeerMethod_PEER_METHOD_ALIVE)}
-			if err := l.Send(alive, nil); errors.Is(err, transport.ErrConnClosed) {
-				return
+		alive := transport.Frame{Method: uint16(nornv1.PeerMethod_PEER_METHOD_ALIVE)}
+		if err := l.Send(alive, nil); !errors.Is(err, transport.ErrConnClosed) {
+			if t := timer.Load(); t != nil {
+				t.Reset(every)
 			}
-			next = every
-		}
-		if t := timer.Load(); t != nil {
-			t.Reset(next)
 		}
 	})
 	timer.Store(t)

@@ -39,7 +39,7 @@ func (n *Network) greet(h *Hello, secret []byte) (*nornv1.PeerHelloReply, *Refus
 	}
 	if refusal == nil { // who has proved to belong here hears more
 		reply.Cluster, reply.Generation = cluster(n.Cluster()), n.cfg.Generation()
-		reply.Secret, reply.Boot, reply.Life = []byte(n.cfg.Secrets.First()), n.cfg.Boot, n.life
+		reply.Secret = []byte(n.cfg.Secrets.First())
 		refusal = n.judge(h)
 	}
 	if refusal != nil {
@@ -102,9 +102,7 @@ func (n *Network) judge(h *Hello) *Refusal {
 			return refuse(nornv1.PeerRefusal_PEER_REFUSAL_NOT_ADMITTED, "%v", err)
 		}
 	}
-	from := n.askBack(h)
-	h.proven = from == proven
-	return n.alive(h, from)
+	return n.alive(h, n.askBack(h))
 }
 
 // alive refuses a start of a data directory that is not the latest: it runs on a
@@ -124,12 +122,6 @@ func (n *Network) alive(h *Hello, from origin) *Refusal {
 		if s := n.sessions[sessionKey{h.From, lane}]; s != nil && s.said.Life != h.Life && s.said.Boot > 0 && s.said.Boot <= h.Boot {
 			return refuse(nornv1.PeerRefusal_PEER_REFUSAL_OLD_LIFE,
 				"node %q is connected in start %d already, and this is start %d: one process runs on a copy of the other's data directory; stop it and format it anew", h.From.Node, s.said.Boot, h.Boot)
-		}
-	}
-	if p := n.peers[h.From]; p != nil && from != proven {
-		if tag := p.control.life.Load(); tag != 0 && tag != h.Life {
-			return refuse(nornv1.PeerRefusal_PEER_REFUSAL_OLD_LIFE,
-				"another process is node %q and connected, and this is start %d: one runs on a copy of the other's data directory; stop it and format it anew", h.From.Node, h.Boot)
 		}
 	}
 	switch {
@@ -178,22 +170,6 @@ func (n *Network) agree(to register.Member, p *nornv1.PeerHelloReply) error {
 		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_OTHER_NODE, "node %q of incarnation %s answers instead of node %q of incarnation %s", from.Node, from.Incarnation, to.Node, to.Incarnation)
 	case p.GetVersion() < MinVersion || p.GetVersion() > MaxVersion:
 		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_VERSION, "node %q wants to speak version %d of the peer protocol, this build speaks %d to %d", from.Node, p.GetVersion(), MinVersion, MaxVersion)
-	}
-	return answers(n, from, p.GetBoot(), p.GetLife())
-}
-
-// answers notes in which start a peer is that was dialled where it is known to be. One that was
-// set back has no connection: it dials itself then, and is told.
-func answers(n *Network, from register.Member, boot, tag uint64) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	known := n.lives[from.Incarnation]
-	switch {
-	case boot == 0:
-	case known.proven && (boot < known.boot || boot == known.boot && tag != known.tag):
-		return refuse(nornv1.PeerRefusal_PEER_REFUSAL_SET_BACK, "node %q answers in start %d, and start %d of it was seen: its data directory was set back, or is an old copy", from.Node, boot, known.boot)
-	case known.boot > 0 || len(n.lives) < maxLives:
-		n.lives[from.Incarnation] = life{boot, tag, true}
 	}
 	return nil
 }

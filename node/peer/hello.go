@@ -24,9 +24,8 @@ type Hello struct {
 	Build                  string          // its version
 	Remote                 string          // the address it comes from
 
-	shown  *x509.Certificate // by it; nil: none
-	nonce  uint64            // of this hello
-	proven bool              // who answers at the address of the sender has said it
+	shown *x509.Certificate // by it; nil: none
+	nonce uint64            // of this hello
 }
 
 // maxBuild bounds a build version in bytes.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,10 +30,8 @@ const (
 // however short its connection was.
 const maxUpFails = 2
 
-// lane is one of the connections between this node and a peer, with what waits for it. Either
-// node dials. Where both have, both stay with the connection that the lesser incarnation has
-// dialled, and the other one is closed by who dialled it. The goroutine of a lane connects, and
-// of a control lane connects again.
+// lane is one of the connections to a peer, with what waits for it. Its
+// goroutine connects, and connects again.
 type lane struct {
 	n      *Network
 	to     register.Member
@@ -47,16 +44,10 @@ type lane struct {
 	dropped atomic.Uint64 // messages that were not, or never left
 	bytes   atomic.Uint64 // of messages taken, estimated
 	last    atomic.Int64  // of the last send, wall ns
-	heard   atomic.Int64  // of what came last over the connection that this node dialled, wall ns
-	life    atomic.Uint64 // of the process at the other end; 0: there is none, or it is not known
-
-	saying sync.Mutex // guards said, and has the handler hear of connections in turns
-	said   bool       // the handler has heard that there is one
 
 	mu      sync.Mutex // guards the fields below
 	state   laneState
 	link    *transport.Link // up: the connection
-	taken   *session        // up: link is that of this session, which the peer has dialled; nil: of this node
 	address string          // it was dialled at
 	pending []*outgoing     // connecting: what waits
 	waiting int             // bytes of these
@@ -141,83 +132,8 @@ func (l *lane) put(o *outgoing, size int) bool {
 
 // open starts the goroutine once; mu is held.
 func (l *lane) open() {
-	if l.state != laneIdle {
-		return
-	}
-	l.state = laneConnecting
-	s := sharedSession(l.n, l)
-	if s != nil {
-		l.take(s)
-	}
-	if !l.n.spawn(l.run) {
-		l.state, l.link, l.taken = laneIdle, nil, nil
-	}
-}
-
-// take has what is sent leave over a connection that the peer has dialled; mu is held.
-func (l *lane) take(s *session) {
-	s.link.SetQueue(l.limit())
-	l.taken = s
-	l.use(s.link, s.said.Remote, s.said.Life)
-}
-
-// use has what is sent leave over a connection, and first what waits; mu is held.
-func (l *lane) use(link *transport.Link, addr string, life uint64) {
-	l.state, l.link, l.address, l.err = laneUp, link, addr, nil
-	l.life.Store(life)
-	for _, o := range l.pending {
-		if link.Send(transport.Frame{Method: uint16(o.method)}, o) != nil {
-			o.Dropped()
-		}
-	}
-	l.pending, l.waiting = nil, 0
-}
-
-// leads tells whether the connection that this node dials is the one that stays.
-func (l *lane) leads() bool {
-	return slices.Compare(l.n.cfg.Self.Incarnation[:], l.to.Incarnation[:]) < 0
-}
-
-// offer has the lane use a connection that the peer has dialled, unless it is to stay with the
-// one that this node has dialled or dials right now, or nothing was sent yet. So the peer closes
-// none over which something was said to it.
-func (l *lane) offer(s *session) {
-	l.mu.Lock()
-	own := l.link
-	switch {
-	case l.state == laneIdle || l.state == laneEnded || l.taken != nil:
-		own = nil
-	case l.state == laneUp && l.life.Load() != s.said.Life: // of the process before
-		l.mu.Unlock()
-		own.Close(errReplaced) // its end has the lane look for another one
-		return
-	case l.state != laneWaiting && l.leads():
-		own = nil
-	default:
-		l.take(s)
-		l.rouse()
-	}
-	l.mu.Unlock()
-	if own != nil {
-		own.Finish(errReplaced)
-	}
-	l.say()
-}
-
-// say has the handler hear whether there is a connection, if that has changed.
-func (l *lane) say() {
-	l.saying.Lock()
-	defer l.saying.Unlock()
-	l.mu.Lock()
-	up, address := l.state == laneUp, l.address
-	l.mu.Unlock()
-	switch {
-	case up && !l.said:
-		l.said = true
-		l.n.up(l, address)
-	case !up && l.said:
-		l.said = false
-		l.n.down(l)
+	if l.state == laneIdle && l.n.spawn(l.run) {
+		l.state = laneConnecting
 	}
 }
 
@@ -231,9 +147,8 @@ func (l *lane) rouse() {
 // run is the lane's goroutine.
 func (l *lane) run() {
 	for fails := 0; ; {
-		l.say()
 		began := time.Now()
-		up, err := l.once()
+		up, err := l.attempt()
 		if l.ctx.Err() != nil {
 			l.end()
 			return
@@ -247,9 +162,7 @@ func (l *lane) run() {
 		case up || errors.Is(err, transport.ErrDamaged): // the peer is there, and what ends its connections may end now
 			fails = min(fails, maxUpFails)
 		}
-		if l.lost(err, up) {
-			return
-		}
+		l.lost(err)
 		pause := l.n.cfg.Timing.MaxBackoff
 		if fails < 16 {
 			pause = min(pause, l.n.cfg.Timing.MinBackoff<<fails)
@@ -267,40 +180,8 @@ func (l *lane) run() {
 		l.mu.Lock()
 		if l.state == laneWaiting {
 			l.state = laneConnecting
-			if s := sharedSession(l.n, l); s != nil {
-				l.take(s)
-			}
 		}
 		l.mu.Unlock()
-	}
-}
-
-// once serves one connection until it ends: one that the peer has dialled, or one of this node.
-func (l *lane) once() (up bool, err error) {
-	l.mu.Lock()
-	s := l.taken
-	l.mu.Unlock()
-	if s == nil {
-		up, err = l.attempt()
-		var r *Refusal
-		l.mu.Lock()
-		if l.state == laneConnecting && !errors.As(err, &r) {
-			if s := sharedSession(l.n, l); s != nil {
-				l.take(s)
-			}
-		}
-		s = l.taken // it came meanwhile
-		l.mu.Unlock()
-		l.say()
-	}
-	if s == nil {
-		return up, err
-	}
-	select {
-	case <-s.done:
-		return true, s.err
-	case <-l.ctx.Done():
-		return true, ErrClosed
 	}
 }
 
@@ -349,74 +230,45 @@ func (l *lane) connect(addr string) (up bool, err error) {
 		o.link.Close(err)
 	}
 	err = o.link.Read(o)
-	if !o.up {
-		return false, unsummed(err)
-	}
-	if o.stop != nil {
+	if o.up {
 		o.stop()
+		l.n.down(l)
+		return true, err
 	}
-	return true, err
+	return false, unsummed(err)
 }
 
 // connected gives the lane its connection, and the connection what waits.
-func (l *lane) connected(link *transport.Link, addr string, life uint64) {
+func (l *lane) connected(link *transport.Link, addr string) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if r := l.n.quiet(); r != nil { // since it was dialled
 		link.Close(r)
 	}
-	spare := l.taken != nil && !l.leads()
-	if !spare {
-		l.taken = nil
-		l.use(link, addr, life)
+	l.state, l.link, l.address, l.err = laneUp, link, addr, nil
+	for _, o := range l.pending {
+		if link.Send(transport.Frame{Method: uint16(o.method)}, o) != nil {
+			o.Dropped()
+		}
 	}
-	l.mu.Unlock()
-	if spare {
-		link.Finish(errReplaced)
-	}
-	l.say()
+	l.pending, l.waiting = nil, 0
 }
 
-// lost drops what waits: there is nobody to give it to. It tells whether the goroutine ends: a
-// bulk connection that has served its purpose comes back when there is something to send.
-func (l *lane) lost(err error, up bool) (ends bool) {
+// lost drops what waits: there is nobody to give it to.
+func (l *lane) lost(err error) {
 	l.mu.Lock()
 	changed := l.err == nil || stateOf(l.err) != stateOf(err)
-	l.state, l.link, l.taken, l.err = laneWaiting, nil, nil, err
-	if ends = l.which == Bulk && up; ends {
-		l.state = laneIdle
-	}
-	l.life.Store(0)
+	l.state, l.link, l.err = laneWaiting, nil, err
 	l.drop()
 	select {
 	case <-l.wake: // it was for this attempt
 	default:
 	}
 	l.mu.Unlock()
-	if changed && !errors.Is(err, ErrNotReady) && !errors.Is(err, errUnused) { // a joiner that is filled right now
+	if changed && !errors.Is(err, ErrNotReady) { // a joiner that is filled right now
 		l.n.say(l, err)
 	}
-	l.say()
-	return ends
 }
-
-// rest closes a bulk connection that this node has dialled and that nothing went over since.
-func (l *lane) rest(since time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.state == laneUp && l.taken == nil && max(l.last.Load(), l.heard.Load()) < since.UnixNano() {
-		l.link.Finish(errUnused)
-	}
-}
-
-// cut ends the connection, whoever dialled it.
-func (l *lane) cut(err error) {
-	if link := l.up(); link != nil {
-		link.Close(err)
-	}
-}
-
-// errUnused ends a connection that is not used.
-var errUnused = errors.New("peer: not used")
 
 func (l *lane) drop() {
 	l.dropped.Add(uint64(len(l.pending)))
@@ -426,11 +278,9 @@ func (l *lane) drop() {
 // end is the last state.
 func (l *lane) end() {
 	l.mu.Lock()
-	l.state, l.link, l.taken, l.err = laneEnded, nil, nil, ErrClosed
-	l.life.Store(0)
+	defer l.mu.Unlock()
+	l.state, l.link, l.err = laneEnded, nil, ErrClosed
 	l.drop()
-	l.mu.Unlock()
-	l.say()
 }
 
 // stateOf is what an error says apart from what changes with every attempt, as
@@ -454,19 +304,17 @@ type outbound struct {
 	nc   net.Conn
 	addr string
 	up   bool
-	in   intake
-	stop func() // of the signs of life; nil: none are sent
+	stop func() // of the signs of life
 }
 
 var _ transport.LinkHandler = (*outbound)(nil)
 
-// Frame takes the answer to the hello, and then what the peer says.
+// Frame takes the answer to the hello; afterwards only signs of life come.
 func (o *outbound) Frame(f transport.Frame) error {
 	if o.up {
 		if f.Flags&transport.FlagError != 0 {
 			return remoteError(f.Body)
 		}
-		o.in.frame(f)
 		return nil
 	}
 	var reply nornv1.PeerHelloReply
@@ -476,21 +324,16 @@ func (o *outbound) Frame(f transport.Frame) error {
 	if err := o.lane.n.agree(o.lane.to, &reply); err != nil {
 		return err
 	}
-	n := o.lane.n
-	o.up, o.in = true, intake{n: n, from: o.lane.to}
-	n.arrivals.met(o.nc)
-	o.stop = serve(n, o.link, o.lane.which, reply.GetVersion())
-	o.lane.connected(o.link, o.addr, reply.GetLife())
+	o.up = true
+	o.lane.n.arrivals.met(o.nc)
+	o.stop = beat(o.link, o.lane.n.cfg.Timing.Alive)
+	o.lane.connected(o.link, o.addr)
+	o.lane.n.up(o.lane)
 	return nil
 }
 
-// Burst hands over what one read has brought.
-func (o *outbound) Burst() {
-	if len(o.in.burst) > 0 {
-		o.lane.heard.Store(time.Now().UnixNano())
-	}
-	o.in.over()
-}
+// Burst has nothing to do.
+func (o *outbound) Burst() {}
 
 // Damaged counts a frame that did not fit its sums.
 func (o *outbound) Damaged(err error) {
@@ -498,5 +341,5 @@ func (o *outbound) Damaged(err error) {
 	damaged(o.lane.n, to.Node, to.Incarnation.String(), o.addr, err)
 }
 
-// Refused counts a frame that was passed over.
-func (o *outbound) Refused(f transport.Frame, err error) { o.in.crowded(f, err) }
+// Refused has nothing to do: only small frames come this way.
+func (o *outbound) Refused(transport.Frame, error) {}

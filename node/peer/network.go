@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -216,22 +215,15 @@ func (n *Network) forget() {
 		case <-n.ctx.Done():
 			return
 		case now := <-tick.C:
-			old := now.Add(-n.cfg.Timing.Forget)
-			var left []*peer
 			n.mu.Lock()
 			for m, p := range n.peers {
-				if !p.kept && p.lastSend() < old.UnixNano() {
+				if !p.kept && p.lastSend() < now.Add(-n.cfg.Timing.Forget).UnixNano() {
 					delete(n.peers, m)
 					p.control.cancel()
 					p.bulk.cancel()
-					continue
 				}
-				left = append(left, p)
 			}
 			n.mu.Unlock()
-			for _, p := range left { // a lane locks before the network does, never after
-				p.bulk.rest(old)
-			}
 		}
 	}
 }
@@ -264,49 +256,17 @@ func (n *Network) Close() {
 }
 
 // up and down pass on that a control connection came and went.
-func (n *Network) up(l *lane, address string) {
-	n.cfg.Logger.Log(n.ctx, level(l, slog.LevelInfo), "peer.up", "peer", l.to.Node, "incarnation", l.to.Incarnation.String(), "lane", l.which.String(), "address", address)
+func (n *Network) up(l *lane) {
+	n.cfg.Logger.Log(n.ctx, level(l, slog.LevelInfo), "peer.up", "peer", l.to.Node, "incarnation", l.to.Incarnation.String(), "lane", l.which.String(), "address", l.address)
 	if l.which == Control {
 		n.cfg.Handler.Up(l.to)
 	}
 }
 
-// The control connection is the one that is watched: the other one ends with it.
 func (n *Network) down(l *lane) {
-	if l.which != Control {
-		return
+	if l.which == Control {
+		n.cfg.Handler.Down(l.to)
 	}
-	n.mu.Lock()
-	p := n.peers[l.to]
-	n.mu.Unlock()
-	if p != nil && p.control == l {
-		p.bulk.cut(errSilent)
-	}
-	n.cfg.Handler.Down(l.to)
-}
-
-// errSilent ends the bulk connection to a peer whose control connection has ended.
-var errSilent = errors.New("peer: its control connection has ended")
-
-// share offers the lane to a peer a connection that the peer has dialled.
-func share(n *Network, s *session) {
-	n.mu.Lock()
-	s.shared = n.sessions[s.key] == s
-	p := n.peers[s.key.from]
-	n.mu.Unlock()
-	if p != nil && s.shared {
-		p.lane(s.key.lane).offer(s)
-	}
-}
-
-// sharedSession is a connection that the peer of a lane has dialled and that may be used.
-func sharedSession(n *Network, l *lane) *session {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if s := n.sessions[sessionKey{l.to, l.which}]; s != nil && s.shared {
-		return s
-	}
-	return nil
 }
 
 // level is that of a line about a lane: two connections come and go together, and

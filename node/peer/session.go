@@ -4,11 +4,14 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/internal/logins"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -49,10 +52,8 @@ type session struct {
 	key     sessionKey
 	said    Hello         // what it was let in with; not changed once open
 	done    chan struct{} // closed when nothing of it is under way any more
-	err     error         // why it has ended; set before that
-	shared  bool          // the lane to the same peer may use it; n.mu guards it
-	in      intake
-	stop    func()             // of the signs of life; nil: none are sent
+	burst   []message.PeerMessage
+	stop    func()             // of the signs of life
 	abandon context.CancelFunc // of a request to join
 }
 
@@ -69,17 +70,77 @@ func (s *session) Frame(f transport.Frame) error {
 		return s.malformed(f, proto.Invalid("one request is all that may come on this connection"))
 	case !s.open:
 		return s.first(f)
+	case method == nornv1.PeerMethod_PEER_METHOD_RAFT:
+		s.raft(f)
+	case method == nornv1.PeerMethod_PEER_METHOD_ROUND:
+		s.round(f)
 	default:
-		s.in.frame(f)
+		s.n.counts.unknown.Add(1)
 	}
 	return nil
 }
 
+// raft takes a message of the register's group, if it is of who has said hello: what a
+// member says of itself may cost that member its place, and nobody else.
+func (s *session) raft(f transport.Frame) {
+	if sender := s.n.cfg.Sender; sender != nil {
+		if from, err := sender(f.Body); err != nil || from != s.key.from {
+			s.n.counts.malformed.Add(1)
+			if s.n.journal.once("sender " + s.key.from.Incarnation.String()) {
+				s.n.cfg.Logger.Error("peer.malformed", "peer", s.key.from.Node, "method", f.Method, "bytes", len(f.Body), "error", fmt.Sprintf("a message of the register's group, of %q", from.Node))
+			}
+			return
+		}
+	}
+	s.n.raft.deliver(f.Body)
+}
+
+// round takes what the other node had for this one at the end of one of its rounds. A
+// message that makes no sense costs only itself: its sender sends again, and a connection
+// that ends takes more with it.
+func (s *session) round(f transport.Frame) {
+	err := decodeRound(slices.Clone(f.Body), func(method nornv1.PeerMethod, body []byte) {
+		m, err := Decode(method, body)
+		switch {
+		case errors.Is(err, ErrUnknown):
+			s.n.counts.unknown.Add(1)
+		case err != nil:
+			s.malformedMessage(uint16(method), len(body), err)
+		default:
+			s.n.counts.received.Add(1)
+			s.burst = append(s.burst, m)
+		}
+	})
+	if err != nil {
+		s.malformedMessage(f.Method, len(f.Body), err)
+	}
+}
+
+// malformedMessage counts and logs what makes no sense.
+func (s *session) malformedMessage(method uint16, bytes int, err error) {
+	s.n.counts.malformed.Add(1)
+	if s.n.journal.once("malformed " + s.key.from.Incarnation.String()) {
+		s.n.cfg.Logger.Error("peer.malformed", "peer", s.key.from.Node, "method", method, "bytes", bytes, "error", err)
+	}
+}
+
 // Burst hands over what one read has brought.
-func (s *session) Burst() { s.in.over() }
+func (s *session) Burst() {
+	if len(s.burst) == 0 {
+		return
+	}
+	s.n.cfg.Handler.Messages(s.key.from, s.burst)
+	clear(s.burst)
+	s.burst = s.burst[:0]
+}
 
 // Refused counts a frame that was passed over.
-func (s *session) Refused(f transport.Frame, err error) { s.in.crowded(f, err) }
+func (s *session) Refused(f transport.Frame, err error) {
+	s.n.counts.crowded.Add(1)
+	if s.n.journal.once("crowded " + s.key.from.Incarnation.String()) {
+		s.n.cfg.Logger.Warn("peer.crowded", "peer", s.key.from.Node, "method", f.Method, "error", err)
+	}
+}
 
 // Damaged counts a frame that did not fit its sums. Where it is the first one, the other
 // side may have no sums: it hears so in a frame without them.
@@ -140,29 +201,12 @@ func (s *session) hello(f transport.Frame) error {
 		s.refused(h.From, h.Remote, refusal)
 		return s.last(f, reply)
 	}
-	s.open, s.in = true, intake{n: s.n, from: h.From}
+	s.open = true
 	s.n.arrivals.known(s.nc, true)
-	s.stop = serve(s.n, s.link, h.Lane, reply.GetVersion())
+	s.link.SetMaxFrame(maxFrame(h.Lane))
+	s.stop = beat(s.link, s.n.cfg.Timing.Alive)
 	s.n.journal.forget(refusedKey(h.From))
-	if err := sendProto(s.link, nornv1.PeerMethod(f.Method), transport.FlagResponse, f.Request, reply); err != nil {
-		return err
-	}
-	// Only what comes from where the member is known to be: this node's messages to it go there.
-	if h.proven && reply.GetVersion() >= bothWays {
-		share(s.n, s)
-	}
-	return nil
-}
-
-// serve begins with the messages of a connection, and with signs of life where it has some: a
-// bulk connection ends with the control connection to the same peer, and when it is not used.
-func serve(n *Network, link *transport.Link, which Lane, version uint32) (stop func()) {
-	link.SetMaxFrame(maxFrame(which))
-	if which == Bulk && version >= bothWays {
-		link.SetIdle(2*n.cfg.Timing.Forget + n.cfg.Timing.Idle)
-		return nil
-	}
-	return beat(link, n.cfg.Timing.Alive)
+	return sendProto(s.link, nornv1.PeerMethod(f.Method), transport.FlagResponse, f.Request, reply)
 }
 
 // refused logs and counts a refusal, once per node and reason.
@@ -203,7 +247,6 @@ func (s *session) malformed(f transport.Frame, err error) error {
 func (s *session) ended(err error) {
 	n := s.n
 	n.arrivals.leave(s.nc)
-	s.err = err
 	if !s.named {
 		if !errors.Is(err, transport.ErrDamaged) { // that was said
 			n.refusal(s.nc.RemoteAddr(), err)

@@ -677,11 +677,8 @@ type PeerHelloReply struct {
 	Generation uint64 `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`
 	// The cluster's secret, told only to who has told it: the dialler checks it
 	// too.
-	Secret []byte `protobuf:"bytes,7,opt,name=secret,proto3" json:"secret,omitempty"`
-	Build  string `protobuf:"bytes,8,opt,name=build,proto3" json:"build,omitempty"`
-	// Of who answers, as in PeerHello.
-	Boot          uint64 `protobuf:"varint,9,opt,name=boot,proto3" json:"boot,omitempty"`
-	Life          uint64 `protobuf:"varint,10,opt,name=life,proto3" json:"life,omitempty"`
+	Secret        []byte `protobuf:"bytes,7,opt,name=secret,proto3" json:"secret,omitempty"`
+	Build         string `protobuf:"bytes,8,opt,name=build,proto3" json:"build,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -770,20 +767,6 @@ func (x *PeerHelloReply) GetBuild() string {
 		return x.Build
 	}
 	return ""
-}
-
-func (x *PeerHelloReply) GetBoot() uint64 {
-	if x != nil {
-		return x.Boot
-	}
-	return 0
-}
-
-func (x *PeerHelloReply) GetLife() uint64 {
-	if x != nil {
-		return x.Life
-	}
-	return 0
 }
 
 // PeerProbe asks who answers at an address.
@@ -4818,7 +4801,7 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x06secret\x18\v \x01(\fR\x06secret\x12\x14\n" +
 	"\x05build\x18\f \x01(\tR\x05build\x12\x1a\n" +
 	"\brevision\x18\r \x01(\x04R\brevision\x12\x14\n" +
-	"\x05nonce\x18\x0e \x01(\x04R\x05nonce\"\xb7\x02\n" +
+	"\x05nonce\x18\x0e \x01(\x04R\x05nonce\"\x8f\x02\n" +
 	"\x0ePeerHelloReply\x12.\n" +
 	"\arefusal\x18\x01 \x01(\x0e2\x14.norn.v1.PeerRefusalR\arefusal\x12$\n" +
 	"\x05error\x18\x02 \x01(\v2\x0e.norn.v1.ErrorR\x05error\x12\x18\n" +
@@ -4829,10 +4812,7 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"generation\x18\x06 \x01(\x04R\n" +
 	"generation\x12\x16\n" +
 	"\x06secret\x18\a \x01(\fR\x06secret\x12\x14\n" +
-	"\x05build\x18\b \x01(\tR\x05build\x12\x12\n" +
-	"\x04boot\x18\t \x01(\x04R\x04boot\x12\x12\n" +
-	"\x04life\x18\n" +
-	" \x01(\x04R\x04life\"\xbe\x01\n" +
+	"\x05build\x18\b \x01(\tR\x05build\"\xbe\x01\n" +
 	"\tPeerProbe\x12\x1f\n" +
 	"\vmin_version\x18\x01 \x01(\rR\n" +
 	"minVersion\x12\x1f\n" +
