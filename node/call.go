@@ -72,6 +72,10 @@ func (n *Node) Call(ctx context.Context, who *access.Caller, method nornv1.Metho
 	case nornv1.Method_METHOD_PING:
 		return Answer{Message: &nornv1.PingReply{Placement: n.placement(), Now: clientsTime(n)}}
 	}
+	if aboutRights(method) != nil {
+		m, err := rights(ctx, n, who, request)
+		return Answer{Message: m, Err: err}
+	}
 	return n.calls.do(ctx, who, message.Origin{Conn: conn, Request: 1, Method: uint16(method)}, request)
 }
 

@@ -71,9 +71,9 @@ func TestTheTreeIsRightAfterACrash(t *testing.T) {
 			if got := Root(again, mem); got != want {
 				t.Fatalf("after a crash the root is %v, the facts come to %v", got, want)
 			}
-			Settled(again, tx)
-			at := again.shelf.tree.Node(tx, antientropy.Path{})
-			if tx = store.NewOverlay(mem); at != want {
+			written := store.NewOverlay(mem)
+			Settled(again, written)
+			if at := again.shelf.tree.Node(written, antientropy.Path{}); at != want {
 				t.Fatalf("written after a crash the root is %v, the facts come to %v", at, want)
 			}
 		}

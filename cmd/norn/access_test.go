@@ -111,7 +111,7 @@ func TestARevokedTokenEndsWhatIsOpen(t *testing.T) {
 	}
 	over := make(chan int, 1)
 	go func() {
-		request, _ := http.NewRequest(http.MethodPost, "http://"+g.http+"/api/v1/tasks/claim", strings.NewReader(`{"queues":["mail"],"max_tasks":1,"wait_seconds":600}`))
+		request, _ := http.NewRequest(http.MethodPost, "http://"+g.http+"/api/v1/tasks/claim", strings.NewReader(`{"queues":["mail"],"max_tasks":1,"wait_seconds":300}`))
 		request.Header.Set("Authorization", "Bearer "+token)
 		request.Header.Set("Content-Type", "application/json")
 		if a, err := http.DefaultClient.Do(request); err == nil {
@@ -119,7 +119,7 @@ func TestARevokedTokenEndsWhatIsOpen(t *testing.T) {
 		}
 	}()
 	for end := time.Now().Add(patience); ; {
-		if out := g.on("r00t", "queue", "get", "mail", "-o", "json"); strings.Contains(out, `"waiting_claims": 2`) {
+		if out := g.on("r00t", "queue", "get", "mail", "-o", "json"); strings.Contains(out, `"waiting_claims": 2,`) {
 			break
 		}
 		if time.Now().After(end) {

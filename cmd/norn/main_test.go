@@ -257,6 +257,7 @@ var (
 	anyTime = regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"`)
 	anyID   = regexp.MustCompile(`"[0-9A-Za-z]{27}"`)
 	anyPart = regexp.MustCompile(`"partition": ?\d+`)
+	anySpan = regexp.MustCompile(`(duration|wait)_seconds": [0-9]+\.[0-9]+`)
 	anyTok  = regexp.MustCompile(`"token": ?"\d+"`)
 )
 
@@ -265,6 +266,7 @@ func masked(s string) string {
 	s = anyTime.ReplaceAllString(s, `"TIME"`)
 	s = anyID.ReplaceAllString(s, `"ID"`)
 	s = anyTok.ReplaceAllString(s, `"token": "TOKEN"`)
+	s = anySpan.ReplaceAllString(s, `${1}_seconds": SECONDS`)
 	return anyPart.ReplaceAllString(s, `"partition": PARTITION`)
 }
 

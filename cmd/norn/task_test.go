@@ -60,7 +60,8 @@ const grantsJSON = `[
       "key": "",
       "key_window_seconds": 0,
       "retries": "0",
-      "finished_at": null
+      "finished_at": null,
+      "attempt_log": []
     },
     "token": "TOKEN",
     "lease_seconds": 60,
@@ -115,7 +116,22 @@ const doneJSON = `{
   "key": "",
   "key_window_seconds": 0,
   "retries": "0",
-  "finished_at": "TIME"
+  "finished_at": "TIME",
+  "attempt_log": [
+    {
+      "number": "1",
+      "token": "TOKEN",
+      "worker": "me",
+      "start": "TIME",
+      "end": "TIME",
+      "duration_seconds": SECONDS,
+      "outcome": "completed",
+      "error": "",
+      "stack": "",
+      "wait_seconds": SECONDS,
+      "counted": true
+    }
+  ]
 }
 `
 

@@ -11,7 +11,7 @@ import (
 
 // TestScale prints what nodes say to each other in large clusters, in virtual time: NORN_SCALE is
 // the number of partitions (`make scale`: 4096). Without it a small cluster is run, so that it works.
-// Signs of life are reckoned as ADR 11 has them: two a second from each node to each other one.
+// Signs of life are reckoned: two a second from each node to each other one on a connection.
 func TestScale(t *testing.T) {
 	partitions, sizes, idle, load := 64, []int{4, 8}, 20, 2
 	if n, err := strconv.Atoi(os.Getenv("NORN_SCALE")); err == nil {

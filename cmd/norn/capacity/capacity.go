@@ -42,7 +42,7 @@ type Coefficients struct {
 	// beside those that they replace.
 	DiskSpare float64
 	// PacketsTask are packets between three nodes for a task on its own; FramesPeer the signs of life
-	// between two idle nodes in a second (ADR 11).
+	// between two idle nodes in a second.
 	PacketsTask, FramesPeer float64
 }
 
@@ -51,7 +51,7 @@ var Measured = Coefficients{
 	CPUOne: 211 + 442, CPUBatch: 24 + 61, CPUIdle: 15, CPUPeer: 0.28,
 	MemoryNode: 49, MemoryPeer: 0.085, MemoryPartition: 7.0 / 1024,
 	DiskTask: 110, DiskTombstone: 90, DiskSpare: 2,
-	PacketsTask: 25, FramesPeer: 4,
+	PacketsTask: 25, FramesPeer: 16,
 }
 
 const (
