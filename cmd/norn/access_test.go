@@ -114,7 +114,9 @@ func TestARevokedTokenEndsWhatIsOpen(t *testing.T) {
 		request, _ := http.NewRequest(http.MethodPost, "http://"+g.http+"/api/v1/tasks/claim", strings.NewReader(`{"queues":["mail"],"max_tasks":1,"wait_seconds":300}`))
 		request.Header.Set("Authorization", "Bearer "+token)
 		request.Header.Set("Content-Type", "application/json")
-		if a, err := http.DefaultClient.Do(request); err == nil {
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		if a, err := client.Do(request); err == nil {
+			_ = a.Body.Close()
 			over <- a.StatusCode
 		}
 	}()
