@@ -139,6 +139,8 @@ func (a *Audit) Close() {
 	for _, l := range a.refusal { // Any order: each is a line by itself.
 		l.Close()
 	}
+	a.writing.Lock() // A line that a timer writes is whole before its file closes.
+	defer a.writing.Unlock()
 	if c, ok := a.o.To.(io.Closer); ok {
 		_ = c.Close() // each line was written when its Write returned
 	}
