@@ -58,6 +58,21 @@ check: ## layout, style and coverage table only: seconds; prints the figures tha
 	@go test -count=1 -v -run '^TestMeasures$$' ./internal/house | sed -n 's/^.*ratchet: //p'
 	go test -count=1 ./internal/house
 
+.PHONY: reference
+reference: ## write docs/reference/{commands,settings,metrics,errors,limits}.md anew from the source
+	go test -count=1 ./internal/reference -run '^TestPagesAreCurrent$$' -rewrite
+	go test -count=1 ./cmd/norn -run '^TestCommandsPageIsCurrent$$' -rewrite
+
+HUGO    := github.com/gohugoio/hugo@v0.152.2
+RELEARN := github.com/McShelby/hugo-theme-relearn@v8.0.0
+.PHONY: site
+site: ## the pages as a site with search, in bin/site/public (open index.html); fetches and builds Hugo the first time: minutes
+	go run ./site -to bin/site/content
+	@theme="$$(go mod download -json $(RELEARN) | sed -n 's/^.*"Dir": "\(.*\)",*$$/\1/p')" && test -n "$$theme" && \
+	CGO_ENABLED=0 go run $(HUGO) --quiet --source site --contentDir "$(CURDIR)/bin/site/content" --destination "$(CURDIR)/bin/site/public" \
+		--cleanDestinationDir --themesDir "$$(dirname "$$theme")" --theme "$$(basename "$$theme")"
+	go run ./site -check bin/site/public
+
 .PHONY: lint
 lint: check ## check, then golangci-lint (fetched and built on first use)
 	@if [ "$$(golangci-lint version --short 2>/dev/null)" = 2.15.0 ]; then golangci-lint run ./...; else go run $(GOLANGCI) run ./...; fi
@@ -75,7 +90,7 @@ scale: ## count what 50, 100 and 200 whole cores say to each other in virtual ti
 	NORN_SCALE=$${NORN_SCALE:-4096} go test -count=1 ./node/core -run '^TestScale$$' -v -timeout 60m
 
 .PHONY: bench
-bench: build ## the scenarios of docs/performance.md, or one with BENCHARGS='--scenario …'
+bench: build ## the scenarios of docs/explanation/performance.md, or one with BENCHARGS='--scenario …'
 	.ci/bench
 
 .PHONY: rivals

@@ -67,7 +67,7 @@ func TestAlertsNameMetricsThatAreThere(t *testing.T) {
 	if err != nil || len(files) != 2 {
 		t.Fatal(files, err)
 	}
-	manual, err := os.ReadFile("../docs/operating.md")
+	manual, err := os.ReadFile("../docs/how-to/operating.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestAlertsNameMetricsThatAreThere(t *testing.T) {
 				}
 				seen[r.Alert] = true
 				if !strings.Contains(path, "schedules") && !strings.Contains(string(manual), "*"+r.Alert+"*") {
-					t.Errorf("docs/operating.md does not say what to do about %s", r.Alert)
+					t.Errorf("docs/how-to/operating.md does not say what to do about %s", r.Alert)
 				}
 			}
 		}

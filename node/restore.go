@@ -39,7 +39,7 @@ func Restore(ctx context.Context, cfg *config.Config, fatal func(error)) (from s
 	begun := exists(filepath.Join(full.Data, formattingFile)) // and not ended: nothing was acknowledged there
 	for _, name := range []string{oldLifeFile, identityFile, factsDir} {
 		if exists(filepath.Join(full.Data, name)) && (!begun || name == oldLifeFile) {
-			return from, 0, fmt.Errorf("%w: %s is not empty; restore into a new one, and keep this: it may have the only copies of tasks (docs/backup.md)", ErrDirectory, full.Data)
+			return from, 0, fmt.Errorf("%w: %s is not empty; restore into a new one, and keep this: it may have the only copies of tasks (docs/how-to/backup.md)", ErrDirectory, full.Data)
 		}
 	}
 	d, err := openDirectory(ctx, &full, nil, func(dir string) (*store.Pebble, error) {

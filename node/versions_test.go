@@ -18,7 +18,7 @@ func newerField() []byte {
 }
 
 // TestFieldsOfANewerClient: a request with them is carried out as if they were not there, and
-// those of a task are kept with it (docs/versions.md); what cannot be told apart from nothing is
+// those of a task are kept with it (docs/how-to/versions.md); what cannot be told apart from nothing is
 // refused.
 func TestFieldsOfANewerClient(t *testing.T) {
 	n := start(t, testConfig(t), Options{})

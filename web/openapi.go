@@ -42,7 +42,7 @@ func openAPI(all []route) []byte {
 		field("openapi", text("3.1.0")),
 		field("info", jsonform.Object(field("title", text("Norn")), field("version", text("v1")),
 			field("license", jsonform.Object(field("name", text("Apache-2.0")), field("identifier", text("Apache-2.0")))),
-			field("description", text("Each operation is one method of the wire protocol; docs/protocol.md says what they mean, docs/http.md what HTTP adds.")))),
+			field("description", text("Each operation is one method of the wire protocol; docs/reference/protocol.md says what they mean, docs/reference/http.md what HTTP adds.")))),
 		field("servers", jsonform.List(one("url", text("/")))),
 		field("paths", jsonform.Object(paths...)),
 		field("components", jsonform.Object(
@@ -117,7 +117,7 @@ func operationID(rt *route) string {
 }
 
 // query lists the fields of a message as parameters, and adds to maps those that
-// have one for each key (docs/http.md): OpenAPI knows no names that are open.
+// have one for each key (docs/reference/http.md): OpenAPI knows no names that are open.
 func (s *schemas) query(out []jsonform.Value, maps *[]string, m protoreflect.MessageDescriptor, prefix, skip string) []jsonform.Value {
 	for i := range m.Fields().Len() {
 		f := m.Fields().Get(i)

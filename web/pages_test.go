@@ -182,7 +182,7 @@ func TestPagesAskWhatThereIs(t *testing.T) {
 	}
 }
 
-// A resumption catches up with nothing (docs/schedules.md), and the question says so.
+// A resumption catches up with nothing (docs/how-to/schedules.md), and the question says so.
 func TestPagesSayWhatAResumptionSkips(t *testing.T) {
 	ask := regexp.MustCompile(`label="resume" ask=\$\{html` + "`([^`]*)`").FindStringSubmatch(own(t)["schedules.js"])
 	if ask == nil || strings.Contains(ask[1], "catch") || !strings.Contains(ask[1], "is skipped") {

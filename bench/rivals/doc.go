@@ -4,7 +4,7 @@
 // loopback with fresh directories, one cluster at a time and in turns, so that an hour
 // in which the machine is slow is slow for all of them, and prints medians and ratios.
 //
-// What is compared (docs/performance.md has the results):
+// What is compared (docs/explanation/performance.md has the results):
 //
 //   - JetStream as it comes: a publish is acknowledged by a majority of the replicas,
 //     and what they have is on disk within two minutes (sync_interval).

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Sizes of the work, those of docs/performance.md.
+// Sizes of the work, those of docs/explanation/performance.md.
 const (
 	producers      = 64
 	workers        = 16

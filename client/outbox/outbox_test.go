@@ -338,7 +338,7 @@ func TestShort(t *testing.T) {
 }
 
 // TestStatementsFitAnOldSQLite: before 3.32 a statement takes 999 arguments, and 3.24 will do, says
-// docs/outbox.md.
+// docs/how-to/outbox.md.
 func TestStatementsFitAnOldSQLite(t *testing.T) {
 	const most = 999
 	box := newOutbox(t, SQLite, Options{})

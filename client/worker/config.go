@@ -92,7 +92,7 @@ type Config struct {
 	// TracerProvider of OpenTelemetry: a span for each run of a handler, linked to
 	// the span that enqueued the task (see [Inject]); nil: none.
 	TracerProvider trace.TracerProvider
-	// MeterProvider of OpenTelemetry: the instruments are in docs/workers.md; nil:
+	// MeterProvider of OpenTelemetry: the instruments are in docs/how-to/workers.md; nil:
 	// none.
 	MeterProvider metric.MeterProvider
 	// OnEvent, if set, hears what happens to tasks. It is called from several

@@ -25,6 +25,6 @@
 // Handlers may run more than once for a task: when a worker dies, or its report is
 // lost for good. Make them idempotent, or hand [Task.Token] to what they write to.
 //
-// docs/workers.md has the tables: what errors and causes mean, which metrics there
+// docs/how-to/workers.md has the tables: what errors and causes mean, which metrics there
 // are.
 package worker

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// TestAccessPage runs the commands of docs/access.md, in their order, against a server that asks
+// TestAccessPage runs the commands of docs/how-to/access.md, in their order, against a server that asks
 // for tokens.
 func TestAccessPage(t *testing.T) {
-	text, err := os.ReadFile("../../docs/access.md")
+	text, err := os.ReadFile("../../docs/how-to/access.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -235,7 +235,7 @@ that is named, and start nothing: then norn server begins the cluster anew with
 it. The same happens in one step with norn server --restore-from.
 
 Only when all nodes are lost, and for one node: the others join it. See
-docs/backup.md, also for what to do with disks that turn up again.`,
+docs/how-to/backup.md, also for what to do with disks that turn up again.`,
 		Example: "  norn backup restore /mnt/backup/norn --data /var/lib/norn --name a\n  norn server --data /var/lib/norn --name a",
 	}
 	f := cmd.Flags()

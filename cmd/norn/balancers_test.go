@@ -23,7 +23,7 @@ import (
 	"github.com/norn-dev/norn/client"
 )
 
-// balancer is a program of docs/balancers.md.
+// balancer is a program of docs/how-to/balancers.md.
 type balancer struct {
 	name string
 	args func(dir, config string) []string
@@ -64,10 +64,10 @@ var balancers = []*balancer{
 	},
 }
 
-// balancersPage is docs/balancers.md.
+// balancersPage is docs/how-to/balancers.md.
 func balancersPage(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/balancers.md")
+	text, err := os.ReadFile("../../docs/how-to/balancers.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func (x *between) waits() string {
 	return regexp.MustCompile(`(?m)^norn_http_waits (\d+)`).FindStringSubmatch(askOf(x.t, x.node.http, "GET", "/metrics", "").raw)[1]
 }
 
-// TestBalancers runs what docs/balancers.md says.
+// TestBalancers runs what docs/how-to/balancers.md says.
 func TestBalancers(t *testing.T) {
 	beside(t)
 	page := balancersPage(t)

@@ -29,7 +29,7 @@ import (
 	"github.com/norn-dev/norn/jepsen/lab"
 )
 
-// manifest is what the test heeds of one in docs/containers.md.
+// manifest is what the test heeds of one in docs/how-to/containers.md.
 type manifest struct {
 	Kind     string
 	Metadata struct{ Name string }
@@ -71,7 +71,7 @@ type probe struct {
 func manifests(t *testing.T) map[string]*manifest {
 	t.Helper()
 	all := make(map[string]*manifest)
-	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(read(t, "../../docs/containers.md"), -1) {
+	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(read(t, "../../docs/how-to/containers.md"), -1) {
 		for d := yaml.NewDecoder(strings.NewReader(block[1])); ; {
 			m := &manifest{}
 			err := d.Decode(m)

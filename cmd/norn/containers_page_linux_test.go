@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestContainers does what docs/containers.md says, in bare containers.
+// TestContainers does what docs/how-to/containers.md says, in bare containers.
 func TestContainers(t *testing.T) {
 	thorough(t)
 	k := newKubelet(t)
@@ -145,7 +145,7 @@ func TestContainersPage(t *testing.T) {
 	if r := norn(t, args...); r.code != 0 || !strings.Contains(r.out, "bootstrap-expect: 3") {
 		t.Errorf("%+v", r)
 	}
-	page := read(t, "../../docs/containers.md")
+	page := read(t, "../../docs/how-to/containers.md")
 	for _, code := range []int{exitServerUsage, exitDamaged, exitUnable, exitUnavailable} {
 		if !strings.Contains(page, fmt.Sprint(code)) {
 			t.Errorf("the page does not name exit code %d", code)

@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// TestHTTPExamples sends the requests of docs/http.md, in their order, to a server
+// TestHTTPExamples sends the requests of docs/reference/http.md, in their order, to a server
 // of its own, and compares the answers with what stands there. Each route has an
 // example, and stands in the table.
 func TestHTTPExamples(t *testing.T) {
-	text, err := os.ReadFile("../../docs/http.md")
+	text, err := os.ReadFile("../../docs/reference/http.md")
 	if err != nil {
 		t.Fatal(err)
 	}

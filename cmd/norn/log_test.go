@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// documentedLog gives the events of docs/logs.md with their levels and keys.
+// documentedLog gives the events of docs/reference/logs.md with their levels and keys.
 func documentedLog(t *testing.T) map[string][2][]string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/logs.md")
+	text, err := os.ReadFile("../../docs/reference/logs.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func pythonParts(t *testing.T, files []string) (parts [][]string) {
 var skippedPython = regexp.MustCompile(`(?m)^(?:(test\w+) \(.*\)|.*) \.\.\. skipped ['"](.*)['"]$`)
 
 // TestPython runs the tests of examples/python against real servers: a client
-// in another language, written from docs/protocol.md and the .proto files.
+// in another language, written from docs/reference/protocol.md and the .proto files.
 func TestPython(t *testing.T) {
 	python := pythonWithProtobuf(t)
 	generated := generatePython(t)
@@ -125,11 +125,11 @@ func TestPython(t *testing.T) {
 	}
 }
 
-// documented gives the frames in docs/protocol.md by name: fenced blocks whose
+// documented gives the frames in docs/reference/protocol.md by name: fenced blocks whose
 // lines begin with bytes in hex, and go on with words.
 func documented(t *testing.T) map[string][]byte {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/protocol.md")
+	text, err := os.ReadFile("../../docs/reference/protocol.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func frameOf(t *testing.T, request uint64, method nornv1.Method, flags uint16, d
 	return transport.AppendFrame(nil, transport.Frame{Request: request, Method: uint16(method), Flags: flags, Deadline: deadline, Body: body})
 }
 
-// TestProtocolExamples compares the bytes in docs/protocol.md with what the
+// TestProtocolExamples compares the bytes in docs/reference/protocol.md with what the
 // encoder makes of the messages that the words beside them describe.
 func TestProtocolExamples(t *testing.T) {
 	task, err := id.Parse("37dGamhT6KhgeCdJ3yaFwZAimIC")
@@ -214,12 +214,12 @@ func TestProtocolExamples(t *testing.T) {
 	got := documented(t)
 	for name, frame := range want {
 		if !bytes.Equal(got[name], frame) {
-			t.Errorf("%s: docs/protocol.md has\n% x\nthe encoder makes\n% x", name, got[name], frame)
+			t.Errorf("%s: docs/reference/protocol.md has\n% x\nthe encoder makes\n% x", name, got[name], frame)
 		}
 	}
 	for name := range got {
 		if want[name] == nil {
-			t.Errorf("docs/protocol.md has a frame %q that is not checked", name)
+			t.Errorf("docs/reference/protocol.md has a frame %q that is not checked", name)
 		}
 	}
 }

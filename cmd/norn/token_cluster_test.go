@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestClusterTokenIsReplaced as docs/versions.md says: the new token is in the file, the
+// TestClusterTokenIsReplaced as docs/how-to/versions.md says: the new token is in the file, the
 // nodes are restarted one after the other, and whoever names all of them finds one that
 // takes the token that it has, the old one until the last node has the new one and the new
 // one from when the first has it.

@@ -5,7 +5,7 @@
 //
 // The model is a second, independent writing-down of the protocol, small enough
 // to be read beside it; it shares no code with package election. What it holds,
-// what it leaves out and why, and what it found, is in docs/model.md.
+// what it leaves out and why, and what it found, is in docs/contributors/model.md.
 //
 // Contract: [Explore] visits each state once, breadth first, so that a
 // counterexample is a shortest one; the correct protocol (no [Omission]) has

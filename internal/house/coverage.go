@@ -11,7 +11,7 @@ import (
 )
 
 // coverageFile is the table of requirements and their evidence.
-const coverageFile = "docs/coverage.md"
+const coverageFile = "docs/contributors/coverage.md"
 
 // requirements are the numbers that the table must hold: 1 to 118 and 135 to
 // 186. Numbers 119 to 134 were never given out.
@@ -28,7 +28,7 @@ func requirements() []int {
 // quoted finds the names in the evidence column.
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// Coverage checks docs/coverage.md: every requirement has exactly one row
+// Coverage checks docs/contributors/coverage.md: every requirement has exactly one row
 // `| N | promise | shown or open | evidence |`; a row that says shown names
 // its evidence in backticks; and whatever stands in backticks exists: a test,
 // fuzz target or benchmark (`TestX`, `TestX/case`, `dir.TestX`), a file of the

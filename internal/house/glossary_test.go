@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// TestTheGlossaryNamesWhatIsThere: each word of docs/glossary.md stands once, and where it is
+// TestTheGlossaryNamesWhatIsThere: each word of docs/reference/glossary.md stands once, and where it is
 // said to live there is something.
 func TestTheGlossaryNamesWhatIsThere(t *testing.T) {
-	page, err := os.ReadFile("../../docs/glossary.md")
+	page, err := os.ReadFile("../../docs/reference/glossary.md")
 	if err != nil {
 		t.Fatal(err)
 	}

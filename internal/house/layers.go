@@ -81,7 +81,10 @@ func Rows() []Row {
 		{Dir: "bench", Layer: 8, Why: "load generator and scenarios"},
 		{Dir: "jepsen", Layer: 8, Why: "simulator, laboratory and checkers drive everything"},
 		{Dir: "examples", Layer: 8, Closed: true, Only: []string{"client", "client/worker", "id"}, Why: "an example shows what a user can import"},
+		{Dir: "examples/pages", Layer: 8, Closed: true, Only: []string{"client", "client/worker", "client/norntest", "id", "proto"}, Why: "the code that pages show is what a user can import, and its tests"},
 		{Dir: mutants, Layer: 0, Closed: true, Why: "a switch that is off in every program that is shipped; whatever has a rule to leave out may import it"},
+		{Dir: "site", Layer: 8, Closed: true, Why: "it makes a site of the pages; impure, because it is files"},
+		{Dir: "internal/reference", Layer: 8, Closed: true, Only: []string{"node/config"}, Why: "pages are made from the source; impure, because it is files"},
 		{Dir: "internal/house", Layer: 8, Closed: true, Why: "the rules judge the code, they do not use it"},
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // logsFile lists the events that a server writes, and their keys.
-const logsFile = "docs/logs.md"
+const logsFile = "docs/reference/logs.md"
 
 // serverParts are the directories and files whose log lines a server writes.
 var serverParts = []string{"internal/logins", "internal/viaproxy", "node", "register", "store", "transport", "web", "cmd/norn/serve", "cmd/norn/server.go"}
@@ -18,7 +18,7 @@ var serverParts = []string{"internal/logins", "internal/viaproxy", "node", "regi
 var eventName = regexp.MustCompile(`^[a-z]+\.[a-z_]+$`)
 
 // Logs checks the log lines of a server: each names an event (`area.what`) as a
-// literal, with literal keys, each once; and docs/logs.md lists exactly these
+// literal, with literal keys, each once; and docs/reference/logs.md lists exactly these
 // events, each with exactly its keys, and each key.
 func Logs(t *Tree) []Problem {
 	f := t.File(logsFile)

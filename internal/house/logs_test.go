@@ -1,6 +1,6 @@
 package house
 
-// logCases break what docs/logs.md and the source say of each other.
+// logCases break what docs/reference/logs.md and the source say of each other.
 func logCases() []rulecase {
 	const doc = "| `area.what` | info | `peer`, `error` | x |\n| `peer` | x |\n| `error` | x |\n"
 	const call = `log.Info("area.what", "peer", p, "error", err)`

@@ -52,6 +52,10 @@ func Rules() []Rule {
 		{"coverage", Coverage},
 		{"logs", Logs},
 		{"dependencies", Dependencies},
+		{"pages", Pages},
+		{"page-code", PageCode},
+		{"page-tests", PageTests},
+		{"page-style", PageStyle},
 		{"ratchet", Ratchets},
 	}
 }

@@ -27,7 +27,7 @@ func MachinePaths(t *Tree) []Problem {
 	return out
 }
 
-// Dependencies checks that docs/dependencies.md gives the reason for every
+// Dependencies checks that docs/contributors/dependencies.md gives the reason for every
 // module that go.mod requires directly, or that a file imports.
 func Dependencies(t *Tree) []Problem {
 	mod := t.File("go.mod")
@@ -35,7 +35,7 @@ func Dependencies(t *Tree) []Problem {
 		return nil
 	}
 	doc := ""
-	if f := t.File("docs/dependencies.md"); f != nil {
+	if f := t.File("docs/contributors/dependencies.md"); f != nil {
 		doc = string(f.Source)
 	}
 	imported := map[string]bool{}
@@ -63,7 +63,7 @@ func Dependencies(t *Tree) []Problem {
 			continue
 		}
 		out = append(out, Problem{
-			Path: "go.mod", Line: i + 1, Rule: "dependencies", What: module + " has no line in docs/dependencies.md",
+			Path: "go.mod", Line: i + 1, Rule: "dependencies", What: module + " has no line in docs/contributors/dependencies.md",
 			Why: "every module is code that we ship and cannot review for free; its reason must outlive the memory of who added it",
 			Do:  "add a row with the module in backticks, its licence, and what would be written by hand without it, or drop the dependency",
 		})

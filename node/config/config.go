@@ -115,13 +115,13 @@ type Config struct {
 	// whose retention is over. Default 1m. 0: nothing is ever collected.
 	CollectInterval time.Duration
 	// ArchiveDir is where finished tasks are archived before they are deleted: a
-	// directory, or s3://BUCKET/PREFIX (docs/backup.md). Default none: no queue can
+	// directory, or s3://BUCKET/PREFIX (docs/how-to/backup.md). Default none: no queue can
 	// ask for it. Nodes may share one.
 	ArchiveDir string
 
 	// SnapshotTo is a second place for snapshots of the register (queue settings,
 	// schedules, members): a directory, better one on another machine, or
-	// s3://BUCKET/PREFIX (docs/backup.md). The register's leader writes there, so it
+	// s3://BUCKET/PREFIX (docs/how-to/backup.md). The register's leader writes there, so it
 	// is to be the same on all nodes. Default none: then losing all nodes loses the
 	// settings and schedules too.
 	SnapshotTo string

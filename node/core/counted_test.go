@@ -21,7 +21,7 @@ func leaving(t *testing.T) (r *trio, m *transfer, out *move) {
 
 // TestWhoSaysThatNoCohortIsProposed: a majority of the cohort, each once, after its last
 // answer to the contrary, and about the cell of now. Else a partition might be deleted
-// that a candidate of an older cohort counts on (docs/model.md).
+// that a candidate of an older cohort counts on (docs/contributors/model.md).
 func TestWhoSaysThatNoCohortIsProposed(t *testing.T) {
 	r, m, out := leaving(t)
 	cohort := m.c.view.Cells[0].Cohort

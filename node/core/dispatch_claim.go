@@ -252,7 +252,7 @@ func (c *Core) repeat(now clock.Time, w *claimRequest) bool {
 		}
 		v := c.vnodes.Use(g.Partition)
 		if (c.leases.shared(g.Partition) || c.view.Company()) && g.Token>>32 != v.Leading() && !mutant.RepeatOfBefore.On() {
-			continue // the leader that granted it may have taken it back, or be about to (docs/model.md)
+			continue // the leader that granted it may have taken it back, or be about to (docs/contributors/model.md)
 		}
 		r, err := v.Renew(c.round.Tx, g.Task, g.Token, w.ask.Lease, now)
 		if err != nil {

@@ -290,7 +290,7 @@ func (k keys) learn(now clock.Time, task id.ID, e *crdt.Enqueued) {
 // later. Where the leader itself has retried the older one in its epoch, the key was given
 // away in vain, by a leader before it: no majority knew of that, or this one would have
 // heard, and nothing was acknowledged ([confirmations.awaitConfirmation]). Or it was by a side without a
-// leader, whose tasks may lose against others (docs/protocol.md). So the late one stays
+// leader, whose tasks may lose against others (docs/reference/protocol.md). So the late one stays
 // among the dead, and may be retried when the key is free.
 func (k keys) late(now clock.Time, first, task id.ID) bool {
 	v := k.c.vnode(first)

@@ -65,7 +65,7 @@ func TestSharesOfWorkersThatHaveLeft(t *testing.T) {
 
 // TestSessionsWithoutTheRegister: a name is a lease in the register. Where that answers
 // nobody, what is led goes on, and so do workers, for as long as their names are surely
-// theirs: by the defaults for one to two minutes (docs/workers.md).
+// theirs: by the defaults for one to two minutes (docs/how-to/workers.md).
 func TestSessionsWithoutTheRegister(t *testing.T) {
 	r := newTrio(t)
 	h := r.newHand("w", 0, 1)

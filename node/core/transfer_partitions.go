@@ -282,7 +282,7 @@ func (m *transfer) other(move *move, members, with []register.Member) (register.
 // sure tells whether a majority of the cohort has said, after it was compared
 // with, that it has voted for no other cohort. Without that a candidate of a
 // cohort that this node was of may have its votes from before an acknowledgement
-// that counted on what is here (docs/model.md, the first of its findings).
+// that counted on what is here (docs/contributors/model.md, the first of its findings).
 func (m *transfer) sure(now clock.Time, p ring.Partition, move *move) bool {
 	cohort := m.c.view.Cells[p].Cohort
 	if len(move.clear) >= quorum.Majority(len(cohort)) || mutant.Unprobed.On() {

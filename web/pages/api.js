@@ -1,4 +1,4 @@
-// Requests to the API of the node that served this page (docs/http.md).
+// Requests to the API of the node that served this page (docs/reference/http.md).
 
 const base = new URL("..", import.meta.url).href.replace(/\/$/, ""); // a proxy may serve it below a path
 const kept = "norn-token " + base; // for this tab only: it is gone when the tab is closed

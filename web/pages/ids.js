@@ -1,4 +1,4 @@
-// IDs of tasks (docs/protocol.md, IDs): a KSUID, whose time has nanoseconds as well.
+// IDs of tasks (docs/reference/protocol.md, IDs): a KSUID, whose time has nanoseconds as well.
 
 const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const epoch = 1_400_000_000; // seconds; where the time of a KSUID begins

@@ -27,16 +27,16 @@ type Demand struct {
 // Coefficients are what was measured.
 type Coefficients struct {
 	// CPUOne and CPUBatch are µs of processor of all nodes for one task with three copies: enqueued,
-	// claimed and completed one at a time, and 100 at a time (docs/performance.md, beside NATS JetStream).
+	// claimed and completed one at a time, and 100 at a time (docs/explanation/performance.md, beside NATS JetStream).
 	CPUOne, CPUBatch float64
 	// CPUIdle is ms of processor a second that an idle node uses for itself, CPUPeer for each other
-	// node (docs/scaling.md, 3 to 60 real processes).
+	// node (docs/explanation/scaling.md, 3 to 60 real processes).
 	CPUIdle, CPUPeer float64
 	// MemoryNode, MemoryPeer and MemoryPartition are MiB of a node, for each other node, and for each
-	// partition of the cluster (docs/scaling.md).
+	// partition of the cluster (docs/explanation/scaling.md).
 	MemoryNode, MemoryPeer, MemoryPartition float64
 	// DiskTask and DiskTombstone are bytes of a copy of a task beyond its payload, and of what is
-	// left of it once it is collected (docs/operating.md, How large the disk).
+	// left of it once it is collected (docs/how-to/operating.md, How large the disk).
 	DiskTask, DiskTombstone float64
 	// DiskSpare is how much a disk has to hold for each byte that is kept: merging writes tables anew
 	// beside those that they replace.

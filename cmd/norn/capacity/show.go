@@ -37,7 +37,7 @@ func Command(writer func() *render.Writer, usage func(format string, args ...any
 		Long: `Reckon from measured figures how many nodes and partitions a cluster needs for so
 many tasks a day, and what each node needs. It asks no cluster. Processor time and
 packets are of tasks one at a time, or 100 at a time with --batch 100 or more. Your
-handlers, slow disks, TLS and lines between sites are left out: docs/scaling.md.`,
+handlers, slow disks, TLS and lines between sites are left out: docs/explanation/scaling.md.`,
 		Example: "  norn cluster plan --tasks-per-day 1e8\n  norn cluster plan --tasks-per-day 2e9 --payload 4000 --retention 1h --batch 100 --cores 16",
 	}
 	d.Flags(cmd.Flags())

@@ -1,6 +1,6 @@
 """A client of Norn, the task queue, over its wire protocol.
 
-Written from docs/protocol.md and proto/norn/v1/*.proto alone. It needs Python
+Written from docs/reference/protocol.md and proto/norn/v1/*.proto alone. It needs Python
 3.9, the protobuf package (Debian: python3-protobuf) and the code that protoc
 makes of the .proto files; README.md says how.
 

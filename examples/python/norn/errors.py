@@ -1,4 +1,4 @@
-"""Failures as exceptions: docs/protocol.md, Errors."""
+"""Failures as exceptions: docs/reference/protocol.md, Errors."""
 
 from norn.v1 import error_pb2 as errors, task_pb2 as tasks
 

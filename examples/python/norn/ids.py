@@ -1,4 +1,4 @@
-"""IDs of tasks: docs/protocol.md, IDs."""
+"""IDs of tasks: docs/reference/protocol.md, IDs."""
 
 import os
 import struct

@@ -1,4 +1,4 @@
-"""Frames and connections: docs/protocol.md, Framing and A connection."""
+"""Frames and connections: docs/reference/protocol.md, Framing and A connection."""
 
 import itertools
 import socket

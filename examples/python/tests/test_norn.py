@@ -1,4 +1,4 @@
-"""IDs, frames, and the bytes in docs/protocol.md."""
+"""IDs, frames, and the bytes in docs/reference/protocol.md."""
 
 import os
 import re
@@ -144,7 +144,7 @@ class Frames(Case):
 
 
 class Document(Case):
-    """The bytes in docs/protocol.md."""
+    """The bytes in docs/reference/protocol.md."""
 
     @classmethod
     def setUpClass(cls):

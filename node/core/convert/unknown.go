@@ -11,7 +11,7 @@ import (
 
 // Fields that a newer client has added to what becomes a fact are kept with the fact and
 // given back, so that a newer worker reads them though only older servers were between
-// (docs/protocol.md, Evolution). A build that knows such a field leaves it where it is: the
+// (docs/reference/protocol.md, Evolution). A build that knows such a field leaves it where it is: the
 // fact of a task must not depend on who took it in. It reads it there, too.
 
 // Unknown gives the fields of a message that this build does not know, in their canonical

@@ -1,5 +1,5 @@
 // Worker sessions: what a worker and the node that hands it tasks, its
-// dispatcher, say to each other. docs/protocol.md, Worker sessions, has the rules;
+// dispatcher, say to each other. docs/reference/protocol.md, Worker sessions, has the rules;
 // package session has both sides as machines.
 //
 // Every message may be lost, doubled, delayed or overtaken; each says what it

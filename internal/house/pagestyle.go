@@ -1,0 +1,117 @@
+package house
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Limits of pages, in runes and lines.
+const (
+	maxProse     = 120 // a line of prose
+	maxRow       = 200 // a row of a table
+	maxParagraph = 6   // lines of a paragraph or of an item of a list
+	maxPage      = 250 // lines of a page that users read from its beginning
+)
+
+// userPages are what people read who use or run Norn.
+func userPage(p string) bool {
+	for _, dir := range []string{"docs/tutorial", "docs/how-to", "docs/reference", "docs/explanation"} {
+		if under(p, dir) && strings.HasSuffix(p, ".md") {
+			return true
+		}
+	}
+	return p == "README.md" || p == "docs/README.md"
+}
+
+// reference tells pages in which people look up one thing: they may be as long as what they list.
+func reference(p string) bool { return under(p, "docs/reference") }
+
+// PageStyle checks how user pages are written, but for what looseness lists.
+func PageStyle(t *Tree) []Problem {
+	var out []Problem
+	for _, f := range t.Files {
+		if !userPage(f.Path) {
+			continue
+		}
+		faults := styleFaults(f)
+		if limit := looseness()[f.Path]; len(faults) > limit {
+			for _, p := range faults {
+				p.What = fmt.Sprintf("%s (%d on this page, at most %d)", p.What, len(faults), limit)
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// styleFaults are the places of a page that are too long.
+func styleFaults(f *File) []Problem {
+	var out []Problem
+	add := func(line int, format string, args ...any) {
+		out = append(out, Problem{
+			Path: f.Path, Line: line, Rule: "page-style", What: fmt.Sprintf(format, args...),
+			Why: "a reader looks for one thing; long lines, long paragraphs and long pages hide it",
+			Do:  "one idea a sentence; make a list, a table or a page of its own; a limit in looseness (internal/house/pagestyle.go) never goes up",
+		})
+	}
+	if n := f.Lines(); n > maxPage && !reference(f.Path) {
+		add(0, "a page of %d lines, over %d", n, maxPage)
+	}
+	paragraph := 0
+	proseLines(f, func(n int, line string) {
+		text := strings.TrimSpace(line)
+		long := len([]rune(line))
+		switch {
+		case text == "", strings.HasPrefix(text, "#"), strings.HasPrefix(line, "    "), linkTarget(text):
+			paragraph = 0
+			return
+		case strings.HasPrefix(text, "|"):
+			if paragraph = 0; long > maxRow {
+				add(n, "a row of %d characters, over %d", long, maxRow)
+			}
+			return
+		case strings.HasPrefix(text, "- "), strings.HasPrefix(text, "* "), item(text):
+			paragraph = 0
+		}
+		if long > maxProse {
+			add(n, "a line of %d characters, over %d", long, maxProse)
+		}
+		if paragraph++; paragraph == maxParagraph+1 {
+			add(n, "a paragraph of more than %d lines", maxParagraph)
+		}
+	})
+	return out
+}
+
+// linkTarget tells whether a line says where a link of the page leads.
+func linkTarget(text string) bool {
+	return strings.HasPrefix(text, "[") && strings.Contains(text, "]: ")
+}
+
+// item tells whether a line begins an item of a numbered list.
+func item(text string) bool {
+	digits := strings.TrimLeft(text, "0123456789")
+	return digits != text && strings.HasPrefix(digits, ". ")
+}
+
+// looseness is how many faults the pages have that nobody has rewritten yet. Each number only
+// goes down.
+func looseness() map[string]int {
+	return map[string]int{
+		"docs/explanation/scaling.md": 38,
+		"docs/explanation/status.md":  4,
+		"docs/how-to/access.md":       24,
+		"docs/how-to/backup.md":       46,
+		"docs/how-to/balancers.md":    6,
+		"docs/how-to/containers.md":   3,
+		"docs/how-to/dashboard.md":    25,
+		"docs/how-to/operating.md":    66,
+		"docs/how-to/outbox.md":       24,
+		"docs/how-to/schedules.md":    71,
+		"docs/how-to/workers.md":      81,
+		"docs/how-to/versions.md":     38,
+		"docs/reference/http.md":      68,
+		"docs/reference/logs.md":      23,
+		"docs/reference/protocol.md":  276,
+	}
+}
