@@ -30,7 +30,7 @@ func reference(p string) bool { return under(p, "docs/reference") }
 func PageStyle(t *Tree) []Problem {
 	var out []Problem
 	for _, f := range t.Files {
-		if !userPage(f.Path) {
+		if !userPage(f.Path) || strings.HasPrefix(string(f.Source), "<!-- Made from the source") {
 			continue
 		}
 		faults := styleFaults(f)

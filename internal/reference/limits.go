@@ -22,7 +22,10 @@ func Limits(root string) (string, error) {
 		"those that can be set are in [settings](settings.md). Several limits with one text are bounds of one thing."))
 	b.WriteString("| limit | value | what for |\n|---|---|---|\n")
 	values(f, func(name, doc string, value ast.Expr) {
-		doc = strings.TrimPrefix(doc, name+" ")
+		if strings.HasSuffix(name, "Version") {
+			return // not a limit of requests
+		}
+		doc = strings.TrimPrefix(strings.TrimPrefix(doc, name+" "), "is ")
 		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, amount(name, value), cell(doc))
 	})
 	return b.String(), nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/norn-dev/norn/node/config"
@@ -29,13 +30,32 @@ func Settings(root string) (string, error) {
 		if value == "" || value == "[]" {
 			value = "none"
 		}
-		fmt.Fprintf(b, "## %s\n\n%s · default: `%s`\n\n%s\n\n", s.Name, s.Type(), value, prose(sentence(strings.ReplaceAll(s.Usage, "`", ""))))
-		if says := comments[fields[s.Name]]; says != "" {
-			fmt.Fprintf(b, "%s\n\n", prose(says))
+		says := comments[fields[s.Name]]
+		if says == "" {
+			says = sentence(strings.ReplaceAll(s.Usage, "`", ""))
 		}
+		fmt.Fprintf(b, "## %s\n\n%s · default: `%s`\n\n%s\n\n", s.Name, s.Type(), value, prose(named(says, fields)))
 	}
 	return strings.TrimRight(b.String(), "\n") + "\n", nil
 }
+
+// named is a comment with settings in the place of the fields that hold them.
+func named(says string, fields map[string]string) string {
+	of := map[string]string{}
+	for setting, field := range fields {
+		of[field] = setting
+	}
+	return fieldName.ReplaceAllStringFunc(says, func(word string) string {
+		if setting := of[word]; setting != "" {
+			return "`" + setting + "`"
+		}
+		return word
+	})
+}
+
+// fieldName finds words that may be fields: with a capital letter inside, or at the start of
+// the comment, where the field's own name stands.
+var fieldName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]+|\b[A-Z]+[a-z0-9]+[A-Z][A-Za-z0-9]*\b|\b[A-Z]{2,}[a-z][A-Za-z0-9]*\b`)
 
 // sentence begins with a capital letter and ends with a full stop.
 func sentence(s string) string {
