@@ -114,6 +114,10 @@ func unended(output map[string][]string, pkg string) []string {
 	return said
 }
 
+// detector is how a process ends in which the race detector itself has crashed, within a timer
+// of the runtime: no test of the package says anything by that, and all are run again.
+var detector = regexp.MustCompile(`(?s)SIGSEGV: .*runtime: g 0: unknown pc .*runtime\.race`)
+
 // retries are the failures of a run.
 type retries struct {
 	tests    []string        // "package test", tests of the top level
@@ -126,12 +130,18 @@ func (r *retries) add(e event, output []string) {
 	if r.packages == nil {
 		r.packages, r.failed = map[string]bool{}, map[string]bool{}
 	}
-	if final.MatchString(strings.Join(output, "")) {
+	said := strings.Join(output, "")
+	crashed := detector.MatchString(said)
+	if !crashed && final.MatchString(said) {
 		r.never = true
 	}
 	switch {
 	case e.Test == "":
 		r.failed[e.Package] = true
+		if crashed {
+			r.tests = append(r.tests, e.Package+" .*")
+			r.packages[e.Package] = true
+		}
 	case !strings.Contains(e.Test, "/"):
 		r.tests = append(r.tests, e.Package+" "+e.Test)
 		r.packages[e.Package] = true
