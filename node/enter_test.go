@@ -61,7 +61,7 @@ func enter(t *testing.T, data string) {
 	cfg := config.Default()
 	cfg.Data, cfg.Name, cfg.Join = data, "n1", []string{"127.0.0.1:1"}
 	open := func(dir string) (*store.Pebble, error) {
-		return store.OpenPebble(store.PebbleOptions{Dir: dir, Prefill: -1})
+		return store.OpenPebble(store.PebbleOptions{Dir: dir})
 	}
 	d, err := openDirectory(t.Context(), cfg, nil, open)
 	if err == nil {

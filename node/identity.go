@@ -22,8 +22,9 @@ import (
 	"github.com/norn-dev/norn/store"
 )
 
-// formatVersion is the version of the data directory that this build writes.
-const formatVersion = 2
+// formatVersion is the version of the data directory that this build writes. It also reads
+// the one before: in 2 the log of a store was Pebble's own, see [raiseFormat].
+const formatVersion = 3
 
 // ErrDirectory is returned when a data directory cannot be used as it is.
 var ErrDirectory = errors.New("data directory cannot be used")
@@ -51,12 +52,32 @@ func (i *identity) readable(data string) error { return readable(data, i.FormatV
 func readable(data string, format int) error {
 	which := "a newer version"
 	switch {
-	case format == formatVersion:
+	case format == formatVersion, format == formatVersion-1:
 		return nil
 	case format < formatVersion:
 		which = "an unreleased version"
 	}
-	return fmt.Errorf("%w: %s was written by %s of norn (format %d, this build reads %d); start that version", ErrDirectory, data, which, format, formatVersion)
+	return fmt.Errorf("%w: %s was written by %s of norn (format %d, this build reads %d and %d); start that version", ErrDirectory, data, which, format, formatVersion-1, formatVersion)
+}
+
+// raiseFormat says in a directory that its stores are of this build's format, before they are
+// opened: from then on the build of before refuses it. Opening a store of format 2 writes what
+// Pebble's log has to tables and begins a log of its own.
+func raiseFormat(have *identity, path func(string) string) error {
+	super, _, err := readSuperblock(filepath.Dir(path(identityFile)))
+	if err != nil {
+		return nil //nolint:nilerr // superblockOf says what is wrong with it
+	}
+	if err := super.write(func(*superblock) {}); err != nil {
+		return err
+	}
+	raised := *have
+	raised.FormatVersion = formatVersion
+	b, err := json.MarshalIndent(raised, "", "  ")
+	if err != nil {
+		return fmt.Errorf("format: %w", err)
+	}
+	return writeFile(path(identityFile), append(b, '\n'))
 }
 
 const (
@@ -95,6 +116,7 @@ type directory struct {
 	old      *identity        // of a life before, whose facts it joins with; nil: none
 	super    *superblocks     // nil before it has joined
 	healed   string           // the copy of the superblock that was damaged; empty: none
+	raised   int              // the format that it had before this start; 0: this build's
 	setBack  bool             // the superblock knows of a later start than the register's store, or of a log's end that is not there
 	lock     io.Closer        // of the directory; nil while it is opened
 	making   string           // what the note says while it is formatted
@@ -242,6 +264,12 @@ func openFormatted(cfg *config.Config, b []byte, path func(string) string, open 
 	}
 	d := &directory{}
 	var err error
+	if have.FormatVersion < formatVersion {
+		if err := raiseFormat(&have, path); err != nil {
+			return nil, err
+		}
+		d.raised = have.FormatVersion
+	}
 	if d.facts, err = open(path(factsDir)); err != nil {
 		return nil, err
 	}

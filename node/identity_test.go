@@ -185,7 +185,7 @@ func TestANodeThatWasLetInAgainKeepsItsRegister(t *testing.T) {
 	c := testConfig(t)
 	c.Complete()
 	open := func(dir string) (*store.Pebble, error) {
-		return store.OpenPebble(store.PebbleOptions{Dir: dir, Logger: slog.New(slog.DiscardHandler), Fatal: func(err error) { t.Error(err) }, Prefill: -1})
+		return store.OpenPebble(store.PebbleOptions{Dir: dir, Logger: slog.New(slog.DiscardHandler), Fatal: func(err error) { t.Error(err) }})
 	}
 	opened := func() *directory {
 		t.Helper()

@@ -43,7 +43,7 @@ func Restore(ctx context.Context, cfg *config.Config, fatal func(error)) (from s
 		}
 	}
 	d, err := openDirectory(ctx, &full, nil, func(dir string) (*store.Pebble, error) {
-		return store.OpenPebble(store.PebbleOptions{Dir: dir, Logger: slog.New(slog.DiscardHandler), Fatal: fatal, Prefill: -1})
+		return store.OpenPebble(store.PebbleOptions{Dir: dir, Logger: slog.New(slog.DiscardHandler), Fatal: fatal})
 	})
 	if err != nil {
 		return from, 0, err

@@ -376,7 +376,7 @@ func TestAHalfRestoreIsNoFirstStart(t *testing.T) {
 		if filepath.Base(dir) == registerDir {
 			return nil, full
 		}
-		return store.OpenPebble(store.PebbleOptions{Dir: dir, Logger: slog.New(slog.DiscardHandler), Prefill: -1})
+		return store.OpenPebble(store.PebbleOptions{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
 	})
 	if !errors.Is(err, full) {
 		t.Fatal(err)

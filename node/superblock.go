@@ -217,8 +217,12 @@ func (s *superblocks) keep(mark uint64, fatal func(error)) {
 	}
 }
 
-// sayHealed tells of a copy of the superblock that was damaged.
+// sayHealed tells of a copy of the superblock that was damaged, and of a directory of the
+// format before.
 func (d *directory) sayHealed(log *slog.Logger) {
+	if d.raised != 0 {
+		log.Info("node.format", "before", d.raised, "now", formatVersion, "meaning", "the data directory was written by the version before; it has been brought to this version's format, and that version no longer starts on it")
+	}
 	if d.healed != "" {
 		log.Warn("node.superblock", "file", d.healed, "meaning", "one of the two copies of the superblock was damaged; it has been written anew from the other one; look after this disk")
 	}

@@ -5,12 +5,16 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/norn-dev/norn/node/config"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -211,8 +215,9 @@ func TestTheSuperblockKnowsMoreThanASetBackStore(t *testing.T) {
 	}
 }
 
-// TestWhatALogLostAfterACleanStop: a log that was deleted, emptied or cut off while the
-// node was down is missed, in either store; after a kill nothing tells.
+// TestWhatALogLostAfterACleanStop: a log that was deleted or emptied while the node was down
+// is damage; the end of one that was cut off is missed, in either store; after a kill nothing
+// tells.
 func TestWhatALogLostAfterACleanStop(t *testing.T) {
 	t.Parallel() // it has directories of its own, and waits for its disk
 	spoils := map[string]func(log string) error{
@@ -232,11 +237,11 @@ func TestWhatALogLostAfterACleanStop(t *testing.T) {
 			t.Run(of+" "+name, func(t *testing.T) {
 				c := formatted(t)
 				stop(t, start(t, c, Options{}))
-				logs, err := filepath.Glob(filepath.Join(c.Data, of, "*.log"))
+				logs, err := filepath.Glob(filepath.Join(c.Data, of, "*.wal"))
 				if err != nil || len(logs) == 0 {
 					t.Fatalf("%v, %v", logs, err)
 				}
-				if err := spoil(logs[len(logs)-1]); err != nil {
+				if err := spoil(logs[0]); err != nil { // behind it are spare ones
 					t.Fatal(err)
 				}
 				full := *c
@@ -245,6 +250,12 @@ func TestWhatALogLostAfterACleanStop(t *testing.T) {
 					return store.OpenPebble(store.PebbleOptions{Dir: dir, MemTable: 1 << 20, Cache: 1 << 20})
 				}
 				d, err := openDirectory(t.Context(), &full, nil, open)
+				if name == "deleted" || name == "emptied" {
+					if !errors.Is(err, store.ErrDamaged) {
+						t.Errorf("%v, want ErrDamaged", err)
+					}
+					return
+				}
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -270,11 +281,15 @@ func TestWhatALogLostAfterACleanStop(t *testing.T) {
 func TestALoneNodeThatHasLostSomethingSaysSo(t *testing.T) {
 	c := formatted(t)
 	stop(t, start(t, c, Options{}))
-	logs, err := filepath.Glob(filepath.Join(c.Data, factsDir, "*.log"))
+	logs, err := filepath.Glob(filepath.Join(c.Data, factsDir, "*.wal"))
 	if err != nil || len(logs) == 0 {
 		t.Fatalf("%v, %v", logs, err)
 	}
-	if err := os.Remove(logs[len(logs)-1]); err != nil {
+	b, err := os.ReadFile(logs[0])
+	if err == nil {
+		err = os.Truncate(logs[0], int64(len(bytes.TrimRight(b, "\x00"))-30))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	var said lines
@@ -355,5 +370,58 @@ func TestASuperblockThatCannotBeReadIsNotGone(t *testing.T) {
 	s.keep(2, func(err error) { failed = err })
 	if failed == nil {
 		t.Error("a mark that was not written is taken for written")
+	}
+}
+
+// TestADirectoryOfTheFormatBefore is brought to this build's: the build before refuses it from
+// then on, and what was in it is there.
+func TestADirectoryOfTheFormatBefore(t *testing.T) {
+	c := formatted(t)
+	n := start(t, c, Options{})
+	connect(t, n).enqueue(&nornv1.TaskSpec{Queue: "q"})
+	stop(t, n)
+	setFormat := func(format int) {
+		t.Helper()
+		super, _, err := readSuperblock(c.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range superblockFiles {
+			super.last.Sequence++
+			super.last.FormatVersion = format
+			b, err := json.Marshal(super.last)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(c.Data, superblockFiles[super.last.Sequence%2]), fmt.Appendf(nil, "%s\n%016x\n", b, xxhash.Sum64(b)), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		name := filepath.Join(c.Data, identityFile)
+		b, err := os.ReadFile(name)
+		if err == nil {
+			b = regexp.MustCompile(`"format_version": \d+`).ReplaceAll(b, fmt.Appendf(nil, `"format_version": %d`, format))
+			err = os.WriteFile(name, b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	setFormat(formatVersion - 1)
+	var said lines
+	n = start(t, c, Options{Logger: slog.New(slog.NewTextHandler(&said, nil))})
+	if g := connect(t, n).claim(&nornv1.ClaimRequest{Queues: []string{"q"}}); len(g) != 1 {
+		t.Errorf("claimed %v", g)
+	}
+	stop(t, n)
+	if !strings.Contains(said.String(), "node.format") {
+		t.Error("it does not say that it has changed the format")
+	}
+	if super, _, err := readSuperblock(c.Data); err != nil || super.last.FormatVersion != formatVersion {
+		t.Errorf("%+v, %v", super, err)
+	}
+	setFormat(formatVersion - 2)
+	if _, err := Start(c, Options{}); !errors.Is(err, ErrDirectory) {
+		t.Errorf("an unreleased format: %v", err)
 	}
 }

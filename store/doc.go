@@ -19,6 +19,10 @@
 // then becomes tables that are taken in as they are, for a third of what it costs to
 // log, flush and compact it. It is one write all the same.
 //
+// On a disk it is a log and an index: package wal makes batches durable, with one write and
+// one sync for all that wait, and Pebble, without a log of its own, has them in order. After
+// a crash the batches that no table has are applied again.
+//
 // [OpenPebble] is the store of a node: one writer applies, another goroutine
 // syncs, any number read snapshots; package memstore is the twin of the
 // simulator, with the same behaviour and a crash that can be placed anywhere.

@@ -79,7 +79,7 @@ func TestADamagedManifestIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := list()
-		s, err := store.OpenPebble(store.PebbleOptions{Dir: "db", FS: cut, Prefill: -1, Fatal: func(err error) { panic(err) }})
+		s, err := store.OpenPebble(store.PebbleOptions{Dir: "db", FS: cut, Fatal: func(err error) { panic(err) }})
 		if err == nil {
 			_ = s.Close()
 		}

@@ -16,6 +16,11 @@ func (r retrying) ReuseForWrite(from, to string, category vfs.DiskWriteCategory)
 	return retryingFile{f}, err
 }
 
+func (r retrying) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, err := r.FS.OpenReadWrite(name, category, opts...)
+	return retryingFile{f}, err
+}
+
 type retryingFile struct{ vfs.File }
 
 func (f retryingFile) Sync() error {

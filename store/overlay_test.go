@@ -209,7 +209,7 @@ func TestAnOverlayForgetsLargeBuffers(t *testing.T) {
 // one of half a memtable, which it keeps.
 func TestPebbleKeepsNoBatch(t *testing.T) {
 	const memTable = 1 << 20
-	p, err := store.OpenPebble(store.PebbleOptions{Dir: t.TempDir(), MemTable: memTable, Prefill: -1})
+	p, err := store.OpenPebble(store.PebbleOptions{Dir: t.TempDir(), MemTable: memTable})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/norn-dev/norn/internal/mutant"
-
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -23,7 +21,13 @@ type Pebble struct {
 	health io.Closer // ends the watch over slow writes
 	// memTable is the size of a memtable, bytes.
 	memTable uint64
-	logs     *prefilled
+	dir      string
+
+	order   sync.Mutex // guards placed; the log and the index have batches in one order
+	placed  int64      // size of the journal when the index last noted its place
+	log     journal
+	tending chan struct{} // see tend
+	tended  sync.WaitGroup
 
 	files  vfs.FS                // with the watches over it
 	table  sstable.WriterOptions // of tables that are made here
@@ -84,9 +88,7 @@ func (p *Pebble) Apply(b *Batch) {
 		}
 	}
 	w, lent := p.batch(b)
-	if err := w.Commit(pebble.NoSync); err != nil {
-		p.fatal(fmt.Errorf("store: apply: %w", err))
-	}
+	p.apply(w)
 	if lent && w.Empty() { // it was very large after all: it is read until it is flushed
 		b.data = slices.Clone(b.data)
 	}
@@ -110,20 +112,14 @@ func (p *Pebble) Commit(b *Batch) (wait func()) {
 	if lent && w.Empty() { // it was very large after all: it is read until it is flushed
 		b.data = slices.Clone(b.data)
 	}
+	_ = w.Close() // gives its memory back: cannot fail
 	return wait
 }
 
 // commit applies a batch of Pebble's and begins to make it durable.
 func (p *Pebble) commit(w *pebble.Batch) (wait func()) {
-	if err := p.db.ApplyNoSyncWait(w, pebble.Sync); err != nil {
-		p.fatal(fmt.Errorf("store: commit: %w", err))
-	}
-	return func() {
-		if err := w.SyncWait(); err != nil && !mutant.CommitUnsure.On() {
-			p.fatal(fmt.Errorf("store: sync: %w", err))
-		}
-		_ = w.Close() // gives its memory back: cannot fail
-	}
+	n := p.apply(w)
+	return func() { p.log.sync(n) }
 }
 
 // batch is Pebble's form of a batch. It is lent the buffer, if that may be: Pebble
@@ -156,14 +152,10 @@ func (p *Pebble) lends(b *Batch) bool {
 	return 2*uint64(b.Size()+perNode*b.Len()+headLen) < p.memTable-min(p.memTable, 64<<10) && len(b.data) < 2*b.Size()+headLen
 }
 
-// Sync makes everything applied durable: one fdatasync of the log, shared by
-// all who wait for it. An error is fatal: what a failed fsync has thrown away,
-// a second one would report as written.
-func (p *Pebble) Sync() {
-	if err := p.db.LogData(nil, pebble.Sync); err != nil {
-		p.fatal(fmt.Errorf("store: sync: %w", err))
-	}
-}
+// Sync makes everything applied durable: one write and one fdatasync of the log, shared by
+// all who wait for it. An error is fatal: what a failed fsync has thrown away, a second one
+// would report as written.
+func (p *Pebble) Sync() { p.log.sync(p.log.last()) }
 
 // Snapshot gives the store as it is now.
 func (p *Pebble) Snapshot() Snapshot {
@@ -172,12 +164,26 @@ func (p *Pebble) Snapshot() Snapshot {
 	return &pebbleSnapshot{p.db.NewSnapshot(), p.fatal}
 }
 
-// Close ends the store. Iterators and snapshots must be closed before.
+// Close makes everything applied durable and ends the store. Iterators and snapshots must
+// be closed before.
 func (p *Pebble) Close() error {
+	p.Sync()
+	return p.close()
+}
+
+// close ends the store with what is durable.
+func (p *Pebble) close() error {
 	p.events.room.release()
-	err := errors.Join(p.db.Close(), p.health.Close())
-	p.logs.stop()
-	if err != nil {
+	p.events.flushed.Store(nil)
+	if p.tending != nil {
+		close(p.tending)
+		p.tended.Wait()
+	}
+	err := p.db.Close()
+	if p.log.log != nil {
+		err = errors.Join(err, p.log.log.Close())
+	}
+	if err = errors.Join(err, p.health.Close()); err != nil {
 		return fmt.Errorf("store: close: %w", err)
 	}
 	return nil
@@ -218,14 +224,20 @@ func get(r pebble.Reader, key []byte, fatal func(error)) ([]byte, bool) {
 
 // none tells a range that is empty by its bounds.
 func none(lower, upper []byte) bool {
-	return upper != nil && string(lower) >= string(upper)
+	return upper != nil && string(lower) >= string(upper) || string(lower) >= ownKeys
 }
+
+// ownKeys is how the keys begin that a store has for itself. No walk shows them.
+const ownKeys = "\xff\xffstore."
 
 // bounds are the options of an iterator. Pebble's seeks do not expect an empty
 // key for a lower bound; no bound is the same.
 func bounds(lower, upper []byte) *pebble.IterOptions {
 	if len(lower) == 0 {
 		lower = nil
+	}
+	if upper == nil || string(upper) > ownKeys {
+		upper = []byte(ownKeys)
 	}
 	return &pebble.IterOptions{LowerBound: lower, UpperBound: upper}
 }

@@ -20,6 +20,8 @@ const maxBackground = 16
 type events struct {
 	o    PebbleOptions
 	room room
+	// flushed is told that a table was made; nil: nobody.
+	flushed atomic.Pointer[func()]
 
 	background atomic.Uint64 // failed flushes and compactions
 	inARow     atomic.Int64
@@ -36,8 +38,13 @@ func (e *events) listener() *pebble.EventListener {
 			yieldThread()
 		},
 		CompactionBegin: func(pebble.CompactionInfo) { yieldThread() },
-		FlushEnd:        func(i pebble.FlushInfo) { e.ended(i.Err) },
-		CompactionEnd:   func(i pebble.CompactionInfo) { e.ended(i.Err) },
+		FlushEnd: func(i pebble.FlushInfo) {
+			e.ended(i.Err)
+			if f := e.flushed.Load(); f != nil {
+				(*f)()
+			}
+		},
+		CompactionEnd: func(i pebble.CompactionInfo) { e.ended(i.Err) },
 		DataCorruption: func(i pebble.DataCorruptionInfo) {
 			e.o.Fatal(fmt.Errorf("%w: %s: %s: %w", ErrDamaged, e.o.Dir, i.Path, i.Details))
 		},

@@ -120,7 +120,7 @@ func TestFatalNeverReturns(t *testing.T) {
 		return nil
 	}))
 	var reason atomic.Value
-	s, err := store.OpenPebble(store.PebbleOptions{Dir: "db", FS: fs, Prefill: -1, Fatal: func(err error) { reason.Store(err) }})
+	s, err := store.OpenPebble(store.PebbleOptions{Dir: "db", FS: fs, Fatal: func(err error) { reason.Store(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,13 +200,13 @@ func TestSlowDisk(t *testing.T) {
 	var hang atomic.Bool
 	release := make(chan struct{})
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileSyncData && strings.HasSuffix(op.Path, ".log") && hang.CompareAndSwap(true, false) {
+		if op.Kind == errorfs.OpFileSyncData && strings.HasSuffix(op.Path, ".wal") && hang.CompareAndSwap(true, false) {
 			<-release
 		}
 		return nil
 	}))
 	told := make(chan string, 1)
-	s, err := store.OpenPebble(store.PebbleOptions{Dir: "db", FS: fs, Prefill: -1, SlowAfter: time.Millisecond, DiskSlow: func(path string, since time.Duration) {
+	s, err := store.OpenPebble(store.PebbleOptions{Dir: "db", FS: fs, SlowAfter: time.Millisecond, DiskSlow: func(path string, since time.Duration) {
 		select {
 		case told <- path:
 		default:
@@ -224,7 +224,7 @@ func TestSlowDisk(t *testing.T) {
 	}()
 	select {
 	case path := <-told:
-		if !strings.HasSuffix(path, ".log") {
+		if !strings.HasSuffix(path, ".wal") {
 			t.Errorf("%s is reported, want the log", path)
 		}
 	case <-synced:

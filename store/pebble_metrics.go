@@ -29,9 +29,10 @@ type Metrics struct {
 // page or a scrape, not for a loop.
 func (p *Pebble) Metrics() Metrics {
 	m := p.db.Metrics()
+	all, used := p.log.log.Size()
 	return Metrics{
-		DiskBytes: m.DiskSpaceUsage(), LiveBytes: m.Table.Local.LiveSize + m.BlobFiles.Local.LiveSize,
-		LogBytes: m.WAL.Size, MemTables: int(m.MemTable.Count), MemTableBytes: m.MemTable.Size,
+		DiskBytes: m.DiskSpaceUsage() + uint64(all), LiveBytes: m.Table.Local.LiveSize + m.BlobFiles.Local.LiveSize,
+		LogBytes: uint64(used), MemTables: int(m.MemTable.Count), MemTableBytes: m.MemTable.Size,
 		CacheBytes: m.BlockCache.Size, CacheHits: m.BlockCache.Hits, CacheMisses: m.BlockCache.Misses,
 		Snapshots: m.Snapshots.Count, L0Sublevels: int(m.Levels[0].Sublevels), ReadPlaces: m.ReadAmp(),
 		CompactionDebt: m.Compact.EstimatedDebt, Compactions: m.Compact.Count, Flushes: m.Flush.Count,

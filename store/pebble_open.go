@@ -19,6 +19,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/wal"
 )
 
 // ErrLocked is returned when another process, or another store of this one,
@@ -39,8 +40,9 @@ type PebbleOptions struct {
 	FS       vfs.FS // nil: the operating system's
 	Cache    int64  // bytes; 0: DefaultCache
 	MemTable uint64 // bytes; 0: DefaultMemTable; less on a small volume
-	// Prefill is the size of the spare log in bytes; 0: MemTable, negative: none.
-	Prefill int64
+	// Segment is the size of a segment of the log in bytes; 0: half of MemTable, at most
+	// [wal.DefaultSegment].
+	Segment int64
 	// Files is about how many files are open at once; 0: DefaultFiles.
 	Files  int
 	Logger *slog.Logger // nil: nothing is logged
@@ -81,26 +83,31 @@ func OpenPebble(o PebbleOptions) (*Pebble, error) {
 		return nil, lockError(dir, err)
 	}
 	defer func() { _ = lock.Close() }() // the database keeps a reference of its own
-	p := &Pebble{events: &events{o: o}, fatal: o.Fatal, memTable: o.MemTable, least: tableLeast, logs: &prefilled{FS: o.FS, dir: dir, size: o.Prefill}}
-	o.FS = p.logs
+	p := &Pebble{events: &events{o: o}, fatal: o.Fatal, memTable: o.MemTable, least: tableLeast, dir: dir}
+	p.log.fatal = o.Fatal
 	o.FS, p.health = vfs.WithDiskHealthChecks(o.FS, max(o.SlowAfter, 0), nil, p.events.diskSlow)
 	// Nothing is retried: Fatal does not return.
 	o.FS = vfs.OnDiskFull(o.FS, func() { o.Fatal(fmt.Errorf("%w: %s", ErrDiskFull, dir)) })
+	p.files = o.FS
+	o.FS = behind{o.FS, &p.log}
 	if err = create(o, p.events, lock); err == nil {
-		p.logs.start()
-		p.files = o.FS
 		p.db, p.table, err = open(o, p.events, lock)
 	}
-	if err == nil {
-		if err = p.unfinished(); err != nil {
-			_ = p.db.Close()
-		}
-	}
 	if err != nil {
-		p.logs.stop()
 		_ = p.health.Close()
 		return nil, err
 	}
+	if err = p.replay(logDisk{p.files, dir}, o.Segment); err == nil {
+		err = p.unfinished()
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	p.tending = make(chan struct{}, 1)
+	p.tended.Go(p.tend)
+	p.log.moved = p.tendSoon
+	p.events.flushed.Store(new(p.tendSoon))
+	p.tendSoon()
 	return p, nil
 }
 
@@ -114,7 +121,7 @@ func (o *PebbleOptions) fit() {
 	piece := max(o.volume/pieces, leastPiece)
 	o.small = piece < o.MemTable
 	o.MemTable = min(o.MemTable, piece)
-	o.Prefill = min(o.Prefill, int64(o.MemTable), int64(u.AvailBytes/pieces))
+	o.Segment = min(o.Segment, int64(o.MemTable)/2)
 }
 
 // complete fills in what is not given and makes Fatal final.
@@ -134,8 +141,8 @@ func (o PebbleOptions) complete() PebbleOptions {
 	if o.MemTable == 0 {
 		o.MemTable = DefaultMemTable
 	}
-	if o.Prefill == 0 {
-		o.Prefill = int64(o.MemTable)
+	if o.Segment == 0 {
+		o.Segment = min(wal.DefaultSegment, int64(o.MemTable)/2)
 	}
 	if o.Files == 0 {
 		o.Files = DefaultFiles
@@ -219,10 +226,7 @@ func lockError(dir string, err error) error {
 	return fmt.Errorf("%w: %s (%w); stop that process, or use another directory", ErrLocked, dir, err)
 }
 
-// create makes a new store and opens and closes it, so that every log that
-// ever holds a write is of the format that tells damage in the middle from the
-// end (the very first log is older than the format's version mark, and damage
-// in it would silently cut off all that follows).
+// create makes a new store, opens and closes it, and makes its name durable.
 func create(o PebbleOptions, e *events, lock *pebble.Lock) error {
 	desc, err := pebble.Peek(o.Dir, o.FS)
 	if err != nil && strings.Contains(err.Error(), "unknown format major version") {
@@ -259,7 +263,7 @@ func untouched(o PebbleOptions) error {
 	}
 	for _, name := range names {
 		// A creation that was cut short leaves a manifest and no more.
-		for _, of := range []string{".sst", ".blob", ".log"} {
+		for _, of := range []string{".sst", ".blob", ".log", logEnding} {
 			if strings.HasSuffix(name, of) {
 				return fmt.Errorf("%w: %s holds %s but no record of what belongs to it", ErrDamaged, o.Dir, name)
 			}

@@ -66,10 +66,13 @@ func settings(o PebbleOptions, e *events) *pebble.Options {
 		TargetByteDeletionRate: 128 << 20,
 		// Deleted ranges give their space back soon, without a flush each.
 		FlushDelayDeleteRange: 10 * time.Second,
+		DisableWAL:            true, // see journal
 		CompactionConcurrencyRange: func() (int, int) {
 			return 1, max(1, runtime.NumCPU()/4)
 		},
 	}
+	// A table that is taken in is durable at once, and does not wait in Pebble's log.
+	opts.Experimental.DisableIngestAsFlushable = func() bool { return true }
 	if piece := int64(max(o.volume/pieces, leastPiece)); o.small {
 		opts.L0StopWritesThreshold = 3 * opts.L0CompactionThreshold // writes may not outrun what makes room
 		opts.LBaseMaxBytes = min(opts.LBaseMaxBytes, piece)

@@ -71,7 +71,7 @@ func TestOneDataSyncPerSync(t *testing.T) {
 		}
 		return nil
 	}))
-	s := open(t, counting, func(o *store.PebbleOptions) { o.Prefill = -1 }) // errorfs does not see files that are used again
+	s := open(t, counting) // errorfs does not see files that are used again
 	before := syncs.Load()
 	const n = 50
 	for range n {
@@ -135,11 +135,11 @@ func TestDamagedLogIsRefused(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	logs, err := filepath.Glob(filepath.Join(dir, "*.wal"))
 	if err != nil || len(logs) == 0 {
 		t.Fatalf("logs: %v, %v", logs, err)
 	}
-	log := logs[len(logs)-1]
+	log := logs[0] // the last one may be spare
 	b, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +182,7 @@ var failures = map[string]func(op errorfs.Op) error{
 		return nil
 	},
 	"full": func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileWrite {
+		if op.Kind == errorfs.OpFileWrite || op.Kind == errorfs.OpFileWriteAt {
 			return syscall.ENOSPC
 		}
 		return nil
@@ -197,7 +197,7 @@ func TestFailingChild(t *testing.T) {
 	}
 	var on atomic.Bool
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if !on.Load() || !strings.HasSuffix(op.Path, ".log") {
+		if !on.Load() || !strings.HasSuffix(op.Path, ".wal") {
 			return nil
 		}
 		err := fail(op)
@@ -207,7 +207,7 @@ func TestFailingChild(t *testing.T) {
 		return err
 	}))
 	// errorfs does not see what is done to files that are used again.
-	s, err := store.OpenPebble(store.PebbleOptions{Dir: "db", FS: fs, Prefill: -1, Logger: slog.New(slog.NewTextHandler(os.Stdout, nil))})
+	s, err := store.OpenPebble(store.PebbleOptions{Dir: "db", FS: fs, Logger: slog.New(slog.NewTextHandler(os.Stdout, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

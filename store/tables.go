@@ -32,7 +32,9 @@ import (
 //
 // After a crash before (3) is durable the note is there: what lies in its ranges
 // is deleted before anybody sees it, and there was nothing in them before. Nothing
-// of what was applied after is there either, for that is later in the log.
+// of what was applied after is there either, for that is later in the log. What is
+// earlier in the log is not applied again within the ranges: it would hide the tables,
+// and nothing of it was left when they were made.
 const (
 	// noteKey is where the note lies. It is there while its batch is being written,
 	// and after a crash until the store is open.
@@ -168,7 +170,7 @@ func (p *Pebble) note(b *Batch, runs []run) (durable func()) {
 
 func (p *Pebble) draft() string {
 	p.drafts++
-	return p.logs.PathJoin(p.logs.dir, fmt.Sprintf("%s%d%s", draftName, p.drafts, draftType))
+	return p.files.PathJoin(p.dir, fmt.Sprintf("%s%d%s", draftName, p.drafts, draftType))
 }
 
 // writeTable makes a table of a run, which is durable when it returns.
@@ -193,13 +195,13 @@ func (p *Pebble) writeTable(path string, b *Batch, r run) error {
 // unfinished undoes a batch in bulk that a crash has cut short, and removes the
 // drafts of tables.
 func (p *Pebble) unfinished() error {
-	names, err := p.files.List(p.logs.dir)
+	names, err := p.files.List(p.dir)
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	for _, name := range names {
 		if strings.HasPrefix(name, draftName) && strings.HasSuffix(name, draftType) {
-			if err := p.files.Remove(p.files.PathJoin(p.logs.dir, name)); err != nil {
+			if err := p.files.Remove(p.files.PathJoin(p.dir, name)); err != nil {
 				return fmt.Errorf("store: draft of a table: %w", err)
 			}
 		}
@@ -209,20 +211,36 @@ func (p *Pebble) unfinished() error {
 		return nil
 	}
 	w := p.db.NewBatch()
+	err = rangesOf(note, func(first, last []byte) {
+		_ = w.DeleteRange(first, append(bytes.Clone(last), 0), nil) // into memory: cannot fail
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, p.dir)
+	}
+	if err = p.db.Apply(w, pebble.NoSync); err == nil {
+		err = p.db.Flush() // the log has no ranges: they are in a table before the note goes
+	}
+	if err != nil {
+		return fmt.Errorf("store: undo: %w", err)
+	}
+	w = p.db.NewBatch()
+	_ = w.Delete([]byte(noteKey), nil)
+	p.commit(w)()
+	return nil
+}
+
+// rangesOf gives the ranges of a note, each with its last key.
+func rangesOf(note []byte, give func(first, last []byte)) error {
 	for len(note) > 0 {
 		var bounds [2][]byte
 		for i := range bounds {
 			n, size := binary.Uvarint(note)
 			if size <= 0 || n > uint64(len(note)-size) {
-				return fmt.Errorf("%w: %s: note of tables", ErrDamaged, p.logs.dir)
+				return fmt.Errorf("%w: note of tables", ErrDamaged)
 			}
 			bounds[i], note = note[size:size+int(n)], note[size+int(n):]
 		}
-		_ = w.DeleteRange(bounds[0], append(bytes.Clone(bounds[1]), 0), nil) // into memory: cannot fail
-	}
-	_ = w.Delete([]byte(noteKey), nil)
-	if err := w.Commit(pebble.Sync); err != nil {
-		return fmt.Errorf("store: undo: %w", err)
+		give(bounds[0], bounds[1])
 	}
 	return nil
 }

@@ -201,7 +201,7 @@ func TestBulkCutAnywhere(t *testing.T) {
 			}
 			for j, c := range second {
 				again++
-				s := open(t, c.mem, func(o *store.PebbleOptions) { o.Prefill = -1 })
+				s := open(t, c.mem)
 				checkCut(t, s, states, c.acked, fmt.Sprintf("%d %%, before write %d and %d", survives, i, j))
 			}
 		}
@@ -240,7 +240,7 @@ func (c *cutter) open() *store.Pebble {
 		}
 		return nil
 	}))
-	return open(c.t, fs, func(o *store.PebbleOptions) { o.Prefill = -1 })
+	return open(c.t, fs)
 }
 
 // promise notes how many batches are promised, and loses power.

@@ -132,6 +132,8 @@ const (
 	ExpiryReversed         // a token lets in after its end, and not before
 	TenantSibling          // the prefix acme of a tenant has the queues of acme2
 	RouteUnjudged          // a method is carried out without a look at who asks
+	TableBeforeLog         // a table is made of what the log does not have on disk yet
+	TablesHidden           // what is earlier in the log is applied again over tables that were taken in
 	last
 )
 
@@ -243,6 +245,7 @@ var names = [...]string{
 	"a worker is told the end of its lease, not when to stop",
 	"the scope of a request does not go along to other nodes", "what somebody may not see is refused in words of its own",
 	"a token lets in after its end, and not before", "the prefix of a tenant has the queues of a neighbour", "a method is carried out without a look at who asks",
+	"a table is made of what the log does not have on disk yet", "what is earlier in the log is applied again over tables that were taken in",
 }
 
 // String is the mistake in words.

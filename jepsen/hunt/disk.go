@@ -34,7 +34,7 @@ func failingDisk(seed uint64, _ func() bool) *check.Violation {
 	died := make(chan error, 1)
 	var run sync.WaitGroup
 	run.Go(func() {
-		s, err := store.OpenPebble(store.PebbleOptions{Dir: "db", FS: disk, Logger: slog.New(slog.DiscardHandler), Fatal: func(err error) {
+		s, err := store.OpenPebble(store.PebbleOptions{Dir: "db", FS: disk, Segment: 64 << 10, Logger: slog.New(slog.DiscardHandler), Fatal: func(err error) {
 			select {
 			case died <- err:
 			default:
@@ -109,7 +109,7 @@ type failing struct {
 }
 
 func (d *failing) wrap(f vfs.File, name string) vfs.File {
-	if !strings.HasSuffix(name, ".log") && !strings.HasSuffix(name, ".draft") {
+	if !strings.HasSuffix(name, ".wal") && !strings.HasSuffix(name, ".draft") {
 		return f
 	}
 	return &failingFile{File: f, disk: d}
@@ -129,6 +129,14 @@ func (d *failing) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.F
 		return nil, err
 	}
 	return d.wrap(f, to), nil
+}
+
+func (d *failing) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, err := d.FS.OpenReadWrite(name, c, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return d.wrap(f, name), nil
 }
 
 type failingFile struct {

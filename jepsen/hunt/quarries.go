@@ -84,6 +84,8 @@ func times() []Quarry {
 		by("node/core", "TestALeaderWhoseClockWasSetRenewsNothing", mutant.StepUnseen),
 		on(FailingDisk, mutant.CommitUnsure, check.Lost),
 		on(FailingDisk, mutant.TableUnsure, check.Lost),
+		by("store", "TestCrashUnderLoad", mutant.TableBeforeLog),
+		by("store", "TestBulkCutAnywhere", mutant.TablesHidden),
 		by("register/raftnode", "TestGroupKeepsTheContract", mutant.RegisterUnsynced),
 		by("archive", "TestPowerFailureAtEveryStep", mutant.ArchiveUnsynced),
 		by("archive", "TestEveryFailure", mutant.ArchiveUnnamed),
