@@ -130,8 +130,8 @@ type openStore func(dir string) (*store.Pebble, error)
 
 // openDirectory opens a data directory and formats an empty one: a first start
 // makes a cluster of one, or waits to be let into another one.
-// ask is how a restore finds out whether nodes of the cluster live; nil: it does not.
-func openDirectory(ctx context.Context, cfg *config.Config, ask askPeer, open openStore) (*directory, error) {
+// how is how it is restored from a snapshot, where the configuration says so.
+func openDirectory(ctx context.Context, cfg *config.Config, how *asking, open openStore) (*directory, error) {
 	if err := os.MkdirAll(cfg.Data, 0o770); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
@@ -141,7 +141,7 @@ func openDirectory(ctx context.Context, cfg *config.Config, ask askPeer, open op
 	if err != nil {
 		return nil, err
 	}
-	d, err := openLocked(ctx, cfg, ask, open)
+	d, err := openLocked(ctx, cfg, how, open)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -150,7 +150,7 @@ func openDirectory(ctx context.Context, cfg *config.Config, ask askPeer, open op
 }
 
 // openLocked is openDirectory of one that this process has.
-func openLocked(ctx context.Context, cfg *config.Config, ask askPeer, open openStore) (*directory, error) {
+func openLocked(ctx context.Context, cfg *config.Config, how *asking, open openStore) (*directory, error) {
 	path := func(name string) string { return filepath.Join(cfg.Data, name) }
 	if err := setLeftAside(cfg); err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func openLocked(ctx context.Context, cfg *config.Config, ask askPeer, open openS
 		return openJoining(cfg, path)
 	}
 	if cfg.RestoreFrom != "" {
-		return restore(ctx, cfg, ask, open)
+		return restore(ctx, cfg, how, open)
 	}
 	if b, _ := os.ReadFile(path(formattingFile)); string(b) == restoring {
 		return nil, fmt.Errorf("%w: a restore into %s was cut short, and would start as a new cluster without anything in it: repeat it (norn backup restore, or restore-from), or remove the directory to start empty; nothing in it counts", ErrDirectory, cfg.Data)

@@ -292,6 +292,12 @@ func (n *Node) turnAway(r *message.Read) {
 func (n *Node) read(view store.View, r *message.Read) {
 	n.reading <- struct{}{}
 	defer func() { <-n.reading }()
+	if r.AsOf != nil {
+		if held, done, ok := n.held.Use(*r.AsOf); ok {
+			defer done()
+			view = held
+		}
+	}
 	reply, empty, err := r.Run(view, n.clock.now())
 	if err != nil {
 		n.fatal(err)

@@ -23,6 +23,7 @@ import (
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/held"
 	"github.com/norn-dev/norn/node/peer"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -98,6 +99,7 @@ type Node struct {
 	settled  chan struct{} // holds one token when synced has changed
 	acks     acks          // that wait for the round that is being gathered
 	reading  chan struct{} // one token per read under way
+	held     *held.Views   // for reads that go on
 	queued   atomic.Int64  // reads under way and waiting for a token
 	conns    sync.Map      // uint64 -> *transport.Conn
 	locals   sync.Map      // uint64 -> *local
@@ -163,6 +165,7 @@ func begin(cfg *config.Config, opts Options, book *names.Book) (*Node, error) {
 		inbox: newInbox(cfg.MaxInbox), rounds: make(chan round, 1), settled: make(chan struct{}, 1),
 		names: book, reading: make(chan struct{}, maxReads), rights: make(chan struct{}, maxRights), metrics: newMetrics(), failed: make(chan struct{}),
 	}
+	n.held = held.New(func() store.Snapshot { return n.facts.Snapshot() })
 	n.metrics.registry.MustRegister(newQueueMetrics(n), opts.Logins)
 	health(n)
 	n.calls = newCalls(n, newScale())
@@ -181,7 +184,7 @@ func begin(cfg *config.Config, opts Options, book *names.Book) (*Node, error) {
 	if n.ports, err = listenPeers(opts.Starting, cfg.PeerListen); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	if n.dir, err = openDirectory(opts.Starting, n.cfg, peer.Dialer{Security: opts.Peers, Build: opts.Version, Dial: n.names.Dial}.Probe, n.openStore); err != nil {
+	if n.dir, err = openDirectory(opts.Starting, n.cfg, &asking{ask: peer.Dialer{Security: opts.Peers, Build: opts.Version, Dial: n.names.Dial}.Probe}, n.openStore); err != nil {
 		return nil, errors.Join(err, listener.Close(), n.ports.close())
 	}
 	n.self, n.cluster = n.dir.self, n.dir.cluster
@@ -357,6 +360,7 @@ func (n *Node) Stop(ctx context.Context) error {
 	err = errors.Join(err, n.members.close())
 	n.names.Close()
 	n.running.Wait()
+	n.held.Close()
 	if failed := n.Alive(); failed == nil || errors.Is(failed, ErrStartAgain) { // a failed store is not touched again
 		if !n.dir.joins() && !n.crowded.Load() { // on a disk that is full it would be no end as it should be
 			if err := n.dir.end(); err != nil {

@@ -30,10 +30,22 @@ type restored struct {
 	passed     []error // newer snapshots that are damaged
 }
 
+// Shape is that of a cluster that begins anew: its partitions and replicas; 0: as they were.
+type Shape struct{ Partitions, Replicas int }
+
+// asking is how a directory is made from a snapshot. By hand nobody is asked.
+type asking struct {
+	ask   askPeer // how it is found out whether nodes of the cluster live; nil: it is not
+	shape Shape
+}
+
+// byHand tells whether somebody has asked for the restore: a start alone may not mean it.
+func (a *asking) byHand() bool { return a == nil || a.ask == nil }
+
 // Restore makes an empty data directory from a snapshot, as a start with
 // restore-from does, and starts nothing. It returns ErrDirectory when the directory
 // is in use. fatal is called when its disk fails.
-func Restore(ctx context.Context, cfg *config.Config, fatal func(error)) (from snapshots.Header, generation uint64, err error) {
+func Restore(ctx context.Context, cfg *config.Config, shape Shape, fatal func(error)) (from snapshots.Header, generation uint64, err error) {
 	full := *cfg
 	full.Complete()
 	begun := exists(filepath.Join(full.Data, formattingFile)) // and not ended: nothing was acknowledged there
@@ -42,7 +54,7 @@ func Restore(ctx context.Context, cfg *config.Config, fatal func(error)) (from s
 			return from, 0, fmt.Errorf("%w: %s is not empty; restore into a new one, and keep this: it may have the only copies of tasks (docs/how-to/backup.md)", ErrDirectory, full.Data)
 		}
 	}
-	d, err := openDirectory(ctx, &full, nil, func(dir string) (*store.Pebble, error) {
+	d, err := openDirectory(ctx, &full, &asking{shape: shape}, func(dir string) (*store.Pebble, error) {
 		return store.OpenPebble(store.PebbleOptions{Dir: dir, Logger: slog.New(slog.DiscardHandler), Fatal: fatal})
 	})
 	if err != nil {
@@ -53,7 +65,7 @@ func Restore(ctx context.Context, cfg *config.Config, fatal func(error)) (from s
 
 // restore makes a directory from a snapshot of the register: the beginning of the
 // cluster's next generation, with this node alone (design 10).
-func restore(ctx context.Context, cfg *config.Config, ask askPeer, open openStore) (*directory, error) {
+func restore(ctx context.Context, cfg *config.Config, how *asking, open openStore) (*directory, error) {
 	ctx, cancel := context.WithTimeout(ctx, restoreTime)
 	defer cancel()
 	place, name := snapshots.Split(cfg.RestoreFrom)
@@ -66,13 +78,16 @@ func restore(ctx context.Context, cfg *config.Config, ask askPeer, open openStor
 	if err != nil {
 		return nil, fmt.Errorf("restore-from: %s: %w", cfg.RestoreFrom, err)
 	}
+	if how != nil {
+		s.State = s.State.Reshaped(how.shape.Partitions, how.shape.Replicas)
+	}
 	if core.Destroyed(&s.State) {
 		return nil, fmt.Errorf("restore-from: %s is of a cluster that was destroyed (norn cluster destroy); name an older one", s.Name())
 	}
 	// Who restores by hand, or names the snapshot, means it. An empty directory alone may be
 	// that of one node that has lost its disk, with restore-from still in its configuration.
-	if ask != nil && name == "" {
-		err := lives(ctx, &s.State, cfg, ask)
+	if !how.byHand() && name == "" {
+		err := lives(ctx, &s.State, cfg, how.ask)
 		if err == nil && !exists(filepath.Join(cfg.Data, formattingFile)) { // else the note may be of the start that was cut short
 			err = begun(ctx, in, &s.Header, cfg)
 		}
@@ -87,7 +102,7 @@ func restore(ctx context.Context, cfg *config.Config, ask askPeer, open openStor
 	d := &directory{self: register.Member{Node: cfg.Name}, cluster: s.State.Cluster, making: restoring}
 	_, _ = rand.Read(d.self.Incarnation[:])
 	now := newSystemClock(cfg).wall()
-	generation, err := snapshots.Begin(ctx, in, &s.Header, d.self, ask == nil, now)
+	generation, err := snapshots.Begin(ctx, in, &s.Header, d.self, how.byHand(), now)
 	if err != nil {
 		return nil, fmt.Errorf("restore-from: a note that the snapshot is used has to be left beside it, so that two restores are never taken for one: %w", err)
 	}

@@ -179,7 +179,7 @@ func TestANodeThatLostItsDiskDoesNotRestoreAgain(t *testing.T) {
 		t.Errorf("generation %d", g)
 	}
 	stop(t, n)
-	if _, g, err := Restore(t.Context(), restoreConfig(t, "r1", place), nil); err != nil || g != 3 {
+	if _, g, err := Restore(t.Context(), restoreConfig(t, "r1", place), Shape{}, nil); err != nil || g != 3 {
 		t.Errorf("by hand: generation %d, %v", g, err)
 	}
 	// One that was interrupted goes on, and so does nobody else beside a node that lives.
@@ -340,16 +340,16 @@ func TestARestoreByHandIsRepeated(t *testing.T) {
 	backedUp(t, n, place)
 	stop(t, n)
 	c := restoreConfig(t, "r", place)
-	if _, _, err := Restore(t.Context(), c, func(err error) { t.Error(err) }); err != nil {
+	if _, _, err := Restore(t.Context(), c, Shape{}, func(err error) { t.Error(err) }); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Restore(t.Context(), c, nil); !errors.Is(err, ErrDirectory) {
+	if _, _, err := Restore(t.Context(), c, Shape{}, nil); !errors.Is(err, ErrDirectory) {
 		t.Errorf("into what was restored: %v, want ErrDirectory", err)
 	}
 	if err := os.WriteFile(filepath.Join(c.Data, formattingFile), nil, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if _, generation, err := Restore(t.Context(), c, func(err error) { t.Error(err) }); err != nil || generation != 2 {
+	if _, generation, err := Restore(t.Context(), c, Shape{}, func(err error) { t.Error(err) }); err != nil || generation != 2 {
 		t.Errorf("again after it was cut short: generation %d, %v", generation, err)
 	}
 	if err := os.WriteFile(filepath.Join(c.Data, formattingFile), nil, 0o640); err != nil {
@@ -358,7 +358,7 @@ func TestARestoreByHandIsRepeated(t *testing.T) {
 	if err := os.Rename(filepath.Join(c.Data, identityFile), filepath.Join(c.Data, oldLifeFile)); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Restore(t.Context(), c, nil); !errors.Is(err, ErrDirectory) {
+	if _, _, err := Restore(t.Context(), c, Shape{}, nil); !errors.Is(err, ErrDirectory) {
 		t.Errorf("into one that has tasks of before: %v, want ErrDirectory", err)
 	}
 }
@@ -386,7 +386,7 @@ func TestAHalfRestoreIsNoFirstStart(t *testing.T) {
 	if _, err := Start(&first, Options{Logger: slog.New(slog.DiscardHandler)}); !errors.Is(err, ErrDirectory) || !strings.Contains(err.Error(), "cut short") {
 		t.Errorf("a start without restore-from: %v, want ErrDirectory", err)
 	}
-	if _, _, err := Restore(t.Context(), c, func(err error) { t.Error(err) }); err != nil {
+	if _, _, err := Restore(t.Context(), c, Shape{}, func(err error) { t.Error(err) }); err != nil {
 		t.Errorf("again: %v", err)
 	}
 	again := start(t, &first, Options{})
@@ -404,7 +404,7 @@ func TestADrillLeavesTheRestoreFree(t *testing.T) {
 	lost := start(t, backupConfig(t, "n1", place), Options{})
 	backedUp(t, lost, place)
 	stop(t, lost)
-	if _, g, err := Restore(t.Context(), restoreConfig(t, "r1", place), nil); err != nil || g != 1 {
+	if _, g, err := Restore(t.Context(), restoreConfig(t, "r1", place), Shape{}, nil); err != nil || g != 1 {
 		t.Fatalf("the drill: generation %d, %v", g, err)
 	}
 	n, err := Start(restoreConfig(t, "r1", place), Options{})
@@ -417,7 +417,7 @@ func TestADrillLeavesTheRestoreFree(t *testing.T) {
 	stop(t, n)
 
 	c := restoreConfig(t, "r2", place)
-	if _, _, err := Restore(t.Context(), c, nil); err != nil {
+	if _, _, err := Restore(t.Context(), c, Shape{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	c.RestoreFrom, c.SnapshotTo, c.SnapshotEvery = "", place, 20*time.Millisecond

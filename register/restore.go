@@ -56,6 +56,27 @@ func (s *State) LastRebuilt() (generation uint64, at int64) {
 	return generation, at
 }
 
+// Reshaped is the state of a cluster with another number of partitions and of replicas (0: as
+// it is), to begin anew from: nothing of the cells and of the plan is left but that each
+// epoch is no lower than any was. So tokens only rise, whichever partition a task is in now.
+func (s State) Reshaped(partitions, replicas int) State {
+	if replicas != 0 {
+		s.Cluster.Replicas = replicas
+	}
+	if partitions == 0 || partitions == s.Cluster.Partitions {
+		return s
+	}
+	highest := uint64(0)
+	for i := range s.Cells {
+		highest = max(highest, s.Cells[i].Epoch)
+	}
+	s.Cluster.Partitions, s.Cells, s.Plan.Data = partitions, make([]Cell, partitions), nil
+	for i := range s.Cells {
+		s.Cells[i].Epoch = highest
+	}
+	return s
+}
+
 func (s State) next(self Node, generation uint64) State {
 	jump := EpochJump * (generation - s.Generation)
 	s.Generation = generation

@@ -41,19 +41,27 @@ func FactsAfter(v *Vnode, view store.View, place antientropy.Position, to id.ID)
 
 func factsAfter(p ring.Partition, view store.View, place antientropy.Position, to id.ID) iter.Seq[crdt.Fact] {
 	return func(yield func(crdt.Fact) bool) {
-		from, end := appendFact(nil, p, place.Task, place.Key), after(appendPrefix(nil, tableFacts, p))
-		if place.Key == (crdt.Key{}) {
-			from = appendTask(nil, tableFacts, p, place.Task)
+		for f, err := range EachFact(view, p, place, to) {
+			if err == nil && !yield(f) {
+				return
+			}
 		}
+	}
+}
+
+// EachFact is [FactsAfter] for who must miss none: with what cannot be read comes ErrDamaged.
+func EachFact(view store.View, p ring.Partition, place antientropy.Position, to id.ID) iter.Seq2[crdt.Fact, error] {
+	return func(yield func(crdt.Fact, error) bool) {
+		from, end := appendFact(nil, p, place.Task, place.Key), after(appendPrefix(nil, tableFacts, p))
 		if !to.IsZero() {
 			end = appendTask(nil, tableFacts, p, to)
 		}
 		for key, value := range view.Scan(from, end) {
 			f, err := intactFact(key, value)
-			if err != nil || (antientropy.Position{Task: f.Task, Key: f.Key}).Compare(place) <= 0 {
+			if err == nil && (antientropy.Position{Task: f.Task, Key: f.Key}).Compare(place) <= 0 {
 				continue
 			}
-			if !yield(f) {
+			if !yield(f, err) {
 				return
 			}
 		}

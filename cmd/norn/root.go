@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/cmd/norn/access"
+	"github.com/norn-dev/norn/cmd/norn/backups"
 	"github.com/norn-dev/norn/cmd/norn/daemonlog"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/internal/secrets"
@@ -155,7 +157,7 @@ NORN_TIMEOUT, NORN_AUTH_TOKEN_FILE, NORN_TLS_CA, …`,
 	f.StringVar(&a.serverName, "tls-server-name", "", "speak TLS, and expect this `name` in the server's certificate")
 	f.BoolVar(&a.noColor, "no-color", false, "no colours in tables")
 	f.BoolVar(&a.quiet, "quiet", false, "no progress and no notes on standard error")
-	root.AddCommand(a.server(), devCommand{a}.command(), a.task(), queueCommands{a}.commands(), archiveCommands{a}.commands(), scheduleCommands{a}.commands(), workCommand{a}.command(), workerCommands{a}.commands(), clusterCommands{a}.commands(), access.Commands(access.Host{With: a.with, Dial: a.dialNodes, Writer: a.writer, Out: a.out, Note: a.note, Timeout: &a.timeout, Group: group, Usage: usage, Denied: reported{exitFailed}}), backupCommands{a}.commands(), outboxCommands{a}.commands(), a.bench(), a.demo(), a.versionCommand())
+	root.AddCommand(a.server(), devCommand{a}.command(), a.task(), queueCommands{a}.commands(), archiveCommands{a}.commands(), scheduleCommands{a}.commands(), workCommand{a}.command(), workerCommands{a}.commands(), clusterCommands{a}.commands(), access.Commands(access.Host{With: a.with, Dial: a.dialNodes, Writer: a.writer, Out: a.out, Note: a.note, Timeout: &a.timeout, Group: group, Usage: usage, Denied: reported{exitFailed}}), backupCommands(a), outboxCommands{a}.commands(), a.bench(), a.demo(), a.versionCommand())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
 			return cmd.Args(cmd, words) // it is another command's flag, and there is no such command
@@ -168,6 +170,21 @@ NORN_TIMEOUT, NORN_AUTH_TOKEN_FILE, NORN_TLS_CA, …`,
 	addUsage(root)
 	queueCommands{a}.completions(root)
 	return root
+}
+
+func backupCommands(a *app) *cobra.Command {
+	return backups.Commands(backups.Host{
+		With: a.with, Writer: a.writer, ErrOut: a.errOut, Note: a.note, Progress: a.progress, Timeout: &a.timeout, Version: version, Group: group,
+		Usage: func(err error) error { return usageError{err} }, Existing: existing,
+		Missing: func(text string) error {
+			a.complain(text)
+			return reported{exitNotFound}
+		},
+		Exit: func(err error) {
+			fmt.Fprintln(a.errOut, "norn:", err)
+			os.Exit(exitFailed)
+		},
+	})
 }
 
 // group makes a command that only has commands: without one it shows its help,

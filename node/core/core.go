@@ -535,6 +535,10 @@ func (c *Core) other(now clock.Time, r *message.Request) {
 		admin{c}.handle(now, r, m)
 	case *nornv1.VerifyRequest:
 		verifier{c}.verify(now, r, m)
+	case *nornv1.BackupRequest:
+		backups{c}.page(r, m)
+	case *nornv1.RestoreRequest:
+		backups{c}.restore(now, r, m)
 	case *nornv1.ExplainRequest:
 		c.round.Read(newExplain(c, r, m))
 	case *nornv1.KeyRequest:

@@ -186,6 +186,18 @@ func (r *routes) take(now clock.Time, q *message.Request) bool {
 		return convert.CheckWait(m) == nil && r.pass(now, q, m.GetId(), wait) // or nobody could be asked for as long
 	case *nornv1.KeyRequest:
 		return r.pass(now, q, keyHome(r.c, now, m.GetQueue(), m.GetKey(), m.GetWindowSeconds()), 0)
+	case *nornv1.RestoreRequest:
+		return r.pass(now, q, m.GetTasks()[:min(len(m.GetTasks()), id.Size)], 0) // all are of one partition, or it is refused
+	case *nornv1.BackupRequest:
+		who, join, ask := backups{r.c}.asked(m)
+		if who == nil || crowds(r, q.From) {
+			return false
+		}
+		g := r.gather(now, q, join, 0)
+		g.then = backups{r.c}.joined(q, join)
+		r.each(now, g, who, ask)
+		r.finish(g)
+		return true
 	case *nornv1.ListRequest:
 		return r.scatter(now, q, &lists{limit: int(m.GetLimit())})
 	case *nornv1.CountRequest:

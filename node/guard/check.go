@@ -55,6 +55,8 @@ var methods = func() (all [64]need) {
 	put(nornv1.Method_METHOD_SET_WORKER, Control, Control, workerSet)
 	put(nornv1.Method_METHOD_CLUSTER, Cluster, Cluster, nil)
 	put(nornv1.Method_METHOD_VERIFY, Cluster, Cluster, nil)
+	put(nornv1.Method_METHOD_BACKUP, Cluster, Cluster|Read, wholly(Read, "backups (that takes read on *)"))
+	put(nornv1.Method_METHOD_RESTORE, Cluster, Cluster|Enqueue|Operate, wholly(Enqueue|Operate, "restores (that takes enqueue and operate on *)"))
 	put(nornv1.Method_METHOD_ACCESS, Access, Access, nil)
 	put(nornv1.Method_METHOD_WHO_AM_I, None, None, nil)
 	return all
@@ -219,6 +221,11 @@ func everything(s *Scope, _ gproto.Message) (string, bool) {
 		return "", true
 	}
 	return "lines of workers (that takes read on *)", false
+}
+
+// wholly is for what is about all queues at once.
+func wholly(v Verbs, denied string) func(*Scope, gproto.Message) (string, bool) {
+	return func(s *Scope, _ gproto.Message) (string, bool) { return denied, s.May(v, Everything) }
 }
 
 func workerSet(s *Scope, request gproto.Message) (string, bool) {

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/norn-dev/norn/id"
@@ -36,6 +37,10 @@ func Object(request gproto.Message) (object string, items int) {
 		return rights(m), 1
 	case *nornv1.VerifyRequest:
 		return "", len(m.GetPartitions())
+	case *nornv1.BackupRequest:
+		return fmt.Sprintf("partition %d", m.GetPartition()), 1
+	case *nornv1.RestoreRequest:
+		return fmt.Sprintf("partition %d", m.GetPartition()), 1
 	case *nornv1.LinesRequest:
 		return "worker " + m.GetWorker(), 1
 	}

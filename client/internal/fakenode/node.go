@@ -274,6 +274,10 @@ func message(m nornv1.Method) protobuf.Message {
 		return &nornv1.SetWorkerRequest{}
 	case nornv1.Method_METHOD_VERIFY:
 		return &nornv1.VerifyRequest{}
+	case nornv1.Method_METHOD_BACKUP:
+		return &nornv1.BackupRequest{}
+	case nornv1.Method_METHOD_RESTORE:
+		return &nornv1.RestoreRequest{}
 	case nornv1.Method_METHOD_SESSION:
 		return &nornv1.SessionRequest{}
 	}

@@ -167,7 +167,9 @@ type Read struct {
 	From Origin
 	// Waits says that [ReadDone] must be stepped after the read has run.
 	Waits bool
-	Func  func(view store.View, now clock.Time) (gproto.Message, *proto.Error, error)
+	// AsOf names what is read as of one moment, that of the first such read; nil: as of now.
+	AsOf *[16]byte
+	Func func(view store.View, now clock.Time) (gproto.Message, *proto.Error, error)
 }
 
 // Run executes the read. empty means that there is no reply yet. An error

@@ -63,6 +63,8 @@ var methods = map[nornv1.Method]*Method{
 	nornv1.Method_METHOD_EXPLAIN: {Forwarded: true, request: (*nornv1.ExplainRequest)(nil), reply: (*nornv1.ExplainReply)(nil)},
 	nornv1.Method_METHOD_KEY:     {Forwarded: true, request: (*nornv1.KeyRequest)(nil), reply: (*nornv1.KeyReply)(nil)},
 	nornv1.Method_METHOD_VERIFY:  {Forwarded: true, request: (*nornv1.VerifyRequest)(nil), reply: (*nornv1.VerifyReply)(nil)},
+	nornv1.Method_METHOD_BACKUP:  {Forwarded: true, request: (*nornv1.BackupRequest)(nil), reply: (*nornv1.BackupReply)(nil)},
+	nornv1.Method_METHOD_RESTORE: {Forwarded: true, request: (*nornv1.RestoreRequest)(nil), reply: (*nornv1.RestoreReply)(nil)},
 
 	nornv1.Method_METHOD_QUEUES:           {Forwarded: true, request: (*nornv1.QueuesRequest)(nil), reply: (*nornv1.QueuesReply)(nil)},
 	nornv1.Method_METHOD_SET_QUEUE:        {Forwarded: true, request: (*nornv1.SetQueueRequest)(nil), reply: (*nornv1.QueuesReply)(nil)},

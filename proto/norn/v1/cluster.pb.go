@@ -1937,11 +1937,311 @@ func (x *QueueCounters) GetCancelled() uint64 {
 	return 0
 }
 
+// BackupRequest reads what a majority of the cohort of a partition holds of its tasks,
+// page by page, in the order of their IDs.
+type BackupRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Where the page before has ended: its next. Empty: the first page.
+	After []byte `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
+	// 16 random bytes, the same for all pages of a partition: each replica reads them as of
+	// one moment, that of the first, unless a minute has passed between two.
+	Session []byte `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
+	// Ask the whole cohort, not just a majority: where that has not answered.
+	WholeCohort bool `protobuf:"varint,4,opt,name=whole_cohort,json=wholeCohort,proto3" json:"whole_cohort,omitempty"`
+	// Between nodes: epoch of the cell whose cohort is asked.
+	Epoch         uint64 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackupRequest) Reset() {
+	*x = BackupRequest{}
+	mi := &file_norn_v1_cluster_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackupRequest) ProtoMessage() {}
+
+func (x *BackupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_cluster_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
+func (*BackupRequest) Descriptor() ([]byte, []int) {
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *BackupRequest) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *BackupRequest) GetAfter() []byte {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *BackupRequest) GetSession() []byte {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
+func (x *BackupRequest) GetWholeCohort() bool {
+	if x != nil {
+		return x.WholeCohort
+	}
+	return false
+}
+
+func (x *BackupRequest) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+// BackupReply is a page.
+type BackupReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tasks with their facts and claims, in the form of package backup. The first and the last
+	// one may go on, or have begun, on another page.
+	Tasks []byte `protobuf:"bytes,1,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	// Where the page has ended, 37 bytes; empty: it is the last one.
+	Next []byte `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`
+	// Of the cell whose cohort was asked.
+	Epoch uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Members of that cohort, and how many of them have answered.
+	Cohort        uint32 `protobuf:"varint,4,opt,name=cohort,proto3" json:"cohort,omitempty"`
+	Replicas      uint32 `protobuf:"varint,5,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackupReply) Reset() {
+	*x = BackupReply{}
+	mi := &file_norn_v1_cluster_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackupReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackupReply) ProtoMessage() {}
+
+func (x *BackupReply) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_cluster_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackupReply.ProtoReflect.Descriptor instead.
+func (*BackupReply) Descriptor() ([]byte, []int) {
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *BackupReply) GetTasks() []byte {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+func (x *BackupReply) GetNext() []byte {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
+func (x *BackupReply) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *BackupReply) GetCohort() uint32 {
+	if x != nil {
+		return x.Cohort
+	}
+	return 0
+}
+
+func (x *BackupReply) GetReplicas() uint32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
+// RestoreRequest gives a partition tasks of a backup: the facts are joined with those that
+// are there. It may be sent again.
+type RestoreRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	// In the form of a BackupReply, without claims, at most 8 MiB. All of the partition.
+	Tasks         []byte      `protobuf:"bytes,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	Durability    *Durability `protobuf:"bytes,3,opt,name=durability,proto3" json:"durability,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestoreRequest) Reset() {
+	*x = RestoreRequest{}
+	mi := &file_norn_v1_cluster_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoreRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoreRequest) ProtoMessage() {}
+
+func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_cluster_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
+func (*RestoreRequest) Descriptor() ([]byte, []int) {
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *RestoreRequest) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *RestoreRequest) GetTasks() []byte {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+func (x *RestoreRequest) GetDurability() *Durability {
+	if x != nil {
+		return x.Durability
+	}
+	return nil
+}
+
+// RestoreReply says what became of them; they are on a majority of the disks.
+type RestoreReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tasks that were given, and those of them of which nothing was known.
+	Tasks  uint32       `protobuf:"varint,1,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	Fresh  uint32       `protobuf:"varint,2,opt,name=fresh,proto3" json:"fresh,omitempty"`
+	Result *WriteResult `protobuf:"bytes,3,opt,name=result,proto3" json:"result,omitempty"`
+	// IDs, 20 bytes each, of those that were left out: nothing is known of them, and they are
+	// older than gc-grace, so that they may have been finished and forgotten.
+	LeftOut       [][]byte `protobuf:"bytes,4,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestoreReply) Reset() {
+	*x = RestoreReply{}
+	mi := &file_norn_v1_cluster_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoreReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoreReply) ProtoMessage() {}
+
+func (x *RestoreReply) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_cluster_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoreReply.ProtoReflect.Descriptor instead.
+func (*RestoreReply) Descriptor() ([]byte, []int) {
+	return file_norn_v1_cluster_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *RestoreReply) GetTasks() uint32 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
+func (x *RestoreReply) GetFresh() uint32 {
+	if x != nil {
+		return x.Fresh
+	}
+	return 0
+}
+
+func (x *RestoreReply) GetResult() *WriteResult {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *RestoreReply) GetLeftOut() [][]byte {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
 var File_norn_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x15norn/v1/cluster.proto\x12\anorn.v1\")\n" +
+	"\x15norn/v1/cluster.proto\x12\anorn.v1\x1a\x15norn/v1/service.proto\")\n" +
 	"\rStatusRequest\x12\x18\n" +
 	"\aremoved\x18\x01 \x01(\bR\aremoved\"\xf2\x02\n" +
 	"\vStatusReply\x12\x1d\n" +
@@ -2105,7 +2405,30 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"unfinished\x12\x1c\n" +
 	"\tcompleted\x18\x03 \x01(\x04R\tcompleted\x12\x12\n" +
 	"\x04dead\x18\x04 \x01(\x04R\x04dead\x12\x1c\n" +
-	"\tcancelled\x18\x05 \x01(\x04R\tcancelledB/Z-github.com/norn-dev/norn/proto/norn/v1;nornv1b\x06proto3"
+	"\tcancelled\x18\x05 \x01(\x04R\tcancelled\"\x96\x01\n" +
+	"\rBackupRequest\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\fR\x05after\x12\x18\n" +
+	"\asession\x18\x03 \x01(\fR\asession\x12!\n" +
+	"\fwhole_cohort\x18\x04 \x01(\bR\vwholeCohort\x12\x14\n" +
+	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\"\x81\x01\n" +
+	"\vBackupReply\x12\x14\n" +
+	"\x05tasks\x18\x01 \x01(\fR\x05tasks\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\fR\x04next\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x16\n" +
+	"\x06cohort\x18\x04 \x01(\rR\x06cohort\x12\x1a\n" +
+	"\breplicas\x18\x05 \x01(\rR\breplicas\"y\n" +
+	"\x0eRestoreRequest\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
+	"\x05tasks\x18\x02 \x01(\fR\x05tasks\x123\n" +
+	"\n" +
+	"durability\x18\x03 \x01(\v2\x13.norn.v1.DurabilityR\n" +
+	"durability\"\x83\x01\n" +
+	"\fRestoreReply\x12\x14\n" +
+	"\x05tasks\x18\x01 \x01(\rR\x05tasks\x12\x14\n" +
+	"\x05fresh\x18\x02 \x01(\rR\x05fresh\x12,\n" +
+	"\x06result\x18\x03 \x01(\v2\x14.norn.v1.WriteResultR\x06result\x12\x19\n" +
+	"\bleft_out\x18\x04 \x03(\fR\aleftOutB/Z-github.com/norn-dev/norn/proto/norn/v1;nornv1b\x06proto3"
 
 var (
 	file_norn_v1_cluster_proto_rawDescOnce sync.Once
@@ -2119,7 +2442,7 @@ func file_norn_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_norn_v1_cluster_proto_rawDescData
 }
 
-var file_norn_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_norn_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_norn_v1_cluster_proto_goTypes = []any{
 	(*StatusRequest)(nil),     // 0: norn.v1.StatusRequest
 	(*StatusReply)(nil),       // 1: norn.v1.StatusReply
@@ -2144,6 +2467,12 @@ var file_norn_v1_cluster_proto_goTypes = []any{
 	(*VerifiedPartition)(nil), // 20: norn.v1.VerifiedPartition
 	(*ReplicaState)(nil),      // 21: norn.v1.ReplicaState
 	(*QueueCounters)(nil),     // 22: norn.v1.QueueCounters
+	(*BackupRequest)(nil),     // 23: norn.v1.BackupRequest
+	(*BackupReply)(nil),       // 24: norn.v1.BackupReply
+	(*RestoreRequest)(nil),    // 25: norn.v1.RestoreRequest
+	(*RestoreReply)(nil),      // 26: norn.v1.RestoreReply
+	(*Durability)(nil),        // 27: norn.v1.Durability
+	(*WriteResult)(nil),       // 28: norn.v1.WriteResult
 }
 var file_norn_v1_cluster_proto_depIdxs = []int32{
 	2,  // 0: norn.v1.StatusReply.nodes:type_name -> norn.v1.NodeStatus
@@ -2164,11 +2493,13 @@ var file_norn_v1_cluster_proto_depIdxs = []int32{
 	20, // 15: norn.v1.VerifyReply.partitions:type_name -> norn.v1.VerifiedPartition
 	21, // 16: norn.v1.VerifiedPartition.replicas:type_name -> norn.v1.ReplicaState
 	22, // 17: norn.v1.ReplicaState.queues:type_name -> norn.v1.QueueCounters
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	27, // 18: norn.v1.RestoreRequest.durability:type_name -> norn.v1.Durability
+	28, // 19: norn.v1.RestoreReply.result:type_name -> norn.v1.WriteResult
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_cluster_proto_init() }
@@ -2176,6 +2507,7 @@ func file_norn_v1_cluster_proto_init() {
 	if File_norn_v1_cluster_proto != nil {
 		return
 	}
+	file_norn_v1_service_proto_init()
 	file_norn_v1_cluster_proto_msgTypes[7].OneofWrappers = []any{
 		(*ClusterRequest_Leave)(nil),
 		(*ClusterRequest_Remove)(nil),
@@ -2193,7 +2525,7 @@ func file_norn_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_cluster_proto_rawDesc), len(file_norn_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

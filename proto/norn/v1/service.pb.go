@@ -62,6 +62,8 @@ const (
 	Method_METHOD_BULK             Method = 36
 	Method_METHOD_ACCESS           Method = 37
 	Method_METHOD_WHO_AM_I         Method = 38
+	Method_METHOD_BACKUP           Method = 39
+	Method_METHOD_RESTORE          Method = 40
 	// Between nodes only.
 	Method_METHOD_LAUNCH Method = 34
 )
@@ -102,6 +104,8 @@ var (
 		36: "METHOD_BULK",
 		37: "METHOD_ACCESS",
 		38: "METHOD_WHO_AM_I",
+		39: "METHOD_BACKUP",
+		40: "METHOD_RESTORE",
 		34: "METHOD_LAUNCH",
 	}
 	Method_value = map[string]int32{
@@ -138,6 +142,8 @@ var (
 		"METHOD_BULK":             36,
 		"METHOD_ACCESS":           37,
 		"METHOD_WHO_AM_I":         38,
+		"METHOD_BACKUP":           39,
+		"METHOD_RESTORE":          40,
 		"METHOD_LAUNCH":           34,
 	}
 )
@@ -4680,7 +4686,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x06fields\x18\x03 \x03(\tR\x06fields\x12\x1d\n" +
 	"\n" +
 	"if_version\x18\x04 \x01(\x04R\tifVersion\x12\x16\n" +
-	"\x06delete\x18\x05 \x01(\bR\x06delete*\x98\x05\n" +
+	"\x06delete\x18\x05 \x01(\bR\x06delete*\xbf\x05\n" +
 	"\x06Method\x12\x16\n" +
 	"\x12METHOD_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fMETHOD_HELLO\x10\x01\x12\x0f\n" +
@@ -4719,6 +4725,8 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\vMETHOD_BULK\x10$\x12\x11\n" +
 	"\rMETHOD_ACCESS\x10%\x12\x13\n" +
 	"\x0fMETHOD_WHO_AM_I\x10&\x12\x11\n" +
+	"\rMETHOD_BACKUP\x10'\x12\x12\n" +
+	"\x0eMETHOD_RESTORE\x10(\x12\x11\n" +
 	"\rMETHOD_LAUNCH\x10\"*e\n" +
 	"\n" +
 	"WriteLevel\x12\x16\n" +

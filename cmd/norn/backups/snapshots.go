@@ -1,4 +1,4 @@
-package main
+package backups
 
 import (
 	"context"
@@ -7,13 +7,13 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/norn-dev/norn/backup/job"
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/internal/objects"
@@ -21,60 +21,55 @@ import (
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/proto/jsonform"
 	"github.com/norn-dev/norn/register/snapshots"
+	"github.com/norn-dev/norn/ring"
 )
 
-// backupCommands make snapshots of the register, look into them and begin anew from
-// them.
-type backupCommands struct{ *app }
-
-func (b backupCommands) commands() *cobra.Command {
-	cmd := group(&cobra.Command{
-		Use: "backup", Short: "Snapshots of settings, schedules and members",
-		Long: `Make snapshots of the register (settings of queues, schedules, members), look into
-them, and begin a cluster anew from one when all its nodes are lost. Servers make
-them by themselves with --snapshot-to. Tasks are not in them: they are on the
-nodes, and of finished ones in archives.
-
-A place is a directory, or s3://BUCKET/PREFIX[?endpoint=URL&region=NAME].`,
-		Example: "  norn backup create /mnt/backup/norn\n  norn backup inspect s3://backups/norn",
-	})
-	cmd.AddCommand(b.create(), b.inspect(), b.restore())
-	return cmd
-}
-
 // place opens a place, and gives the snapshot in it that the address names.
-func (b backupCommands) place(address string) (objects.Store, string, error) {
+func (b commands) place(address string) (objects.Store, string, error) {
 	at, name := snapshots.Split(address)
 	s, err := objects.Open(at)
 	if err != nil {
-		return nil, "", usageError{err}
+		return nil, "", b.Usage(err)
 	}
 	return s, name, nil
 }
 
 // there checks that what is to be read is there.
-func (b backupCommands) there(address string) error {
+func (b commands) there(address string) error {
 	at, _ := snapshots.Split(address)
-	return existing(at)
+	return b.Existing(at)
 }
 
-func (b backupCommands) create() *cobra.Command {
-	return &cobra.Command{
-		Use: "create PLACE", Short: "Write a snapshot now", Args: cobra.ExactArgs(1),
+func (b commands) create() *cobra.Command {
+	var t takeFlags
+	cmd := &cobra.Command{
+		Use: "create PLACE", Short: "Write a backup now", Args: cobra.ExactArgs(1),
 		Long: `Read the register of a running cluster and write a snapshot of it to a place that
 this machine reaches; nothing there is deleted. Over 16 MiB only servers can do it
-(--snapshot-to).`,
-		Example: "  norn backup create /mnt/backup/norn\n  norn backup create 's3://backups/norn?region=eu-central-1'",
+(--snapshot-to).
+
+With --tasks the tasks are in it too, while the cluster works: of each partition what
+a majority of its replicas holds, as of one moment. It is compressed, every part has
+its checksum, and the backup counts when its manifest is there, which comes last. One
+that was interrupted goes on with --resume. It has all tasks; with --unfinished, of
+those that are completed or cancelled only that they are, so that they do not run again.`,
+		Example: "  norn backup create /mnt/backup/norn\n  norn backup create --tasks /mnt/backup/norn\n  norn backup create --tasks --unfinished --rate 20MiB 's3://backups/norn?region=eu-central-1'",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if t.tasks {
+				return b.take(cmd, &t, args[0])
+			}
+			if err := t.alone(cmd); err != nil {
+				return b.Usage(err)
+			}
 			to, name, err := b.place(args[0])
 			if err != nil {
 				return err
 			}
 			if name != "" {
-				return usage("%s names a snapshot; name the place, and the snapshot gets a name of its own", args[0])
+				return b.usage("%s names a snapshot; name the place, and the snapshot gets a name of its own", args[0])
 			}
 			defer func() { _ = to.Close() }() // what was written counts
-			return b.with(cmd.Context(), func(c *client.Client) error {
+			return b.With(cmd.Context(), func(c *client.Client) error {
 				state, err := c.Cluster().Export(cmd.Context())
 				if err != nil {
 					return err
@@ -86,15 +81,17 @@ this machine reaches; nothing there is deleted. Over 16 MiB only servers can do 
 				if err != nil {
 					return err
 				}
-				return b.writer().Object(headerForm(h, len(data)), func(w io.Writer) { headerTable(w, h, len(data)) })
+				return b.Writer().Object(headerForm(h, len(data)), func(w io.Writer) { headerTable(w, h, len(data)) })
 			})
 		},
 	}
+	t.flags(cmd)
+	return cmd
 }
 
 // bounded gives a call the time that --timeout says.
-func (b backupCommands) bounded(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, b.timeout)
+func (b commands) bounded(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, *b.Timeout)
 	defer cancel()
 	return do(ctx)
 }
@@ -126,13 +123,19 @@ func headerPairs(h snapshots.Header, size int) [][2]string {
 	}
 }
 
-func (b backupCommands) inspect() *cobra.Command {
-	return &cobra.Command{
-		Use: "inspect PLACE | PLACE/SNAPSHOT", Short: "List snapshots, or check one and show what is in it", Args: cobra.ExactArgs(1),
+func (b commands) inspect() *cobra.Command {
+	tasks := false
+	cmd := &cobra.Command{
+		Use: "inspect PLACE | PLACE/BACKUP", Short: "List backups, or show what is in one", Args: cobra.ExactArgs(1),
 		Long: `List the snapshots in a place, the newest of each cluster last; or read one in full,
-compare it with its checksum, and show what is in it.`,
-		Example: "  norn backup inspect /mnt/backup/norn\n  norn backup inspect /mnt/backup/norn/norn-….snapshot -o json",
+compare it with its checksum, and show what is in it. With --tasks, or a name that
+ends in .tasks, the backups of tasks: of one its manifest is shown, with how many
+tasks each queue has in which state. norn backup verify reads all of it.`,
+		Example: "  norn backup inspect /mnt/backup/norn\n  norn backup inspect /mnt/backup/norn/norn-….snapshot -o json\n  norn backup inspect --tasks /mnt/backup/norn",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if place, name := job.Split(args[0]); tasks || name != "" {
+				return b.inspectTasks(cmd, place, name)
+			}
 			from, name, err := b.place(args[0])
 			if err != nil {
 				return err
@@ -146,7 +149,7 @@ compare it with its checksum, and show what is in it.`,
 					return b.show(ctx, from, name)
 				}
 				all, err := snapshots.List(ctx, from)
-				list := snapshotList(b.writer()).None("no snapshots there")
+				list := snapshotList(b.Writer()).None("no snapshots there")
 				for _, l := range all {
 					list.Add(l)
 				}
@@ -154,6 +157,8 @@ compare it with its checksum, and show what is in it.`,
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&tasks, "tasks", false, "backups of tasks")
+	return cmd
 }
 
 func snapshotList(w *render.Writer) *render.List[snapshots.Listed] {
@@ -177,17 +182,16 @@ func snapshotList(w *render.Writer) *render.List[snapshots.Listed] {
 	)
 }
 
-// missing says that a place does not have the snapshot that was named.
-func (b backupCommands) missing(name string) error {
-	b.complain("there is no snapshot " + name + " in that place; norn backup inspect lists those that there are")
-	return reported{exitNotFound}
+// noSnapshot says that a place does not have the snapshot that was named.
+func (b commands) noSnapshot(name string) error {
+	return b.Missing("there is no snapshot " + name + " in that place; norn backup inspect lists those that there are")
 }
 
 // show reads one snapshot and shows what is in it.
-func (b backupCommands) show(ctx context.Context, from objects.Store, name string) error {
+func (b commands) show(ctx context.Context, from objects.Store, name string) error {
 	data, err := from.Get(ctx, name)
 	if errors.Is(err, objects.ErrNotFound) {
-		return b.missing(name)
+		return b.noSnapshot(name)
 	}
 	if err != nil {
 		return err
@@ -220,25 +224,36 @@ func (b backupCommands) show(ctx context.Context, from objects.Store, name strin
 		jsonform.Field{Name: "queues", Value: texts(queues)},
 		jsonform.Field{Name: "schedules", Value: texts(schedules)},
 	)
-	return b.writer().Object(jsonform.Object(form...), func(w io.Writer) {
+	return b.Writer().Object(jsonform.Object(form...), func(w io.Writer) {
 		render.Pairs(w, append(headerPairs(s.Header, len(data)),
 			[2]string{"partitions", fmt.Sprint(s.State.Cluster.Partitions)}, [2]string{"nodes", strings.Join(nodes, "\n")},
 			[2]string{"queues with settings", strings.Join(queues, "\n")}, [2]string{"schedules", strings.Join(schedules, "\n")})...)
 	})
 }
 
-func (b backupCommands) restore() *cobra.Command {
+func (b commands) restore() *cobra.Command {
+	var g giveFlags
+	var shape node.Shape
 	cmd := &cobra.Command{
-		Use: "restore PLACE | PLACE/SNAPSHOT", Short: "Make a data directory from a snapshot, when all nodes are lost", Args: cobra.ExactArgs(1),
+		Use: "restore PLACE | PLACE/BACKUP", Short: "Make a data directory from a snapshot, or give a cluster its tasks again", Args: cobra.ExactArgs(1),
 		Long: `Make an empty data directory from the newest snapshot in a place, or from the one
 that is named, and start nothing: then norn server begins the cluster anew with
 it. The same happens in one step with norn server --restore-from.
 
-Only when all nodes are lost, and for one node: the others join it. See
-docs/how-to/backup.md, also for what to do with disks that turn up again.`,
-		Example: "  norn backup restore /mnt/backup/norn --data /var/lib/norn --name a\n  norn server --data /var/lib/norn --name a",
+Only when all nodes are lost, and for one node: the others join it. With --partitions
+and --replicas the cluster has another shape from then on. See docs/how-to/backup.md, also
+for what to do with disks that turn up again.
+
+With --tasks a running cluster is given the tasks of a backup of itself: begin it anew
+first, as above, then restore the tasks. All of the backup is checked before the first
+one is written, and it may be repeated. Tasks keep their IDs, attempts and logs; one
+that a worker had is free when its lease and --buffer are over.`,
+		Example: "  norn backup restore /mnt/backup/norn --data /var/lib/norn --name a\n  norn server --data /var/lib/norn --name a\n  norn backup restore --tasks /mnt/backup/norn",
 	}
 	f := cmd.Flags()
+	g.flags(cmd)
+	f.IntVar(&shape.Partitions, "partitions", 0, "partitions from now on, 1 to 4096 (default: as it was)")
+	f.IntVar(&shape.Replicas, "replicas", 0, "replicas of each from now on, 1 to 9 (default: as it was)")
 	cfg := config.Default()
 	for _, s := range cfg.Settings() {
 		if slices.Contains([]string{"data", "name", "peer-listen", "peer-advertise", "zone"}, s.Name) {
@@ -246,20 +261,26 @@ docs/how-to/backup.md, also for what to do with disks that turn up again.`,
 		}
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if g.tasks {
+			return b.give(cmd, &g, args[0])
+		}
+		if err := g.alone(cmd); err != nil {
+			return b.Usage(err)
+		}
+		if shape.Partitions < 0 || shape.Partitions > ring.MaxPartitions || shape.Replicas < 0 || shape.Replicas > ring.MaxReplicas {
+			return b.usage("%d partitions, not 1 to %d, or %d replicas, not 1 to %d", shape.Partitions, ring.MaxPartitions, shape.Replicas, ring.MaxReplicas)
+		}
 		cfg.RestoreFrom = args[0]
 		if err := cfg.Validate(); err != nil {
-			return usageError{err}
+			return b.Usage(err)
 		}
 		if err := b.there(args[0]); err != nil {
 			return err
 		}
 		cfg.Complete()
-		h, generation, err := node.Restore(cmd.Context(), cfg, func(err error) {
-			fmt.Fprintln(b.errOut, "norn:", err)
-			os.Exit(exitFailed)
-		})
+		h, generation, err := node.Restore(cmd.Context(), cfg, shape, b.Exit)
 		if _, name := snapshots.Split(args[0]); name != "" && errors.Is(err, objects.ErrNotFound) {
-			return b.missing(name)
+			return b.noSnapshot(name)
 		}
 		if err != nil {
 			return err
@@ -268,7 +289,7 @@ docs/how-to/backup.md, also for what to do with disks that turn up again.`,
 			{Name: "snapshot", Value: jsonform.String(h.Name())}, {Name: "cluster", Value: jsonform.String(h.Cluster)},
 			{Name: "generation", Value: jsonform.Uint64(generation)}, {Name: "data", Value: jsonform.String(cfg.Data)}, {Name: "node", Value: jsonform.String(cfg.Name)},
 		}
-		return b.writer().Object(jsonform.Object(fields...), func(w io.Writer) {
+		return b.Writer().Object(jsonform.Object(fields...), func(w io.Writer) {
 			fmt.Fprintf(w, "%s is cluster %s as of %s, generation %d; start it with\n  %s\n", cfg.Data, h.Cluster, h.TakenAt.UTC().Format(time.RFC3339), generation, startLine(cmd, cfg))
 		})
 	}

@@ -1,0 +1,360 @@
+package job
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/norn-dev/norn/backup"
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/internal/objects"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register/snapshots"
+)
+
+const (
+	// together is how many partitions are read at a time.
+	together = 4
+	// pageTime is how long a page is waited for before the whole cohort is asked.
+	pageTime = 10 * time.Second
+	// pageTries is how often a page is asked for, pagePause the pause between two.
+	pageTries = 30
+	pagePause = time.Second
+)
+
+// Names of what is there while a backup is under way.
+const (
+	begunEnd = ".begun"
+	doneEnd  = ".done"
+)
+
+// Options are how a backup is taken.
+type Options struct {
+	// From is the cluster.
+	From *client.Client
+	// Place takes the objects.
+	Place objects.Store
+	// Scope is backup.All or backup.Unfinished; empty: all.
+	Scope string
+	// Queues are the only ones that are in it; empty: all are.
+	Queues []string
+	// By is the build that writes it.
+	By string
+	// Seal encrypts; nil: nothing does.
+	Seal backup.Seal
+	// SealTo says for whom, in the manifest.
+	SealTo []string
+	// Rate bounds what is read, bytes a second; 0: nothing does.
+	Rate int64
+	// Resume is the name of a backup that was interrupted; empty: it is a new one.
+	Resume string
+	// Progress hears how far it is, from several goroutines; nil: nobody does.
+	Progress func(Progress)
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Progress is how far a backup, its verification or a restore is.
+type Progress struct {
+	Done, Total  int // partitions, or parts
+	Tasks, Bytes uint64
+}
+
+// create is a backup that is being taken.
+type create struct {
+	Options
+	manifest backup.Manifest
+	pace     *pace
+
+	mu       sync.Mutex // guards all below
+	progress Progress
+	each     []*piece
+}
+
+// piece is what one partition has come to: what is noted when it is done.
+type piece struct {
+	backup.Manifest
+}
+
+// Create takes a backup and gives its manifest.
+func Create(ctx context.Context, o Options) (*backup.Manifest, error) {
+	c := &create{Options: o, pace: newPace(o.Rate)}
+	status, err := o.From.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.begin(ctx, status); err != nil {
+		return nil, err
+	}
+	if err := c.partitions(ctx); err != nil {
+		return nil, fmt.Errorf("%w; what is done stays: go on with --resume %s", err, c.manifest.Name)
+	}
+	return c.end(ctx)
+}
+
+// begin makes the head of the manifest, and takes the name.
+func (c *create) begin(ctx context.Context, s *nornv1.StatusReply) error {
+	m := &c.manifest
+	*m = backup.Manifest{
+		Format: backup.Format, Cluster: s.GetClusterId(), Generation: s.GetRegister().GetGeneration(), Partitions: len(s.GetPartitions()),
+		Began: c.Now().UTC().Truncate(time.Second), By: c.By, Scope: c.Scope, Queues: c.Queues, Encrypted: c.SealTo,
+	}
+	if m.Scope == "" {
+		m.Scope = backup.All
+	}
+	c.each, c.progress.Total = make([]*piece, m.Partitions), m.Partitions
+	if c.Resume != "" {
+		return c.resume(ctx)
+	}
+	m.Name = backup.Name(m.Cluster, m.Generation, m.Began)
+	state, err := c.From.Cluster().Export(ctx)
+	if err != nil {
+		return err
+	}
+	h, data, err := snapshots.Pack(state, m.Began, "norn backup")
+	if err == nil {
+		err = c.put(ctx, h.Name(), data)
+	}
+	if err != nil {
+		return err
+	}
+	m.Snapshot = h.Name()
+	b, err := m.Encode()
+	if err != nil {
+		return err
+	}
+	if err = c.Place.Create(ctx, m.Name+begunEnd, b); errors.Is(err, objects.ErrExists) {
+		return fmt.Errorf("another backup to this place began in the same second, or was interrupted then: try again, or go on with it (--resume %s)", m.Name)
+	}
+	return err
+}
+
+// resume goes on with a backup that has begun.
+func (c *create) resume(ctx context.Context) error {
+	name, now := c.Resume+begunEnd, c.manifest
+	b, err := c.Place.Get(ctx, name)
+	if errors.Is(err, objects.ErrNotFound) {
+		return fmt.Errorf("there is no backup %s that was interrupted: %w", c.Resume, err)
+	}
+	if err != nil {
+		return err
+	}
+	was, err := backup.DecodeNote(name, b)
+	if err != nil {
+		return err
+	}
+	if was.Cluster != now.Cluster || was.Generation != now.Generation || was.Partitions != now.Partitions {
+		return fmt.Errorf("backup %s is of cluster %s, generation %d, %d partitions, and this is %s, %d, %d: begin a new one", was.Name, was.Cluster, was.Generation, was.Partitions, now.Cluster, now.Generation, now.Partitions)
+	}
+	if was.Scope != now.Scope || fmt.Sprint(was.Queues, was.Encrypted) != fmt.Sprint(now.Queues, now.Encrypted) {
+		return fmt.Errorf("backup %s began with scope %s, queues %q, encrypted to %q: go on with the same", was.Name, was.Scope, was.Queues, was.Encrypted)
+	}
+	c.manifest = *was
+	for p := range c.each {
+		name := noteName(was.Name, p)
+		b, err := c.Place.Get(ctx, name)
+		if errors.Is(err, objects.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		m, err := backup.DecodeNote(name, b)
+		if err != nil {
+			return err
+		}
+		if len(m.Each) != 1 || m.Each[0].Partition != p {
+			return fmt.Errorf("%w: %s: it is not about partition %d", backup.ErrDamaged, name, p)
+		}
+		c.done(p, &piece{*m})
+	}
+	return nil
+}
+
+func noteName(name string, p int) string { return fmt.Sprintf("%s.p%04d%s", name, p, doneEnd) }
+
+// partitions reads all that are not done, some at a time.
+func (c *create) partitions(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range together {
+		workers.Go(func() {
+			for p := range next {
+				if err := c.partition(ctx, p); err != nil {
+					cancel(fmt.Errorf("partition %d: %w", p, err))
+				}
+			}
+		})
+	}
+feed:
+	for p, done := range c.each {
+		if done != nil {
+			continue
+		}
+		select {
+		case next <- p:
+		case <-ctx.Done():
+			break feed
+		}
+	}
+	close(next)
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+// partition reads one and notes what it has come to.
+func (c *create) partition(ctx context.Context, p int) error {
+	name := c.manifest.Name
+	at := backup.Partition{Partition: p, Began: c.Now().UTC()}
+	out := &piece{backup.Manifest{Format: backup.Format, Name: name}}
+	w := backup.NewWriter(name, p, c.Seal)
+	filter := backup.Filter{Scope: c.manifest.Scope, Queues: c.manifest.Queues, At: c.manifest.Began}
+	var whole backup.Assembler
+	var session [16]byte
+	_, _ = rand.Read(session[:])
+	for after, last := []byte(nil), false; !last; {
+		reply, err := c.page(ctx, p, after, session)
+		if err != nil {
+			return err
+		}
+		after, last = reply.GetNext(), len(reply.GetNext()) == 0
+		if at.Epoch = max(at.Epoch, reply.GetEpoch()); at.Replicas == 0 || int(reply.GetReplicas()) < at.Replicas {
+			at.Replicas = int(reply.GetReplicas())
+		}
+		at.Cohort = int(reply.GetCohort())
+		page, err := backup.DecodePage(reply.GetTasks(), reply.GetNext())
+		if err != nil {
+			return err
+		}
+		tasks, err := whole.Add(&page, last)
+		if err != nil {
+			return err
+		}
+		for i := range tasks {
+			if err := c.add(ctx, out, w, &filter, &tasks[i]); err != nil {
+				return err
+			}
+		}
+		if err := c.pace.spend(ctx, len(reply.GetTasks())); err != nil {
+			return err
+		}
+	}
+	if err := c.flush(ctx, out, w); err != nil {
+		return err
+	}
+	at.Tasks, at.Facts, at.Root = out.Tasks, out.Facts, out.Root
+	out.Each = []backup.Partition{at}
+	b, err := out.Encode()
+	if err == nil {
+		err = c.put(ctx, noteName(name, p), b)
+	}
+	if err == nil {
+		c.done(p, out)
+	}
+	return err
+}
+
+// add puts a task into the backup of its partition.
+func (c *create) add(ctx context.Context, out *piece, w *backup.Writer, filter *backup.Filter, t *backup.Task) error {
+	take, err := filter.Take(t)
+	if err != nil || !take {
+		return err
+	}
+	if err := out.Add(t, c.manifest.Began); err != nil {
+		return err
+	}
+	if w.Add(t) {
+		return c.flush(ctx, out, w)
+	}
+	return nil
+}
+
+// flush writes a part.
+func (c *create) flush(ctx context.Context, out *piece, w *backup.Writer) error {
+	part, b, some, err := w.Part()
+	if err != nil || !some {
+		return err
+	}
+	out.Parts = append(out.Parts, part)
+	c.tell(func(p *Progress) { p.Tasks, p.Bytes = p.Tasks+part.Tasks, p.Bytes+uint64(part.Bytes) })
+	return c.put(ctx, part.Name, b)
+}
+
+// put writes an object and reads it back.
+func (c *create) put(ctx context.Context, name string, b []byte) error {
+	if err := c.Place.Put(ctx, name, b); err != nil {
+		return err
+	}
+	got, err := c.Place.Get(ctx, name)
+	if err == nil && !bytes.Equal(got, b) {
+		err = fmt.Errorf("%w: %s reads as %d bytes that are not the %d that were written", backup.ErrDamaged, name, len(got), len(b))
+	}
+	return err
+}
+
+// page asks until it is answered.
+func (c *create) page(ctx context.Context, p int, after []byte, session [16]byte) (*nornv1.BackupReply, error) {
+	for try := 1; ; try++ {
+		ask, cancel := context.WithTimeout(ctx, pageTime)
+		reply, err := c.From.Cluster().BackupPage(ask, p, after, session, try > 1)
+		cancel()
+		switch {
+		case err == nil:
+			return reply, nil
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case try == pageTries || errors.Is(err, client.ErrInvalid) || errors.Is(err, client.ErrPermissionDenied) || errors.Is(err, client.ErrUnimplemented):
+			return nil, err
+		}
+		if err := sleep(ctx, pagePause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (c *create) done(p int, out *piece) {
+	c.mu.Lock()
+	c.each[p] = out
+	c.mu.Unlock()
+	c.tell(func(p *Progress) { p.Done++ })
+}
+
+func (c *create) tell(change func(*Progress)) {
+	c.mu.Lock()
+	change(&c.progress)
+	now := c.progress
+	c.mu.Unlock()
+	if c.Progress != nil {
+		c.Progress(now)
+	}
+}
+
+// end writes the manifest.
+func (c *create) end(ctx context.Context) (*backup.Manifest, error) {
+	m := &c.manifest
+	for _, p := range c.each {
+		m.Each, m.Parts = append(m.Each, p.Each...), append(m.Parts, p.Parts...)
+		if err := m.Join(&p.Summary); err != nil {
+			return nil, err
+		}
+	}
+	m.Ended = c.Now().UTC().Truncate(time.Second)
+	b, err := m.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.put(ctx, m.Name+backup.ManifestEnd, b); err != nil {
+		return nil, err
+	}
+	for p := range c.each { // they are of no use any more, and do no harm
+		_ = c.Place.Delete(ctx, noteName(m.Name, p))
+	}
+	_ = c.Place.Delete(ctx, m.Name+begunEnd)
+	return m, nil
+}

@@ -1,0 +1,291 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/norn-dev/norn/backup"
+	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/objects"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+)
+
+const (
+	// requestBytes is about how much is in one request of a restore.
+	requestBytes = 1 << 20
+	// requests is how many are under way.
+	requests = 8
+	// gatherBytes is how much is gathered over all partitions before the fullest is sent.
+	gatherBytes = 8 << 20
+	// restoreTries is how often a request is made, restoreTime how long each is waited for.
+	restoreTries = 30
+	restoreTime  = 15 * time.Second
+)
+
+// RestoreOptions are how tasks are restored.
+type RestoreOptions struct {
+	// From has the backup.
+	From objects.Store
+	// Manifest says which one.
+	Manifest *backup.Manifest
+	// To is the cluster.
+	To *client.Client
+	// Open decrypts; nil: nothing does.
+	Open backup.Seal
+	// Buffer is what is waited for beyond the lease of a claim that was held.
+	Buffer time.Duration
+	// DryRun reads everything and writes nothing.
+	DryRun bool
+	// Rate bounds what is written, bytes a second; 0: nothing does.
+	Rate int64
+	// Progress hears how far it is; nil: nobody does.
+	Progress func(Progress)
+}
+
+// Report says what a restore has done, or would do.
+type Report struct {
+	Tasks uint64 // in the backup
+	// Written were sent, of which Fresh were not known, and the rest was.
+	Written, Fresh uint64
+	// Freed are claims that were held: their tasks are free when the leases and the buffer are
+	// over, the last of them at FreeAt.
+	Freed  uint64
+	FreeAt time.Time
+	// LeftOut are unknown to a cluster that is older than they are: they may have been finished
+	// and forgotten. It has the first of them.
+	LeftOut    uint64
+	LeftOutIDs []string
+}
+
+// maxNamed bounds the tasks that a report names.
+const maxNamed = 100
+
+// restore is one that is under way.
+type restore struct {
+	RestoreOptions
+	partitions int
+	living     bool // it has not begun anew since the backup: claims of then may be held still
+	pace       *pace
+	batches    [][]byte // by partition
+	gathered   int
+
+	send    chan batch
+	cancel  context.CancelCauseFunc
+	running sync.WaitGroup
+
+	mu     sync.Mutex // guards report
+	report Report
+}
+
+type batch struct {
+	partition int
+	tasks     []byte
+}
+
+// Restore gives a cluster the tasks of a backup of itself: the same cluster, with the same
+// ID, that has begun anew since (norn backup restore), of any shape, or that lives. All of the backup is
+// read and checked before the first task is written.
+func Restore(ctx context.Context, o RestoreOptions) (*Report, error) {
+	status, err := o.To.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := fits(o.Manifest, status); err != nil {
+		return nil, err
+	}
+	if err := Verify(ctx, o.From, o.Manifest, o.Open, nil); err != nil {
+		return nil, err
+	}
+	r := &restore{RestoreOptions: o, partitions: len(status.GetPartitions()), living: status.GetRegister().GetGeneration() == o.Manifest.Generation, pace: newPace(o.Rate), send: make(chan batch)}
+	r.batches = make([][]byte, r.partitions)
+	ctx, r.cancel = context.WithCancelCause(ctx)
+	defer r.cancel(nil)
+	for range requests {
+		r.running.Go(func() {
+			for b := range r.send {
+				if err := r.write(ctx, b); err != nil {
+					r.cancel(err)
+				}
+			}
+		})
+	}
+	err = each(ctx, o.From, o.Manifest, o.Open, o.Progress, func(_ *backup.Part, t *backup.Task) error { return r.task(ctx, t) })
+	for p := range r.batches {
+		if err == nil {
+			err = r.flush(ctx, p)
+		}
+	}
+	close(r.send)
+	r.running.Wait()
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	return &r.report, err
+}
+
+// fits refuses a cluster that the tasks do not belong to, or whose tokens would not rise.
+func fits(m *backup.Manifest, s *nornv1.StatusReply) error {
+	if s.GetClusterId() != m.Cluster {
+		return fmt.Errorf("the backup is of cluster %s, and this is cluster %s: begin that one anew from %s (norn backup restore) and restore the tasks into it", m.Cluster, s.GetClusterId(), m.Snapshot)
+	}
+	if g := s.GetRegister().GetGeneration(); g < m.Generation {
+		return fmt.Errorf("the backup is of generation %d of the cluster, and this is generation %d, which is older", m.Generation, g)
+	}
+	for _, p := range s.GetPartitions() {
+		if epoch := m.MaxToken >> 32; p.GetEpoch() < epoch {
+			return fmt.Errorf("partition %d is in epoch %d, and the backup has tokens of epoch %d: tokens would not rise; begin the cluster anew from %s (norn backup restore)", p.GetId(), p.GetEpoch(), epoch, m.Snapshot)
+		}
+	}
+	return nil
+}
+
+// task gathers one task.
+func (r *restore) task(ctx context.Context, t *backup.Task) error {
+	r.mu.Lock()
+	r.report.Tasks++
+	if r.living {
+		t.Claims = nil
+	}
+	for i := range t.Claims {
+		r.report.Freed++
+		if at := time.Unix(0, t.Claims[i].End).Add(r.Buffer).UTC(); at.After(r.report.FreeAt) {
+			r.report.FreeAt = at
+		}
+	}
+	r.mu.Unlock()
+	t.Free(r.Buffer)
+	if r.DryRun {
+		return ctx.Err()
+	}
+	p := int(ring.Of(t.ID, r.partitions))
+	if t.Size() > requestBytes {
+		return r.large(ctx, p, t)
+	}
+	before := len(r.batches[p])
+	r.batches[p] = backup.AppendTask(r.batches[p], t)
+	r.gathered += len(r.batches[p]) - before
+	if len(r.batches[p]) >= requestBytes {
+		return r.flush(ctx, p)
+	}
+	if r.gathered >= gatherBytes {
+		fullest := 0
+		for p := range r.batches {
+			if len(r.batches[p]) > len(r.batches[fullest]) {
+				fullest = p
+			}
+		}
+		return r.flush(ctx, fullest)
+	}
+	return nil
+}
+
+// flush sends what was gathered for a partition. Tasks come by partitions of the backup, and
+// in order of their IDs only within one: so they are sorted here.
+func (r *restore) flush(ctx context.Context, p int) error {
+	b := r.batches[p]
+	if len(b) == 0 {
+		return nil
+	}
+	r.gathered -= len(b)
+	r.batches[p] = nil
+	sorted, err := inOrder(b)
+	if err != nil {
+		return err
+	}
+	if err := r.pace.spend(ctx, len(b)); err != nil {
+		return err
+	}
+	select {
+	case r.send <- batch{p, sorted}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// large sends a task in pieces, the enqueue with the last one: before that nobody can
+// claim it, so that one that is finished does not run.
+func (r *restore) large(ctx context.Context, p int, t *backup.Task) error {
+	for end := len(t.Facts); end > 0; {
+		from, size := end, 0
+		for from > 0 && (size == 0 || size+len(t.Facts[from-1].Body) < requestBytes) {
+			from--
+			size += len(t.Facts[from].Body) + 64
+		}
+		piece := &backup.Task{ID: t.ID, Facts: t.Facts[from:end]}
+		if err := r.pace.spend(ctx, size); err != nil {
+			return err
+		}
+		m, err := r.ask(ctx, batch{p, backup.AppendTask(nil, piece)})
+		if err != nil {
+			return err
+		}
+		if end == len(t.Facts) {
+			r.count(m)
+		}
+		end = from
+	}
+	return nil
+}
+
+// write sends a request and counts what came of it.
+func (r *restore) write(ctx context.Context, b batch) error {
+	m, err := r.ask(ctx, b)
+	if err == nil {
+		r.count(m)
+	}
+	return err
+}
+
+// ask sends a request until it is answered: it may be repeated.
+func (r *restore) ask(ctx context.Context, b batch) (*nornv1.RestoreReply, error) {
+	for try := 1; ; try++ {
+		ask, cancel := context.WithTimeout(ctx, restoreTime)
+		m, err := r.To.Cluster().RestoreTasks(ask, b.partition, b.tasks)
+		cancel()
+		switch {
+		case err == nil:
+			return m, nil
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case try == restoreTries || errors.Is(err, client.ErrInvalid) || errors.Is(err, client.ErrPermissionDenied) || errors.Is(err, client.ErrUnimplemented):
+			return nil, fmt.Errorf("partition %d: %w", b.partition, err)
+		}
+		if err := sleep(ctx, pagePause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (r *restore) count(m *nornv1.RestoreReply) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report.Written += uint64(m.GetTasks()) - uint64(len(m.GetLeftOut()))
+	r.report.Fresh += uint64(m.GetFresh())
+	r.report.LeftOut += uint64(len(m.GetLeftOut()))
+	for _, b := range m.GetLeftOut() {
+		if task, err := id.FromBytes(b); err == nil && len(r.report.LeftOutIDs) < maxNamed {
+			r.report.LeftOutIDs = append(r.report.LeftOutIDs, task.String())
+		}
+	}
+}
+
+// inOrder sorts tasks that follow each other in the form of [backup.Tasks].
+func inOrder(b []byte) ([]byte, error) {
+	tasks, err := backup.Unordered(b)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(tasks, func(a, b backup.Task) int { return a.ID.Compare(b.ID) })
+	out := make([]byte, 0, len(b))
+	for i := range tasks {
+		out = backup.AppendTask(out, &tasks[i])
+	}
+	return out, nil
+}

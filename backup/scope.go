@@ -1,0 +1,71 @@
+package backup
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/crdt"
+)
+
+// Filter says which tasks are in a backup, and how much of them.
+type Filter struct {
+	Scope  string   // [All] or [Unfinished]
+	Queues []string // only these; empty: all. What is left of collected tasks is in it always
+	At     time.Time
+}
+
+// Take tells whether a task is in the backup, and leaves in it what is to be kept. Of a task
+// that was collected that is its tombstone. With [Unfinished] a completed or cancelled one
+// becomes one: that it is finished, and how, keeps it from running again, and lets those that
+// depend on it go on. ErrDamaged: the facts are not those of a task.
+func (o *Filter) Take(t *Task) (bool, error) {
+	stone := func(f crdt.Fact) bool { return f.Key.Kind == crdt.KindTombstone }
+	if at := slices.IndexFunc(t.Facts, stone); at >= 0 {
+		t.Facts, t.Claims = []crdt.Fact{t.Facts[at]}, nil
+		return true, nil
+	}
+	v, err := crdt.View(t.ID, slices.Values(t.Facts))
+	if err != nil {
+		return false, fmt.Errorf("%w: task %s: %w", ErrDamaged, t.ID, err)
+	}
+	if len(o.Queues) > 0 && (v.Enqueued == nil || !slices.Contains(o.Queues, v.Enqueued.Queue)) {
+		return false, nil
+	}
+	switch state := v.Outcome(); {
+	case state == crdt.StateUnknown:
+	case state == crdt.StateDead || o.Scope != Unfinished || v.Enqueued == nil:
+		t.Claims = nil
+	default:
+		end := crdt.Tombstone{Outcome: state, At: v.FinishedAt(), Collected: o.At.UnixNano()}
+		t.Facts, t.Claims = []crdt.Fact{end.Fact(t.ID)}, nil
+	}
+	return len(t.Facts) > 0, nil
+}
+
+// Freed is the fact by which a restored task is free again once the lease of a claim that
+// was held is surely over: the claim ended without using up an attempt, and the task waits for
+// that time. It follows from the backup alone, so that a restore that is repeated writes the same.
+func Freed(t *Task, c *Claim, buffer time.Duration) crdt.Fact {
+	return crdt.Failed{
+		Token: c.Token, At: c.End, RetryAt: c.End + int64(buffer),
+		Error: fmt.Sprintf("restored from a backup that was taken while worker %q had the task", c.Worker),
+	}.Fact(t.ID)
+}
+
+// Free puts such facts into a task, of claims of which no fact says how they ended, and
+// takes the claims out.
+func (t *Task) Free(buffer time.Duration) {
+	over := make(map[uint64]bool, len(t.Claims))
+	for _, f := range t.Facts {
+		if k := f.Key.Kind; k == crdt.KindFailed || k == crdt.KindExpired || k == crdt.KindCompleted {
+			over[f.Key.A] = true
+		}
+	}
+	for i := range t.Claims {
+		if c := &t.Claims[i]; !over[c.Token] {
+			t.Join(&Task{Facts: []crdt.Fact{Freed(t, c, buffer)}})
+		}
+	}
+	t.Claims = nil
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+type tasksJSON struct {
+	Backup, Snapshot, Tasks, Root, Scope string
+	Held                                 string `json:"held_claims"`
+	Queues                               []map[string]string
+}
+
+type restoredJSON struct {
+	Tasks, Written, Fresh string
+	Freed                 string `json:"freed_claims"`
+	LeftOut               string `json:"left_out"`
+}
+
+// lines enqueues so many tasks and gives their IDs.
+func lines(t *testing.T, at []string, queue string, n int) []string {
+	t.Helper()
+	var in strings.Builder
+	for i := range n {
+		fmt.Fprintf(&in, "payload %d\n", i)
+	}
+	r := nornWith(t, in.String(), at, "task", "enqueue", "-q", queue, "--lines", "-")
+	if r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	return strings.Fields(r.out)
+}
+
+func jsonOf[T any](t *testing.T, at []string, args ...string) (v T) {
+	t.Helper()
+	r := nornWith(t, "", at, append(args, "-o", "json")...)
+	if r.code != 0 {
+		t.Fatalf("%v: %+v", args, r)
+	}
+	if err := json.Unmarshal([]byte(r.out), &v); err != nil {
+		t.Fatalf("%v: %v: %s", args, err, r.out)
+	}
+	return v
+}
+
+type claimedJSON struct {
+	ID    string
+	Token string
+}
+
+// TestTasksSurviveTheCluster: of the tasks of a cluster some are claimed, some completed, one
+// waits for another one; the cluster is backed up and destroyed, begins anew with other
+// partitions, and is given its tasks: each that was not completed is done there, once, and
+// tokens have risen.
+//
+// Long because: it is one story.
+func TestTasksSurviveTheCluster(t *testing.T) {
+	place := filepath.Join(t.TempDir(), "place")
+	lost := filepath.Join(t.TempDir(), "lost")
+	s := ownServer(t, lost, "--partitions", "8")
+	at := []string{"NORN_ADDR=" + s.addr}
+	ids := lines(t, at, "mail", 200)
+	first := nornWith(t, "", at, "task", "enqueue", "-q", "later", "--after", ids[0], "last")
+	if first.code != 0 {
+		t.Fatalf("%+v", first)
+	}
+	claimed := jsonOf[[]struct {
+		Task  struct{ ID string }
+		Token string
+	}](t, at, "task", "claim", "-q", "mail", "-n", "50", "--lease", "5s")
+	if len(claimed) != 50 {
+		t.Fatalf("claimed %+v", claimed)
+	}
+	highest := map[string]string{}
+	for i, c := range claimed {
+		highest[c.Task.ID] = c.Token
+		if i%2 == 0 {
+			if r := nornWith(t, "", at, "task", "complete", c.Task.ID, c.Token); r.code != 0 {
+				t.Fatalf("%+v", r)
+			}
+		}
+	}
+	made := jsonOf[tasksJSON](t, at, "backup", "create", "--tasks", place)
+	if made.Tasks != "201" || made.Held != "25" {
+		t.Fatalf("made %+v", made)
+	}
+	if r := nornWith(t, "", nil, "backup", "verify", place); r.code != 0 || !strings.Contains(r.out, made.Root) {
+		t.Fatalf("verified: %+v", r)
+	}
+	if _, err := s.end(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(lost); err != nil {
+		t.Fatal(err)
+	}
+
+	anew := filepath.Join(t.TempDir(), "anew")
+	if r := nornWith(t, "", nil, "backup", "restore", place, "--data", anew, "--name", "n1", "--partitions", "5"); r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	s = ownServer(t, anew)
+	at = []string{"NORN_ADDR=" + s.addr}
+	dry := jsonOf[restoredJSON](t, at, "backup", "restore", "--tasks", place, "--dry-run")
+	if dry.Tasks != "201" || dry.Written != "0" || dry.Freed != "25" {
+		t.Errorf("dry run: %+v", dry)
+	}
+	for i, want := range []string{"201", "0"} {
+		got := jsonOf[restoredJSON](t, at, "backup", "restore", "--tasks", place, "--buffer", "1s")
+		if got.Written != "201" || got.Fresh != want || got.LeftOut != "0" {
+			t.Fatalf("restored the %d. time: %+v", i+1, got)
+		}
+	}
+	done := map[string]int{}
+	eventually(t, "every task is done", func() bool {
+		for _, queue := range []string{"mail", "later"} {
+			for _, c := range jsonOf[[]struct {
+				Task  struct{ ID string }
+				Token string
+			}](t, at, "task", "claim", "-q", queue, "-n", "100", "--wait", "100ms") {
+				done[c.Task.ID]++
+				if was := highest[c.Task.ID]; len(c.Token) < len(was) || len(c.Token) == len(was) && c.Token <= was {
+					t.Errorf("task %s has token %s after %s", c.Task.ID, c.Token, was)
+				}
+				if r := nornWith(t, "", at, "task", "complete", c.Task.ID, c.Token); r.code != 0 {
+					t.Fatalf("%+v", r)
+				}
+			}
+		}
+		return len(done) >= 176
+	})
+	for i, c := range claimed {
+		if done[c.Task.ID] != i%2 {
+			t.Errorf("task %d, claimed before, was done %d times", i, done[c.Task.ID])
+		}
+	}
+	for _, task := range append(slices.Clone(ids), strings.TrimSpace(first.out)) {
+		if done[task] > 1 {
+			t.Errorf("task %s was done %d times", task, done[task])
+		}
+	}
+	if len(done) != 176 {
+		t.Errorf("%d tasks were done", len(done))
+	}
+}

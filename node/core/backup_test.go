@@ -1,0 +1,119 @@
+package core
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/norn-dev/norn/backup"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+)
+
+// backedUp is all that a node gives of a partition.
+func (r *trio) backedUp(i int, p ring.Partition) (all []backup.Task, replies []*nornv1.BackupReply) {
+	r.t.Helper()
+	var whole backup.Assembler
+	for after, last := []byte(nil), false; !last; {
+		m := ask[*nornv1.BackupReply](r, i, &nornv1.BackupRequest{Partition: uint32(p), After: after})
+		page, err := backup.DecodePage(m.Tasks, m.Next)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		after, last = m.Next, len(m.Next) == 0
+		tasks, err := whole.Add(&page, last)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		all, replies = append(all, tasks...), append(replies, m)
+	}
+	return all, replies
+}
+
+// TestABackupHasWhatAMajorityHas: each replica lacks facts that the two others have; through
+// each node comes the union, with the claims that are held.
+func TestABackupHasWhatAMajorityHas(t *testing.T) {
+	r := newTrio(t)
+	r.tell()
+	r.work()
+	want := map[id.ID]bool{}
+	for i := range r.peers { // of those that come through this one the next but one hears nothing
+		cut := [2]int{i, (i + 2) % 3}
+		r.cut[cut] = true
+		for range 10 {
+			task := r.ids.Next(r.now.Wall)
+			r.enqueue(i, task, nil)
+			r.settle()
+			want[task] = true
+		}
+		delete(r.cut, cut)
+	}
+	for i := range r.peers {
+		got, held := map[id.ID]int{}, 0
+		for p := range ring.Partition(testPartitions) {
+			tasks, replies := r.backedUp(i, p)
+			for _, task := range tasks {
+				got[task.ID] = len(task.Facts)
+				held += len(task.Claims)
+			}
+			for _, m := range replies {
+				if m.Cohort != 3 || m.Replicas < 2 || m.Epoch == 0 {
+					t.Fatalf("through node %d: %d of %d, epoch %d", i+1, m.Replicas, m.Cohort, m.Epoch)
+				}
+			}
+		}
+		for task := range want {
+			if got[task] == 0 {
+				t.Errorf("through node %d: task %s is not there", i+1, task)
+			}
+		}
+		if len(got) < 80 {
+			t.Errorf("through node %d: %d tasks", i+1, len(got))
+		}
+		if held == 0 {
+			t.Errorf("through node %d: no claims", i+1)
+		}
+	}
+}
+
+// TestARestoreIsOnAMajority: tasks with all that happened to them go to another cluster,
+// twice, and are there once; what was completed stays so.
+func TestARestoreIsOnAMajority(t *testing.T) {
+	r, to := newTrio(t), newTrio(t)
+	r.tell()
+	to.tell()
+	r.work()
+	for p := range ring.Partition(testPartitions) {
+		tasks, _ := r.backedUp(0, p)
+		if len(tasks) == 0 {
+			continue
+		}
+		var b []byte
+		for i := range tasks {
+			tasks[i].Free(0)
+			b = backup.AppendTask(b, &tasks[i])
+		}
+		for again := range 2 {
+			m := ask[*nornv1.RestoreReply](to, (int(p)+again)%3, &nornv1.RestoreRequest{Partition: uint32(p), Tasks: b})
+			if fresh := len(tasks) * (1 - again); m.Result.Error != nil || int(m.Tasks) != len(tasks) || int(m.Fresh) != fresh || m.Result.Receipt.DurableCopies < 2 {
+				t.Fatalf("partition %d, time %d: %v", p, again+1, m)
+			}
+		}
+		got, _ := to.backedUp(1, p)
+		if !slices.EqualFunc(got, tasks, func(a, b backup.Task) bool { return backup.SumOf(&a) == backup.SumOf(&b) }) {
+			t.Errorf("partition %d: %d tasks there of %d", p, len(got), len(tasks))
+		}
+	}
+	other := ring.Partition(testPartitions - 1)
+	var task backup.Task
+	for p := range ring.Partition(testPartitions - 1) {
+		if all, _ := r.backedUp(0, p); len(all) > 0 {
+			task = all[0]
+		}
+	}
+	from := to.send(0, &nornv1.RestoreRequest{Partition: uint32(other), Tasks: backup.AppendTask(nil, &task)})
+	to.settle()
+	if e := to.peers[0].replies[from].Err; e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
+		t.Errorf("a task of another partition: %v", e)
+	}
+}

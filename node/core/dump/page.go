@@ -1,0 +1,174 @@
+package dump
+
+import (
+	"slices"
+
+	"github.com/norn-dev/norn/antientropy"
+	"github.com/norn-dev/norn/backup"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// PageBytes is about how much is on a page: a page ends with the fact that makes it as much.
+const PageBytes = 1 << 20
+
+// SessionSize is the length of the name of a session in bytes.
+const SessionSize = 16
+
+// Session is what pages of a request are read as of; nil where it does not say.
+func Session(m *nornv1.BackupRequest) *[SessionSize]byte {
+	if len(m.GetSession()) != SessionSize {
+		return nil
+	}
+	s := [SessionSize]byte(m.GetSession())
+	return &s
+}
+
+// Check refuses a request that makes no sense.
+func Check(m *nornv1.BackupRequest, partitions int) *proto.Error {
+	if n := len(m.GetSession()); n != 0 && n != SessionSize {
+		return proto.Invalid("a session of %d bytes, not %d", n, SessionSize)
+	}
+	if int(m.GetPartition()) >= partitions {
+		return proto.Invalid("there is no partition %d: they are numbered 0 to %d", m.GetPartition(), partitions-1)
+	}
+	if _, err := backup.DecodePosition(m.GetAfter()); err != nil {
+		return proto.Invalid("after: %v; send next of the page before", err)
+	}
+	return nil
+}
+
+// Page reads what is behind a position. ErrDamaged of package vnode: it cannot be read.
+func Page(view store.View, p ring.Partition, from backup.Position) (*nornv1.BackupReply, error) {
+	var page backup.Page
+	size := 0
+	for f, err := range vnode.EachFact(view, p, antientropy.Position(from), id.ID{}) {
+		if err != nil {
+			return nil, err
+		}
+		if size >= PageBytes {
+			last := &page.Tasks[len(page.Tasks)-1]
+			page.Next = backup.Position{Task: last.ID, Key: last.Facts[len(last.Facts)-1].Key}
+			break
+		}
+		if n := len(page.Tasks); n == 0 || page.Tasks[n-1].ID != f.Task {
+			page.Tasks = append(page.Tasks, backup.Task{ID: f.Task})
+			size += id.Size
+		}
+		f.Body = slices.Clone(f.Body)
+		last := &page.Tasks[len(page.Tasks)-1]
+		last.Facts = append(last.Facts, f)
+		size += len(f.Body) + 2*crdt.KeySize
+	}
+	if err := claims(view, p, &page); err != nil {
+		return nil, err
+	}
+	return Reply(&page), nil
+}
+
+// claims adds those of the tasks on a page that have not ended.
+func claims(view store.View, p ring.Partition, page *backup.Page) error {
+	if len(page.Tasks) == 0 {
+		return nil
+	}
+	held, err := vnode.Active(view, p)
+	if err != nil {
+		return err
+	}
+	for i := range held {
+		h := &held[i]
+		at, found := slices.BinarySearchFunc(page.Tasks, h.Task, func(t backup.Task, want id.ID) int { return t.ID.Compare(want) })
+		if found {
+			t := &page.Tasks[at]
+			t.Claims = append(t.Claims, backup.Claim{Token: h.Record.Token, End: h.Record.End, Worker: h.Record.Worker})
+		}
+	}
+	return nil
+}
+
+// Reply is a page as it travels.
+func Reply(page *backup.Page) *nornv1.BackupReply {
+	size := 0
+	for i := range page.Tasks {
+		size += page.Tasks[i].Size()
+	}
+	m := &nornv1.BackupReply{Tasks: make([]byte, 0, size), Next: page.Next.Encode()}
+	for i := range page.Tasks {
+		m.Tasks = backup.AppendTask(m.Tasks, &page.Tasks[i])
+	}
+	return m
+}
+
+// Pages gathers the answers of replicas.
+type Pages struct {
+	// Epoch is that of the cell whose cohort is asked, Cohort the members it has, Need how
+	// many of them have to answer.
+	Epoch        uint64
+	Cohort, Need int
+
+	pages []backup.Page
+	err   *proto.Error
+}
+
+// Take takes the answer of one.
+func (j *Pages) Take(m *nornv1.BackupReply) {
+	page, err := backup.DecodePage(m.GetTasks(), m.GetNext())
+	if err != nil {
+		j.Fail(proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "a replica's page: %v", err))
+		return
+	}
+	j.pages = append(j.pages, page)
+}
+
+// Fail notes that one has not answered, and why.
+func (j *Pages) Fail(err *proto.Error) { j.err = err }
+
+// Answer is the union of what those hold that have answered.
+func (j *Pages) Answer() (*nornv1.BackupReply, *proto.Error) {
+	if len(j.pages) < j.Need || len(j.pages) == 0 {
+		why := "too few of them are in reach"
+		if j.err != nil {
+			why = j.err.Message
+		}
+		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d of %d replicas have answered, and it takes %d: %s", len(j.pages), j.Cohort, j.Need, why)
+	}
+	page := backup.Union(j.pages)
+	m := Reply(&page)
+	m.Epoch, m.Cohort, m.Replicas = j.Epoch, uint32(j.Cohort), uint32(len(j.pages))
+	return m, nil
+}
+
+// MaxRestore bounds the tasks in one request to restore, bytes, but for one that is larger
+// by itself: then it is a fact of it.
+const MaxRestore = 8 << 20
+
+// Restored reads the tasks of a request to restore, and refuses those that no cluster can
+// have written, or that belong to another partition.
+func Restored(m *nornv1.RestoreRequest, partitions int) (tasks []backup.Task, bad *proto.Error) {
+	if int(m.GetPartition()) >= partitions {
+		return nil, proto.Invalid("there is no partition %d: they are numbered 0 to %d", m.GetPartition(), partitions-1)
+	}
+	for t, err := range backup.Tasks(m.GetTasks()) {
+		if err == nil {
+			err = t.Check()
+		}
+		switch {
+		case err != nil:
+			return nil, proto.Invalid("%v", err)
+		case ring.Of(t.ID, partitions) != ring.Partition(m.GetPartition()):
+			return nil, proto.Invalid("task %s is in partition %d, not %d", t.ID, ring.Of(t.ID, partitions), m.GetPartition())
+		case len(t.Claims) > 0 || len(t.Facts) == 0:
+			return nil, proto.Invalid("task %s has %d facts and %d claims: facts are restored, claims are not", t.ID, len(t.Facts), len(t.Claims))
+		}
+		tasks = append(tasks, t)
+	}
+	if len(tasks) == 0 || len(m.GetTasks()) > MaxRestore && len(tasks) > 1 {
+		return nil, proto.Invalid("%d tasks of %d bytes; a request has at least one task, and at most %d bytes", len(tasks), len(m.GetTasks()), MaxRestore)
+	}
+	return tasks, nil
+}
