@@ -17,7 +17,7 @@ var errDamage = fmt.Errorf("%w: it is damaged", ErrDirectory)
 
 // remedy is what to do about damage, wherever it shows.
 const remedy = "look after this disk, delete no single files; while other nodes live, move the data directory away, keep it, and start this node empty with --join: " +
-	"the others give it what they have (docs/how-to/operating.md, Nodes that are lost); never bring back an older copy of it beside them. A node that is alone goes on from a copy of this very directory, " +
+	"the others give it what they have (docs/how-to/nodes.md, Nodes that are lost); never bring back an older copy of it beside them. A node that is alone goes on from a copy of this very directory, " +
 	"or begins anew from a snapshot of the register (docs/how-to/backup.md)"
 
 // judged gives an error that is about damage the one text for that.

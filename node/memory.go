@@ -9,7 +9,7 @@ import (
 // Parts of the memory that a node may have, where that is little: each is a divisor, and what is
 // configured, or the default, is the most. Together with what each part costs again further on
 // (a request is read, waits, is put into a batch and a memtable, and is sent to others) they
-// leave room for the rest of the node (docs/how-to/operating.md, "How much a node needs").
+// leave room for the rest of the node (docs/how-to/deploy.md, "How much a node needs").
 const (
 	memTablePart = 64 // two of them
 	cachePart    = 32

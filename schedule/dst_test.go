@@ -88,9 +88,9 @@ func TestInTheSecondPass(t *testing.T) {
 	}
 }
 
-// TestTheTableOfTheDocs reads docs/how-to/schedules.md and tries what it promises.
+// TestTheTableOfTheDocs reads docs/reference/schedule-syntax.md and tries what it promises.
 func TestTheTableOfTheDocs(t *testing.T) {
-	doc, err := os.ReadFile("../docs/how-to/schedules.md")
+	doc, err := os.ReadFile("../docs/reference/schedule-syntax.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -193,7 +193,7 @@ func forgotten(nodes []*nornv1.NodeStatus) string {
 	if len(who) == 0 {
 		return ""
 	}
-	return strings.Join(who, ", ") + ": these neither vote nor lead until enough others can go on without them; see \"Nodes that are lost\" in docs/how-to/operating.md"
+	return strings.Join(who, ", ") + ": these neither vote nor lead until enough others can go on without them; see docs/how-to/nodes.md"
 }
 
 // movement says what is still to move, and what nobody moves because a node is missing.

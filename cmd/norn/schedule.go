@@ -28,7 +28,7 @@ day-of-month month day-of-week, or six with seconds first; or it is @daily,
 that schedules of many teams do not all run at the same minute. It does NOT mean
 * as it does elsewhere. L is the last day of a month, LW its last workday, 15W the
 workday nearest to the 15th, FRI#2 its second Friday and FRI#L the last one. Where a
-day field begins with *, both must match, else either. docs/how-to/schedules.md has all of it.`,
+day field begins with *, both must match, else either. docs/reference/schedule-syntax.md has all of it.`,
 		Example: "  norn schedule set nightly --cron '30 2 * * *' --tz America/New_York -q reports\n  norn schedule apply -f schedules.yaml --dry-run\n  crontab -l | norn schedule import - --tz Europe/Berlin --dry-run\n  norn schedule history nightly",
 	})
 	cmd.AddCommand(s.apply(), s.set(), s.crontab(), s.list(), s.get(), s.next(), s.history(), s.trigger(), s.pause(), s.resume(), s.deletion(), s.backfill())

@@ -181,7 +181,7 @@ func (j *cronJudge) missing(instant int64) {
 
 // Oracle gives the first instant of a specification after another, in UTC, by a
 // library that has nothing to do with package schedule. @every counts from the
-// Unix epoch, as docs/how-to/schedules.md says.
+// Unix epoch, as docs/reference/schedule-syntax.md says.
 func Oracle(spec string) (func(after int64) int64, error) {
 	if text, ok := cutEvery(spec); ok {
 		d, err := time.ParseDuration(text)
@@ -203,7 +203,7 @@ func Oracle(spec string) (func(after int64) int64, error) {
 	}, nil
 }
 
-// Picked writes numbers for each ? of a specification, by docs/how-to/schedules.md and
+// Picked writes numbers for each ? of a specification, by docs/reference/schedule-syntax.md and
 // with nothing of package schedule: for a library that knows ? as something else.
 func Picked(spec, uuid string) (string, error) {
 	raw, err := hex.DecodeString(strings.ReplaceAll(uuid, "-", ""))

@@ -36,7 +36,7 @@ type Coefficients struct {
 	// partition of the cluster (docs/explanation/scaling.md).
 	MemoryNode, MemoryPeer, MemoryPartition float64
 	// DiskTask and DiskTombstone are bytes of a copy of a task beyond its payload, and of what is
-	// left of it once it is collected (docs/how-to/operating.md, How large the disk).
+	// left of it once it is collected (docs/how-to/deploy.md, How large the disk).
 	DiskTask, DiskTombstone float64
 	// DiskSpare is how much a disk has to hold for each byte that is kept: merging writes tables anew
 	// beside those that they replace.

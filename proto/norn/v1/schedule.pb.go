@@ -342,7 +342,7 @@ func (SkipReason) EnumDescriptor() ([]byte, []int) {
 // ScheduleSpec is what a user wants of a schedule.
 type ScheduleSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The specification: docs/how-to/schedules.md. At most 1,024 bytes.
+	// The specification: docs/reference/schedule-syntax.md. At most 1,024 bytes.
 	Cron string `protobuf:"bytes,1,opt,name=cron,proto3" json:"cron,omitempty"`
 	// Name of the tz database; empty: UTC, or what CRON_TZ= in cron names.
 	TimeZone string `protobuf:"bytes,2,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
@@ -819,7 +819,7 @@ type Schedule struct {
 	// a line that looks like another program's, days that match either of two fields,
 	// an end before the first instant. Mostly empty.
 	Warnings []string `protobuf:"bytes,22,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// By which rules spec.cron is read: docs/how-to/schedules.md.
+	// By which rules spec.cron is read: docs/reference/schedule-syntax.md.
 	Reading       uint32 `protobuf:"varint,23,opt,name=reading,proto3" json:"reading,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
