@@ -81,13 +81,17 @@ type Link struct {
 	out   outbox
 	in    frameReader
 	cause atomic.Pointer[error] // why it ends; the first one wins
+
+	born     time.Time
+	heard    atomic.Int64 // when bytes came last, ns after born
+	handling atomic.Bool  // what came is being handled
 }
 
 // NewLink makes a link of a connection. It must be read: Read is what ends it
 // and gives back what it holds.
 func NewLink(nc net.Conn, cfg LinkConfig) *Link {
 	cfg = cfg.withDefaults()
-	l := &Link{cfg: cfg, raw: nc, nc: nc}
+	l := &Link{cfg: cfg, raw: nc, nc: nc, born: time.Now()}
 	if t, ok := nc.(*tls.Conn); ok {
 		l.raw = t.NetConn() // closing TLS may block for its farewell
 	}
@@ -113,6 +117,18 @@ func (l *Link) Queued() int { return int(l.out.bytes.Load()) }
 // SetMaxFrame bounds the frames that are read from now on. For calls from
 // within the handler.
 func (l *Link) SetMaxFrame(n int) { l.in.maxFrame = n }
+
+// SetIdle is [LinkConfig.IdleTimeout] from now on. For calls from within the handler.
+func (l *Link) SetIdle(d time.Duration) { l.in.idleTimeout = d }
+
+// Heard is when bytes came last: now, while the handler has what came, because nothing more
+// is read meanwhile.
+func (l *Link) Heard() time.Time {
+	if l.handling.Load() {
+		return time.Now()
+	}
+	return l.born.Add(time.Duration(l.heard.Load()))
+}
 
 // Send queues a frame and never blocks; frames leave in the order of the calls.
 // b is encoded later, on another goroutine, and must not change. The error is
@@ -189,7 +205,11 @@ func (l *Link) read(h LinkHandler) error {
 			}
 		}
 		if !first {
-			if err := l.handleBuffered(h); err != nil {
+			l.handling.Store(true)
+			err := l.handleBuffered(h)
+			l.heard.Store(int64(time.Since(l.born)))
+			l.handling.Store(false)
+			if err != nil {
 				return err
 			}
 		}
@@ -199,6 +219,7 @@ func (l *Link) read(h LinkHandler) error {
 			}
 			return err
 		}
+		l.heard.Store(int64(time.Since(l.born)))
 	}
 }
 

@@ -194,8 +194,8 @@ type Config struct {
 	// before connections are cut. Default 10s. Longer: clients that do not read hold
 	// the process up for as long.
 	StopTimeout time.Duration
-	// PeerHeartbeat is between two signs of life on each connection between nodes.
-	// Default 500ms. The same on all nodes.
+	// PeerHeartbeat is after what was sent to another node last: then it is told that
+	// this one lives. Default 1s. The same on all nodes.
 	PeerHeartbeat time.Duration
 	// PeerTimeout is after how long without a byte another node is out of reach, and
 	// what it led is led by others. Default 2.5s, at least two heartbeats. Longer: for
@@ -409,7 +409,7 @@ func Default() *Config {
 		MaxPayload: proto.MaxPayload, MaxInFlight: proto.MaxInFlight, MaxConnections: 16384, MaxHTTPConnections: 4096, MaxInbox: 64 << 20,
 		MaxWaiters: 65536, MaxClaims: 1_000_000, MaxQueues: 10000, MetricsQueues: 1000,
 		HelloTimeout: 10 * time.Second, FrameTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, GossipInterval: time.Second, RepairInterval: 10 * time.Second,
-		HTTPIdleTimeout: 2 * time.Minute, StopTimeout: 10 * time.Second, PeerHeartbeat: 500 * time.Millisecond, PeerTimeout: 2500 * time.Millisecond,
+		HTTPIdleTimeout: 2 * time.Minute, StopTimeout: 10 * time.Second, PeerHeartbeat: time.Second, PeerTimeout: 2500 * time.Millisecond,
 		RegisterHeartbeat: 100 * time.Millisecond, RegisterElectionTimeout: time.Second,
 		DefaultLease: proto.DefaultLease, MaxAttempts: proto.DefaultAttempts,
 		RetryInitial: time.Second, RetryMax: time.Hour, RetryMultiplier: 2, RetryJitter: 0.2,

@@ -15,8 +15,9 @@ import (
 
 // Versions of the peer protocol that this build speaks.
 const (
-	MinVersion = 3 // messages share frames
-	MaxVersion = 3
+	MinVersion = 3 // messages share frames, and each connection has signs of life of its own
+	MaxVersion = 4
+	shares     = 4 // the connections between two nodes are watched together
 )
 
 // Lane is what a connection is for. The numbers are sent.
@@ -144,15 +145,15 @@ type Limits struct {
 
 // Timing are the time-outs of a [Network]. A zero field is its default.
 type Timing struct {
-	Alive      time.Duration // between signs of life on each connection; default 500 ms
-	Idle       time.Duration // without any byte a connection ends; default 2.5 s
+	Alive      time.Duration // after what was said to a peer last, a sign of life; default 1 s
+	Idle       time.Duration // without any byte of a peer all connections with it end; default 2.5 s
 	Dial       time.Duration // to connect to one address, TLS included; default 3 s
 	Hello      time.Duration // for the first frame; default 5 s
 	Frame      time.Duration // first to last byte of a frame; default 60 s
 	Write      time.Duration // one write of at most 256 KiB; default 15 s
 	MinBackoff time.Duration // before the second attempt to connect, doubling; default 50 ms
 	MaxBackoff time.Duration // default 2 s
-	Forget     time.Duration // a peer that is not kept, after the last send; default 1 min
+	Forget     time.Duration // a peer that is not kept, after the last send, and a bulk connection without use; default 1 min
 	Join       time.Duration // to decide about a request to join; default 1 min
 }
 
@@ -181,7 +182,7 @@ func (t Timing) withDefaults() Timing {
 		v *time.Duration
 		d time.Duration
 	}{
-		{&t.Alive, 500 * time.Millisecond},
+		{&t.Alive, time.Second},
 		{&t.Idle, 2500 * time.Millisecond},
 		{&t.Dial, 3 * time.Second},
 		{&t.Hello, 5 * time.Second},

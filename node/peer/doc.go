@@ -6,7 +6,7 @@
 //
 //   - Messages are one-way and may get lost, never changed; on one connection
 //     they stay in order. A node dials everyone it sends to, with a connection
-//     for small messages and one for large ones (design 11); what others send
+//     for small messages, and one for large ones while there are some (design 11); what others send
 //     comes in over connections that they have dialled.
 //   - [Network.Send] never blocks. What does not fit the bounded queue of a peer,
 //     or has nobody to go to, is dropped and counted: senders send again. A slow
@@ -17,7 +17,8 @@
 //   - [Handler] hears of what a peer sends on one lane one burst at a time, in
 //     order, also over connections that follow each other; and of peers that come
 //     and go.
-//   - A connection that carries nothing for Timing.Idle, from either side, ends.
+//   - Whatever a peer says is a sign of life. When nothing of it comes for Timing.Idle,
+//     on whichever connection, all connections with it end (ADR 12).
 //   - Nothing a peer sends makes a node allocate more than a few times the bytes
 //     that came, and those are bounded by [Limits].
 //

@@ -46,6 +46,9 @@ func (n *Network) greet(h *Hello, secret []byte) (*nornv1.PeerHelloReply, *Refus
 		reply.Refusal, reply.Error = refusal.Reason, refusal.proto()
 		return reply, refusal
 	}
+	if !h.proven { // what it says is no sign that the member it names lives
+		version = min(version, shares-1)
+	}
 	reply.Version = version
 	return reply, nil
 }
@@ -102,7 +105,9 @@ func (n *Network) judge(h *Hello) *Refusal {
 			return refuse(nornv1.PeerRefusal_PEER_REFUSAL_NOT_ADMITTED, "%v", err)
 		}
 	}
-	return n.alive(h, n.askBack(h))
+	from := n.askBack(h)
+	h.proven = from == proven
+	return n.alive(h, from)
 }
 
 // alive refuses a start of a data directory that is not the latest: it runs on a

@@ -24,8 +24,9 @@ type Hello struct {
 	Build                  string          // its version
 	Remote                 string          // the address it comes from
 
-	shown *x509.Certificate // by it; nil: none
-	nonce uint64            // of this hello
+	shown  *x509.Certificate // by it; nil: none
+	nonce  uint64            // of this hello
+	proven bool              // asking back has shown that it is the member it names
 }
 
 // maxBuild bounds a build version in bytes.

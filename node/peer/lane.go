@@ -44,10 +44,12 @@ type lane struct {
 	dropped atomic.Uint64 // messages that were not, or never left
 	bytes   atomic.Uint64 // of messages taken, estimated
 	last    atomic.Int64  // of the last send, wall ns
+	watched watched       // by the watch alone
 
 	mu      sync.Mutex // guards the fields below
 	state   laneState
 	link    *transport.Link // up: the connection
+	version uint32          // that is spoken on it
 	address string          // it was dialled at
 	pending []*outgoing     // connecting: what waits
 	waiting int             // bytes of these
@@ -130,6 +132,13 @@ func (l *lane) put(o *outgoing, size int) bool {
 	return false
 }
 
+// start has the lane connect, if it does not yet.
+func (l *lane) start() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open()
+}
+
 // open starts the goroutine once; mu is held.
 func (l *lane) open() {
 	if l.state == laneIdle && l.n.spawn(l.run) {
@@ -152,6 +161,9 @@ func (l *lane) run() {
 		if l.ctx.Err() != nil {
 			l.end()
 			return
+		}
+		if errors.Is(err, errUnused) {
+			return // whoever sends next starts another one
 		}
 		if (errors.Is(err, ErrOldLife) || errors.Is(err, ErrSetBack)) && l.n.cfg.Outdated != nil {
 			l.n.cfg.Outdated(l.to, err)
@@ -231,7 +243,6 @@ func (l *lane) connect(addr string) (up bool, err error) {
 	}
 	err = o.link.Read(o)
 	if o.up {
-		o.stop()
 		l.n.down(l)
 		return true, err
 	}
@@ -239,13 +250,13 @@ func (l *lane) connect(addr string) (up bool, err error) {
 }
 
 // connected gives the lane its connection, and the connection what waits.
-func (l *lane) connected(link *transport.Link, addr string) {
+func (l *lane) connected(link *transport.Link, addr string, version uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r := l.n.quiet(); r != nil { // since it was dialled
 		link.Close(r)
 	}
-	l.state, l.link, l.address, l.err = laneUp, link, addr, nil
+	l.state, l.link, l.address, l.version, l.err = laneUp, link, addr, version, nil
 	for _, o := range l.pending {
 		if link.Send(transport.Frame{Method: uint16(o.method)}, o) != nil {
 			o.Dropped()
@@ -304,7 +315,6 @@ type outbound struct {
 	nc   net.Conn
 	addr string
 	up   bool
-	stop func() // of the signs of life
 }
 
 var _ transport.LinkHandler = (*outbound)(nil)
@@ -326,8 +336,10 @@ func (o *outbound) Frame(f transport.Frame) error {
 	}
 	o.up = true
 	o.lane.n.arrivals.met(o.nc)
-	o.stop = beat(o.link, o.lane.n.cfg.Timing.Alive)
-	o.lane.connected(o.link, o.addr)
+	if reply.GetVersion() >= shares {
+		o.link.SetIdle(0)
+	}
+	o.lane.connected(o.link, o.addr, reply.GetVersion())
 	o.lane.n.up(o.lane)
 	return nil
 }

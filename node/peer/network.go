@@ -92,6 +92,7 @@ func New(cfg Config) *Network {
 	n.cluster.Store(&cfg.Cluster)
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.spawn(n.forget)
+	n.spawn(func() { keepWatch(n) })
 	return n
 }
 
@@ -159,7 +160,11 @@ func (n *Network) queue(to register.Member, method nornv1.PeerMethod, p packet, 
 		n.counts.unsent.Add(1)
 		return nil
 	}
-	if l := at.lane(which); l.hold(method, p) {
+	l := at.lane(which)
+	if which == Bulk { // the control connection has the signs of life
+		at.control.start()
+	}
+	if l.hold(method, p) {
 		return l
 	}
 	return nil
@@ -186,9 +191,7 @@ func (n *Network) Keep(members []register.Member) {
 	for _, m := range members {
 		n.arrivals.learn(n.cfg.Addresses(m))
 		if p := n.peer(m); p != nil {
-			p.control.mu.Lock()
-			p.control.open()
-			p.control.mu.Unlock()
+			p.control.start()
 		}
 	}
 	n.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/norn-dev/norn/internal/logins"
@@ -53,7 +54,10 @@ type session struct {
 	said    Hello         // what it was let in with; not changed once open
 	done    chan struct{} // closed when nothing of it is under way any more
 	burst   []message.PeerMessage
-	stop    func()             // of the signs of life
+	version uint32             // that is spoken
+	live    atomic.Bool        // the hello was answered
+	watched watched            // by the watch alone
+	stop    func()             // of the signs of life while a request to join is decided
 	abandon context.CancelFunc // of a request to join
 }
 
@@ -191,7 +195,7 @@ func (s *session) hello(f transport.Frame) error {
 	}
 	h.Remote, h.shown = s.link.RemoteAddr().String(), s.shown
 	reply, refusal := s.n.greet(&h, p.GetSecret())
-	s.key, s.said, s.done = sessionKey{h.From, h.Lane}, h, make(chan struct{})
+	s.key, s.said, s.done, s.version = sessionKey{h.From, h.Lane}, h, make(chan struct{}), reply.GetVersion()
 	if refusal == nil {
 		if refusal = s.n.enter(s); refusal != nil {
 			reply.Refusal, reply.Error = refusal.Reason, refusal.proto()
@@ -204,9 +208,13 @@ func (s *session) hello(f transport.Frame) error {
 	s.open = true
 	s.n.arrivals.known(s.nc, true)
 	s.link.SetMaxFrame(maxFrame(h.Lane))
-	s.stop = beat(s.link, s.n.cfg.Timing.Alive)
+	if s.version >= shares {
+		s.link.SetIdle(0)
+	}
 	s.n.journal.forget(refusedKey(h.From))
-	return sendProto(s.link, nornv1.PeerMethod(f.Method), transport.FlagResponse, f.Request, reply)
+	err = sendProto(s.link, nornv1.PeerMethod(f.Method), transport.FlagResponse, f.Request, reply)
+	s.live.Store(true)
+	return err
 }
 
 // refused logs and counts a refusal, once per node and reason.
