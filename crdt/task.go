@@ -20,6 +20,7 @@ type Task struct {
 	counted []uint64 // tokens of the failures that use up an attempt, ascending
 	putOff  []uint64 // tokens of the failures that use up none, ascending
 	expired []uint64 // tokens of the claims that lapsed, ascending
+	lapsed  int64    // when the last of them was written, wall ns
 	older   Ends     // of claims before all of these
 	old     *Older   // of claims whose facts are gone; older has it in it
 
@@ -117,8 +118,8 @@ func (t *Task) take(f Fact) error {
 		}
 		return err
 	case KindExpired:
-		_, err := decode(f, DecodeExpired)
-		t.expired = append(t.expired, f.Key.A)
+		e, err := decode(f, DecodeExpired)
+		t.expired, t.lapsed = append(t.expired, f.Key.A), max(t.lapsed, e.At)
 		return err
 	case KindDead:
 		return keep(f, DecodeDead, &t.dead)
@@ -311,6 +312,19 @@ func (t *Task) UnblockedAt() int64 {
 		return 0
 	}
 	return t.unblocked.At
+}
+
+// ReadySince is since when a task under no claim may be claimed, wall ns, as far as its facts
+// say; 0: they do not. That a claim was given back is no fact.
+func (t *Task) ReadySince() int64 {
+	if t.Enqueued == nil || len(t.Enqueued.Dependencies) > 0 && t.unblocked == nil {
+		return 0
+	}
+	at := max(t.Admission(), t.NotBefore(), t.UnblockedAt(), t.RequeuedAt(), t.lapsed)
+	if t.failed != nil {
+		at = max(at, t.failed.At)
+	}
+	return at
 }
 
 // Further gives the further fields (see [Further]) of the newest failure, of the cancellation

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/norn-dev/norn/node/queuestats"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"go.yaml.in/yaml/v3"
 )
@@ -25,7 +27,7 @@ func exported(t *testing.T) map[string]bool {
 	described := make(chan *prometheus.Desc)
 	go func() {
 		defer close(described)
-		newQueueMetrics(n).Describe(described)
+		queuestats.NewCollector(n.ctx, n.decided, n.calls).Describe(described)
 	}()
 	for d := range described { // of queues that there are not yet
 		there[regexp.MustCompile(`fqName: "([a-z_]+)"`).FindStringSubmatch(d.String())[1]] = true

@@ -232,6 +232,43 @@ func (l *local) Reply(_ uint64, _, flags uint16, body transport.Body) bool {
 	return true
 }
 
+// Partitions is the number of those of the cluster, once the node is in one.
+func (c *calls) Partitions() (int, bool) {
+	if !c.n.begun.Load() {
+		return 0, false
+	}
+	return c.n.cluster.Partitions, true
+}
+
+// LedQueues is a page of queues as they are in the partitions that this node leads;
+// nil: there was no answer.
+func (c *calls) LedQueues(ctx context.Context, m *nornv1.QueuesRequest) *nornv1.QueuesReply {
+	reply, _ := c.own(ctx, nornv1.Method_METHOD_QUEUES, m, true).(*nornv1.QueuesReply)
+	return reply
+}
+
+// OwnWorkers is a page of the workers with a session with this node; nil: there was no answer.
+func (c *calls) OwnWorkers(ctx context.Context, m *nornv1.WorkersRequest) *nornv1.WorkersReply {
+	reply, _ := c.own(ctx, nornv1.Method_METHOD_WORKERS, m, false).(*nornv1.WorkersReply)
+	return reply
+}
+
+// own has this node answer for itself alone; nil: there was no answer.
+func (c *calls) own(ctx context.Context, method nornv1.Method, m gproto.Message, led bool) gproto.Message {
+	conn, err := c.enter()
+	if err != nil {
+		return nil
+	}
+	defer c.leave()
+	weight, err := c.admit(method, m, false)
+	if err != nil {
+		return nil
+	}
+	from := message.Origin{Conn: conn, Request: 1, Method: uint16(method)}
+	r := &message.Request{From: from, Body: m, Received: c.n.clock.mono(), Routed: true, Led: led}
+	return c.wait(ctx, access.Self(), r, weight, false).Message
+}
+
 // leave refuses an answer from now on, and gives the one that came before.
 func (l *local) leave() (a Answer, came bool) {
 	l.mu.Lock()

@@ -75,6 +75,7 @@ func (n *Node) loop(ctx context.Context) {
 		}
 		wall, mono = ready.WakeWall, ready.WakeMono
 		n.publish()
+		n.decided.Add(now.Wall, ready.Decided)
 		n.perform(&ready)
 		before := ended
 		ended = n.clock.now()

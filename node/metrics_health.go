@@ -78,3 +78,10 @@ func (o *outlook) Collect(to chan<- prometheus.Metric) {
 	gauge(o.nodes, a.Nodes)
 	gauge(o.down, a.Down)
 }
+
+func oneIf(so bool) float64 {
+	if so {
+		return 1
+	}
+	return 0
+}

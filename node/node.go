@@ -25,6 +25,7 @@ import (
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/held"
 	"github.com/norn-dev/norn/node/peer"
+	"github.com/norn-dev/norn/node/queuestats"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -106,6 +107,7 @@ type Node struct {
 	rights   chan struct{} // one token per request about rights under way
 	calls    *calls
 	metrics  *metrics
+	decided  *queuestats.Table
 	stall    diskWatch
 	crowded  atomic.Bool // the disk is nearly full: enqueues are refused
 	marked   uint64      // mark of the superblock; the loop's alone
@@ -166,8 +168,7 @@ func begin(cfg *config.Config, opts Options, book *names.Book) (*Node, error) {
 		names: book, reading: make(chan struct{}, maxReads), rights: make(chan struct{}, maxRights), metrics: newMetrics(), failed: make(chan struct{}),
 	}
 	n.held = held.New(func() store.Snapshot { return n.facts.Snapshot() })
-	n.metrics.registry.MustRegister(newQueueMetrics(n), opts.Logins)
-	health(n)
+	n.decided = queuestats.New(queuestats.Options{Queues: full.MaxQueues, Named: full.MetricsQueues}, n.clock.now().Wall)
 	n.calls = newCalls(n, newScale())
 	n.stall.clock, n.stall.slow = n.clock, opts.slowDisk
 	if n.clock.wrong.Load() != nil {
@@ -175,6 +176,8 @@ func begin(cfg *config.Config, opts Options, book *names.Book) (*Node, error) {
 	}
 	n.available.Store(&core.Available{})
 	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.metrics.registry.MustRegister(queuestats.NewCollector(n.ctx, n.decided, n.calls), opts.Logins)
+	health(n)
 	n.entry, n.shut = context.WithCancel(n.ctx)
 	listener, err := listen(opts.Starting, cfg.Listen)
 	if err != nil {
@@ -256,7 +259,8 @@ func (n *Node) open() (err error) {
 		DiskReserve: uint64(n.cfg.DiskReserve), Quarantine: int64(n.cfg.Quarantine),
 		Retention: core.Retention{What: retention(n.cfg.RetentionPolicy), After: n.cfg.Retention, Dead: n.cfg.DeadRetention},
 		Sessions:  n.sessions(), CollectInterval: n.cfg.CollectInterval, Archive: n.archive != nil, Common: true, Repair: n.cfg.RepairInterval,
-		Rand: mathrand.New(mathrand.NewChaCha8(seed)),
+		History: n.decided.History,
+		Rand:    mathrand.New(mathrand.NewChaCha8(seed)),
 	}, n.facts, n.clock.now())
 	return err
 }

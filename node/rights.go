@@ -6,12 +6,16 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/access"
+	"github.com/norn-dev/norn/node/attention"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/transport"
 
 	gproto "google.golang.org/protobuf/proto"
 )
+
+// watchTime is how long the cluster is asked what needs somebody.
+const watchTime = 10 * time.Second
 
 // maxRights bounds the requests about rights that are carried out at a time: each may wait for
 // the register.
@@ -25,6 +29,8 @@ func aboutRights(m nornv1.Method) gproto.Message {
 		return &nornv1.WhoAmIRequest{}
 	case nornv1.Method_METHOD_ACCESS:
 		return &nornv1.AccessRequest{}
+	case nornv1.Method_METHOD_ATTENTION:
+		return &nornv1.AttentionRequest{}
 	}
 	return nil
 }
@@ -39,7 +45,24 @@ func rights(ctx context.Context, n *Node, who *access.Caller, request gproto.Mes
 		return nil, e
 	}
 	defer func() { <-n.rights }()
+	if m, is := request.(*nornv1.AttentionRequest); is {
+		return watched(ctx, n, who, m)
+	}
 	return n.opts.Access.Do(ctx, who, request)
+}
+
+// watched tells what needs somebody, as far as a caller may see.
+func watched(ctx context.Context, n *Node, who *access.Caller, m *nornv1.AttentionRequest) (gproto.Message, *proto.Error) {
+	if _, err := n.opts.Access.Check(who, nornv1.Method_METHOD_ATTENTION, m); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, watchTime)
+	defer cancel()
+	ask := func(ctx context.Context, method nornv1.Method, request gproto.Message) (gproto.Message, *proto.Error) {
+		a := n.Call(ctx, who, method, request)
+		return a.Message, a.Err
+	}
+	return attention.Look(ctx, ask, n.self.Node, clientsTime(n).AsTime())
 }
 
 // askRights answers a frame about rights, in its own time.

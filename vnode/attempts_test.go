@@ -48,7 +48,7 @@ func TestAnAttemptSaysWhenItEnded(t *testing.T) {
 	}
 	token := d.Claims[len(d.Claims)-1].Token
 	r.now = r.now.Add(time.Second)
-	held := HeldAs(r.v, task, token)
+	held := EntryOf(r.v, task).Of(token)
 	done := crdt.Completed{Token: token, At: r.now.Wall, Further: crdt.AppendRun(nil, nil, crdt.Run{Worker: held.Worker, Start: held.Start})}
 	if _, err := r.v.Add(r.tx, done.Fact(task), r.now); err != nil {
 		t.Fatal(err)

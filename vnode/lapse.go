@@ -171,6 +171,10 @@ func (v *Vnode) expire(tx store.Tx, task id.ID, token uint64, now clock.Time) er
 	}
 	dead := v.epoch != 0 && e.Known() && (len(e.Claims) == 1 || mutant.DeadTooSoon.On()) && attempts >= e.Brief.MaxAttempts
 	reason := fmt.Sprintf("out of attempts (%d): the last claim expired", attempts)
-	_, err := v.conclude(tx, task, token, claim.Expired, fact, dead, reason, now)
+	b, r := e.Brief, e.Of(token).Record
+	s, err := v.conclude(tx, task, token, claim.Expired, fact, dead, reason, now)
+	if err == nil && fact.Key.Kind != 0 && v.epoch != 0 && v.cfg.OnExpire != nil {
+		v.cfg.OnExpire(b, r, s)
+	}
 	return err
 }

@@ -186,7 +186,7 @@ func TestAClaimBelowTheCountIsOver(t *testing.T) {
 	if _, err := Merge(r.v, r.tx, []crdt.Fact{o.Fact(task)}, r.now); err != nil {
 		t.Fatal(err)
 	}
-	if HeldAs(r.v, task, token1) != nil {
+	if EntryOf(r.v, task).Of(token1) != nil {
 		t.Error("it is held still")
 	}
 	p.Record.Token++

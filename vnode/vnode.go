@@ -39,6 +39,9 @@ type Config struct {
 	OnHead func(p ring.Partition, queue string, min *claim.Rank)
 	// OnEnd is told each claim that has ended.
 	OnEnd func(task id.ID, r *claim.Record)
+	// OnExpire is told each claim of which it was decided here that it has expired, what was
+	// known of its task, and what became of that.
+	OnExpire func(b claim.Brief, r claim.Record, s crdt.State)
 	// OnLapse is told that a claim has lapsed in a partition that is led here, and gives
 	// whether nobody else could lead it. Else the claim ends with [Sole].
 	OnLapse func(p ring.Partition) (alone bool)
@@ -275,14 +278,9 @@ func (v *Vnode) names() []string {
 // tokens.
 func (v *Vnode) Held(fn func(task id.ID, r *claim.Record)) { v.claims.Each(fn) }
 
-// HeldAs gives a claim that has not ended, nil when there is none. It is valid until the next
-// change.
-func HeldAs(v *Vnode, task id.ID, token uint64) *claim.Record {
-	if h := v.claims.Lookup(task).Of(token); h != nil {
-		return &h.Record
-	}
-	return nil
-}
+// EntryOf gives the claims of a task that have not ended; nil: there are none. It is valid
+// until the next change.
+func EntryOf(v *Vnode, task id.ID) *claim.Entry { return v.claims.Lookup(task) }
 
 // Best is the best ready rank of a queue, or nil.
 func (v *Vnode) Best(name string) *claim.Rank {

@@ -112,6 +112,11 @@ func routes() []route {
 		{verb: get, path: "/api/v1/cluster/verify", method: nornv1.Method_METHOD_VERIFY, request: &nornv1.VerifyRequest{}, reply: &nornv1.VerifyReply{},
 			says: "what each replica of some partitions holds"},
 
+		{verb: get, path: "/api/v1/attention", method: nornv1.Method_METHOD_ATTENTION, request: &nornv1.AttentionRequest{}, reply: &nornv1.AttentionReply{},
+			says: "what needs somebody, the worst first, with what to do about it"},
+		{verb: get, path: "/api/v1/history", method: nornv1.Method_METHOD_HISTORY, request: &nornv1.HistoryRequest{}, reply: &nornv1.HistoryReply{},
+			says: "how many tasks were enqueued, claimed and finished in the last hours, over all nodes"},
+
 		{verb: get, path: "/api/v1/access/whoami", method: nornv1.Method_METHOD_WHO_AM_I, request: &nornv1.WhoAmIRequest{}, reply: &nornv1.WhoAmIReply{},
 			says: "whom the node takes the sender for, and what it may do"},
 		{verb: post, path: "/api/v1/access", method: nornv1.Method_METHOD_ACCESS, request: &nornv1.AccessRequest{}, reply: &nornv1.AccessReply{},

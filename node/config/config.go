@@ -170,8 +170,8 @@ type Config struct {
 	// settings, unfinished tasks and use for a minute do not count. At most
 	// [MostQueues].
 	MaxQueues int
-	// MetricsQueues is of how many queues /metrics has numbers, the first by name: 10
-	// lines each, of what this node leads. Default 1000; 0: of none.
+	// MetricsQueues is of how many queues /metrics has numbers: 60 lines each, of what this node
+	// has decided and leads, and as many again by kind. Default 250; 0: of none.
 	MetricsQueues int
 
 	// HelloTimeout is how long a new connection may take to say who it is, and the
@@ -407,7 +407,7 @@ func Default() *Config {
 		Retention: 24 * time.Hour, RetentionPolicy: "delete", CollectInterval: time.Minute,
 		SnapshotEvery: 5 * time.Minute, TLSReload: 30 * time.Second, SnapshotKeep: 288,
 		MaxPayload: proto.MaxPayload, MaxInFlight: proto.MaxInFlight, MaxConnections: 16384, MaxHTTPConnections: 4096, MaxInbox: 64 << 20,
-		MaxWaiters: 65536, MaxClaims: 1_000_000, MaxQueues: 10000, MetricsQueues: 1000,
+		MaxWaiters: 65536, MaxClaims: 1_000_000, MaxQueues: 10000, MetricsQueues: 250,
 		HelloTimeout: 10 * time.Second, FrameTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, GossipInterval: time.Second, RepairInterval: 10 * time.Second,
 		HTTPIdleTimeout: 2 * time.Minute, StopTimeout: 10 * time.Second, PeerHeartbeat: time.Second, PeerTimeout: 2500 * time.Millisecond,
 		RegisterHeartbeat: 100 * time.Millisecond, RegisterElectionTimeout: time.Second,

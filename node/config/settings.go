@@ -81,7 +81,7 @@ func (c *Config) Settings() []Setting {
 		{"max-waiters", "claim and log requests that may wait", integer(&c.MaxWaiters)},
 		{"max-claims", "tasks that may be under a claim", integer(&c.MaxClaims)},
 		{"max-queues", "queue names that may exist", integer(&c.MaxQueues)},
-		{"metrics-queues", "queues of which /metrics has numbers, the first by name (0: none)", integer(&c.MetricsQueues)},
+		{"metrics-queues", "queues of which /metrics has numbers, the others are one, _other (0: none)", integer(&c.MetricsQueues)},
 		{"hello-timeout", "for a new connection to say hello", duration(&c.HelloTimeout)},
 		{"frame-timeout", "for a frame, or each 512 KiB of a larger one", duration(&c.FrameTimeout)},
 		{"write-timeout", "for one write of an answer", duration(&c.WriteTimeout)},

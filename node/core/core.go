@@ -67,6 +67,10 @@ type Config struct {
 
 	DeadAfter time.Duration // for how long a leader is not alive before others lead; 0: 10 s
 
+	// History gives what was decided here by [message.Ready.Decided], beside the loop: a request
+	// that [history.Check] has made whole is answered. nil: nobody remembers it.
+	History func(*nornv1.HistoryRequest) *nornv1.HistoryReply
+
 	// Rand is the only source of randomness.
 	Rand *rand.Rand
 }
@@ -185,6 +189,9 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		OnEnd: func(task id.ID, r *claim.Record) {
 			c.readyIndex.onEnd(task, r)
 			c.sessions.known.ended(task, r)
+		},
+		OnExpire: func(b claim.Brief, r claim.Record, s crdt.State) {
+			ended(c, message.DecidedExpired, endOfClaim(c.round.Now, &b, &r), s)
 		},
 		OnLapse:  func(p ring.Partition) bool { return c.leases.leadership.lapsed(p) },
 		OnFact:   func(task id.ID) { c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.wake(task)...) },
@@ -539,6 +546,8 @@ func (c *Core) other(now clock.Time, r *message.Request) {
 		backups{c}.page(r, m)
 	case *nornv1.RestoreRequest:
 		backups{c}.restore(now, r, m)
+	case *nornv1.HistoryRequest:
+		remembered(c, now, r, m)
 	case *nornv1.ExplainRequest:
 		c.round.Read(newExplain(c, r, m))
 	case *nornv1.KeyRequest:

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -308,7 +309,11 @@ func (l *edges) unblock(now clock.Time, v *vnode.Vnode, task id.ID) {
 func (l *edges) fail(now clock.Time, v *vnode.Vnode, task, dependency id.ID) {
 	_, err := v.Decide(l.c.round.Tx, task, now, func(t *crdt.Task) (crdt.Fact, bool) {
 		f := crdt.DependencyCancelled{Generation: t.Generation(), Dependency: dependency, At: l.c.standing.Clocks.Stamp(now, task)}
-		return f.Fact(task), t.Waiting() && !t.Finished()
+		does := t.Waiting() && !t.Finished()
+		if does {
+			decided(l.c, message.DecidedCancelled, endsNow(now, t))
+		}
+		return f.Fact(task), does
 	})
 	l.c.round.Check(err)
 }

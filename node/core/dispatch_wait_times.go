@@ -3,8 +3,20 @@ package core
 import (
 	"time"
 
+	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/history"
+	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
 )
 
 // Waits counts first grants of tasks by how long these had to wait. A task that depends
@@ -34,4 +46,125 @@ func (w *Waits) add(now clock.Time, d *vnode.Detail) {
 	}
 	w.Counts[i]++
 	w.Sum += waited
+}
+
+// unknown is a time that is not known, see [message.Decided].
+const unknown = time.Duration(-1)
+
+// decided tells what was decided about a task.
+func decided(c *Core, what message.Decision, d message.Decided) {
+	d.What = what
+	c.round.Ready.Decided = append(c.round.Ready.Decided, d)
+}
+
+// ended tells how a claim has ended, and with it its task where that is dead now.
+func ended(c *Core, what message.Decision, d message.Decided, s crdt.State) {
+	age := d.Age
+	d.Age = unknown
+	decided(c, what, d)
+	if s == crdt.StateDead {
+		d.Age, d.Run = age, unknown
+		decided(c, message.DecidedDead, d)
+	}
+}
+
+// waited is for how long a task that was just granted was ready; [unknown] where its facts do
+// not say since when, as after a claim that was given back.
+func waited(now clock.Time, d *vnode.Detail) time.Duration {
+	since := d.Task.ReadySince()
+	if n := len(d.Claims); since == 0 || n > 1 && d.Claims[n-2].Outcome == claim.Released {
+		return unknown
+	}
+	return time.Duration(max(now.Wall-since, 0))
+}
+
+// endBefore is what is known of a task before a claim of it ends. A task under none here is read:
+// its claim is another node's, or was none.
+func endBefore(c *Core, now clock.Time, task id.ID, token uint64) message.Decided {
+	v := c.vnode(task)
+	if e := vnode.EntryOf(v, task); e != nil && e.Known() {
+		r := &claim.Record{}
+		if h := e.Of(token); h != nil {
+			r = &h.Record
+		}
+		return endOfClaim(now, &e.Brief, r)
+	}
+	t, err := vnode.LoadTask(c.round.Tx, ring.Of(task, len(c.view.Cells)), task)
+	if err != nil || t.Enqueued == nil { // who decides finds the damage
+		return message.Decided{Run: unknown, Age: unknown}
+	}
+	return endsNow(now, t)
+}
+
+// endOfClaim is what a claim table remembers of the claim that ends.
+func endOfClaim(now clock.Time, b *claim.Brief, r *claim.Record) message.Decided {
+	var began id.ID // of which the first bytes are when its task was let in
+	order := b.Rank.Order()
+	copy(began[:], order[:])
+	d := message.Decided{Queue: b.Queue, Run: unknown, Age: time.Duration(max(now.Wall-began.Nanos(), 0))}
+	if r.Start != 0 {
+		d.Run = time.Duration(max(now.Wall-r.Start, 0))
+	}
+	return d
+}
+
+// endsNow is what the facts of a task say when it ends without a claim.
+func endsNow(now clock.Time, t *crdt.Task) message.Decided {
+	return message.Decided{Queue: t.Enqueued.Queue, Run: unknown, Age: time.Duration(max(now.Wall-t.Admission(), 0))}
+}
+
+// remembered answers a request for what was decided when: each node remembers what it has
+// decided itself, and the runner of the core does that for it.
+func remembered(c *Core, now clock.Time, r *message.Request, m *nornv1.HistoryRequest) {
+	m, err := history.Check(m, now.Wall)
+	switch {
+	case err != nil:
+		c.round.Refuse(r.From, err)
+		return
+	case c.cfg.History == nil:
+		c.round.Refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this node remembers nothing"))
+		return
+	case r.Routed:
+		c.round.Read(message.Read{From: r.From, Func: func(store.View, clock.Time) (gproto.Message, *proto.Error, error) {
+			return c.cfg.History(m), nil, nil
+		}}, nil)
+		return
+	case crowds(c.routes, r.From):
+		c.round.Refuse(r.From, refusal.Crowded(maxGathers))
+		return
+	}
+	g := c.routes.gather(now, r, &histories{most: int(m.GetBusiest())}, statusTimeout-forwardTimeout)
+	for _, node := range append(c.routes.others(), c.cfg.Self) {
+		c.routes.forward(now, g, node, nil, m, nil)
+	}
+	c.routes.finish(g)
+}
+
+// histories joins what several nodes remember.
+type histories struct {
+	whole *nornv1.HistoryReply
+	err   *proto.Error
+	most  int
+}
+
+func (h *histories) take(_ []int, m gproto.Message) {
+	switch part, ok := m.(*nornv1.HistoryReply); {
+	case !ok:
+	case h.whole == nil:
+		h.whole = part
+	default:
+		history.Join(h.whole, part)
+	}
+}
+
+// fail: a node that is away, or of a build that remembers nothing, is missing in the sums, and
+// in the number of nodes.
+func (h *histories) fail(_ []int, err *proto.Error) { h.err = err }
+
+func (h *histories) answer() (gproto.Message, *proto.Error) {
+	if h.whole == nil {
+		return nil, h.err
+	}
+	h.whole.Busiest = history.Busiest(h.whole.Busiest, h.most)
+	return h.whole, nil
 }

@@ -37,6 +37,7 @@ type rig struct {
 	hold     bool // keep replies back: the sync has not returned
 	held     []message.Reply
 	collect  time.Duration // interval; 0: nothing is collected
+	decided  []message.Decided
 	archives []*nornv1.Task
 	broken   bool // archives fail
 	manual   bool // the register answers when told
@@ -107,6 +108,7 @@ func (r *rig) turn() {
 		if err := r.core.Audit(); err != nil {
 			r.t.Fatal(err)
 		}
+		r.decided = append(r.decided, ready.Decided...)
 		r.wakeWall, r.wakeMono = ready.WakeWall, ready.WakeMono
 		if ready.Empty() {
 			return

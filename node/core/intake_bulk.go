@@ -42,7 +42,11 @@ func (c bulk) cancel(now clock.Time, from message.Origin, m *nornv1.CancelReques
 			return nil
 		}
 		f := crdt.Cancelled{At: c.standing.Clocks.Stamp(now, t.ID), Reason: m.GetReason(), Further: extra}
+		was := c.stats.Cancelled
 		settling(c).add(now, t.ID, f.Fact(t.ID), &c.stats.Cancelled, res)
+		if c.stats.Cancelled > was {
+			decided(c.Core, message.DecidedCancelled, endsNow(now, t))
+		}
 		res.State = nornv1.State_STATE_CANCELLED
 		return nil
 	})
@@ -168,6 +172,7 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, extra []byte, res *nornv
 		}
 	}
 	c.stats.Retried++
+	decided(c.Core, message.DecidedRetried, message.Decided{Queue: t.Enqueued.Queue})
 	res.State = nornv1.State(state)
 	settling(c).bought(res, t.ID, false)
 	c.keyed(v, t, res)

@@ -88,7 +88,7 @@ func (c settling) others(task id.ID, token uint64, by []byte, worker string) *pr
 	if len(by) == 0 {
 		return nil
 	}
-	r := vnode.HeldAs(c.vnode(task), task, token)
+	r := vnode.EntryOf(c.vnode(task), task).Of(token)
 	if r == nil || bytes.Equal(r.Session[:], by) && (worker == "" || r.Worker == worker) {
 		return nil
 	}
@@ -269,8 +269,12 @@ func (c settling) complete(now clock.Time, from message.Origin, m *nornv1.Comple
 			f.Seq = vnode.NextSeq(c.round.Tx, ring.Of(task, len(c.view.Cells)), task, f.Token)
 		}
 		c.sessions.known.tells(done.GetSession())
+		end, was := endBefore(c.Core, now, task, done.GetToken()), c.stats.Completed
 		c.add(now, task, f.Fact(task), &c.stats.Completed, res)
 		c.sessions.known.tells(nil)
+		if c.stats.Completed > was {
+			decided(c.Core, message.DecidedCompleted, end)
+		}
 	}
 	c.round.Reply(from, reply)
 }
@@ -278,7 +282,7 @@ func (c settling) complete(now clock.Time, from message.Origin, m *nornv1.Comple
 // run adds to further fields who has had a claim, where that is known here. They are valid
 // until the next call.
 func (c settling) run(task id.ID, token uint64, further []byte) []byte {
-	r := vnode.HeldAs(c.vnodes.See(ring.Of(task, len(c.view.Cells))), task, token)
+	r := vnode.EntryOf(c.vnodes.See(ring.Of(task, len(c.view.Cells))), task).Of(token)
 	if r == nil {
 		return crdt.WithoutRun(further)
 	}
@@ -387,12 +391,14 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteRe
 	v := c.vnode(task)
 	c.sessions.known.tells(f.GetSession())
 	defer c.sessions.known.tells(nil)
+	end := endBefore(c.Core, now, task, f.GetToken())
 	state, existed, err := v.Fail(c.round.Tx, task, what, now)
 	if err != nil {
 		return c.lost(task, f.GetToken(), err)
 	}
 	if !existed {
 		c.stats.Failed++
+		ended(c.Core, message.DecidedFailed, end, state)
 	}
 	res.State, res.Receipt = nornv1.State(state), &nornv1.Receipt{}
 	c.quorumWrites.bought(res, res.Receipt, task, existed, crdt.Key{Kind: crdt.KindFailed, A: f.GetToken()})

@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -64,7 +65,7 @@ func (s *statuses) take(_ []int, m gproto.Message) {
 		if n.GetIncarnation() == self.GetIncarnation() {
 			n.Address, n.Led = cmp.Or(self.GetAddress(), n.GetAddress()), self.GetLed()
 			n.CopiesLeft, n.HandoversLeft = self.GetCopiesLeft(), n.GetHandoversLeft()+self.GetHandoversLeft()
-			n.ClockFault, n.Forgot = self.GetClockFault(), cmp.Or(self.GetForgot(), n.GetForgot())
+			n.ClockFault, n.Forgot, n.DiskFull = self.GetClockFault(), cmp.Or(self.GetForgot(), n.GetForgot()), self.GetDiskFull()
 			n.Repair = part.GetRepair()
 			n.QuarantinedTasks, n.QuarantinedBytes, n.QuarantineRefused = self.GetQuarantinedTasks(), self.GetQuarantinedBytes(), self.GetQuarantineRefused()
 		}
@@ -130,8 +131,12 @@ func (c observer) aboutSelf() *nornv1.NodeStatus {
 	if c.standing.Disk.Forgotten(c.cfg.Self) {
 		forgot = c.standing.Disk.Shown()
 	}
+	full := ""
+	if diskLow(c.Core) {
+		full = fmt.Sprintf("%.1f MiB are free, less than disk-reserve (%.1f MiB here)", mebibytes(c.disk), mebibytes(cmp.Or(c.reserve, c.cfg.DiskReserve)))
+	}
 	return &nornv1.NodeStatus{
-		Forgot:           forgot,
+		Forgot: forgot, DiskFull: full,
 		QuarantinedTasks: uint32(tasks), QuarantinedBytes: uint64(bytes), QuarantineRefused: c.quarantine.full,
 		Name: c.cfg.Self.Node, Incarnation: c.cfg.Self.Incarnation.String(), State: "up", Alive: true,
 		Zone: c.cfg.Zone, Address: c.cfg.Address, Repair: c.repairs.status(), Led: uint32(c.Leading()),

@@ -48,6 +48,7 @@ type letter struct {
 // trio is three cores that keep every partition together, a register they
 // share, and a network that delivers when it is told to.
 type trio struct {
+	decided  []message.Decided // by all nodes
 	t        testing.TB
 	now      clock.Time
 	rand     *rand.Rand
@@ -242,6 +243,7 @@ func (r *trio) turn(i int) {
 		}
 		r.check(err)
 		r.check(p.core.Audit())
+		r.decided = append(r.decided, ready.Decided...)
 		if ready.Empty() {
 			return
 		}

@@ -46,6 +46,8 @@ var methods = func() (all [64]need) {
 	put(nornv1.Method_METHOD_COUNT, See, See, counted)
 	put(nornv1.Method_METHOD_QUEUES, See, See, nil)
 	put(nornv1.Method_METHOD_STATUS, See, See, nil)
+	put(nornv1.Method_METHOD_HISTORY, See, See, remembered)
+	put(nornv1.Method_METHOD_ATTENTION, See, None, nil) // it asks for each of its parts as who asks for it
 	put(nornv1.Method_METHOD_LINES, Read, Read, everything)
 	put(nornv1.Method_METHOD_CANCEL, Operate, Operate, nil)
 	put(nornv1.Method_METHOD_RETRY, Operate, Operate, nil)
@@ -184,6 +186,14 @@ func listed(s *Scope, request gproto.Message) (string, bool) {
 
 func counted(s *Scope, request gproto.Message) (string, bool) {
 	return seen(s, See, request.(*nornv1.CountRequest).GetQueue())
+}
+
+func remembered(s *Scope, request gproto.Message) (string, bool) {
+	m := request.(*nornv1.HistoryRequest)
+	if (m.GetQueue() == "" || m.GetBusiest() > 0) && !s.May(See, Everything) {
+		return "all queues (that takes see on *); name one", false
+	}
+	return seen(s, See, m.GetQueue())
 }
 
 func bulked(s *Scope, request gproto.Message) (string, bool) {

@@ -207,6 +207,7 @@ type Ready struct {
 	Reads    []Read
 	Replies  []Reply
 	Archives []Archive
+	Decided  []Decided // what metrics count; nothing depends on it
 	// Reborn: the node is to start again as another incarnation that goes on alone.
 	Reborn   bool
 	WakeWall int64 // wall ns, math.MaxInt64 for never

@@ -62,6 +62,7 @@ var methods = map[nornv1.Method]*Method{
 	nornv1.Method_METHOD_STATUS:  {Forwarded: true, request: (*nornv1.StatusRequest)(nil), reply: (*nornv1.StatusReply)(nil)},
 	nornv1.Method_METHOD_EXPLAIN: {Forwarded: true, request: (*nornv1.ExplainRequest)(nil), reply: (*nornv1.ExplainReply)(nil)},
 	nornv1.Method_METHOD_KEY:     {Forwarded: true, request: (*nornv1.KeyRequest)(nil), reply: (*nornv1.KeyReply)(nil)},
+	nornv1.Method_METHOD_HISTORY: {Forwarded: true, request: (*nornv1.HistoryRequest)(nil), reply: (*nornv1.HistoryReply)(nil)},
 	nornv1.Method_METHOD_VERIFY:  {Forwarded: true, request: (*nornv1.VerifyRequest)(nil), reply: (*nornv1.VerifyReply)(nil)},
 	nornv1.Method_METHOD_BACKUP:  {Forwarded: true, request: (*nornv1.BackupRequest)(nil), reply: (*nornv1.BackupReply)(nil)},
 	nornv1.Method_METHOD_RESTORE: {Forwarded: true, request: (*nornv1.RestoreRequest)(nil), reply: (*nornv1.RestoreReply)(nil)},

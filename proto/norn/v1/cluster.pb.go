@@ -234,8 +234,10 @@ type NodeStatus struct {
 	NeededBy uint32 `protobuf:"varint,21,opt,name=needed_by,json=neededBy,proto3" json:"needed_by,omitempty"`
 	// So it is for the register.
 	NeededByRegister bool `protobuf:"varint,22,opt,name=needed_by_register,json=neededByRegister,proto3" json:"needed_by_register,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Why it takes no enqueues: its disk is nearly full. Empty: it is not.
+	DiskFull      string `protobuf:"bytes,23,opt,name=disk_full,json=diskFull,proto3" json:"disk_full,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeStatus) Reset() {
@@ -420,6 +422,13 @@ func (x *NodeStatus) GetNeededByRegister() bool {
 		return x.NeededByRegister
 	}
 	return false
+}
+
+func (x *NodeStatus) GetDiskFull() string {
+	if x != nil {
+		return x.DiskFull
+	}
+	return ""
 }
 
 // PartitionStatus is one partition.
@@ -2256,7 +2265,7 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\breplicas\x18\x06 \x01(\rR\breplicas\x123\n" +
 	"\bregister\x18\a \x01(\v2\x17.norn.v1.RegisterStatusR\bregister\x123\n" +
 	"\bmovement\x18\b \x01(\v2\x17.norn.v1.MovementStatusR\bmovement\x12-\n" +
-	"\x06repair\x18\t \x01(\v2\x15.norn.v1.RepairStatusR\x06repair\"\xd7\x05\n" +
+	"\x06repair\x18\t \x01(\v2\x15.norn.v1.RepairStatusR\x06repair\"\xf4\x05\n" +
 	"\n" +
 	"NodeStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
@@ -2283,7 +2292,8 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\x06repair\x18\x13 \x01(\v2\x15.norn.v1.RepairStatusR\x06repair\x12\x16\n" +
 	"\x06forgot\x18\x14 \x01(\tR\x06forgot\x12\x1b\n" +
 	"\tneeded_by\x18\x15 \x01(\rR\bneededBy\x12,\n" +
-	"\x12needed_by_register\x18\x16 \x01(\bR\x10neededByRegister\"\xb9\x02\n" +
+	"\x12needed_by_register\x18\x16 \x01(\bR\x10neededByRegister\x12\x1b\n" +
+	"\tdisk_full\x18\x17 \x01(\tR\bdiskFull\"\xb9\x02\n" +
 	"\x0fPartitionStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +

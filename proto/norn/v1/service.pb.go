@@ -64,6 +64,8 @@ const (
 	Method_METHOD_WHO_AM_I         Method = 38
 	Method_METHOD_BACKUP           Method = 39
 	Method_METHOD_RESTORE          Method = 40
+	Method_METHOD_HISTORY          Method = 41
+	Method_METHOD_ATTENTION        Method = 42
 	// Between nodes only.
 	Method_METHOD_LAUNCH Method = 34
 )
@@ -106,6 +108,8 @@ var (
 		38: "METHOD_WHO_AM_I",
 		39: "METHOD_BACKUP",
 		40: "METHOD_RESTORE",
+		41: "METHOD_HISTORY",
+		42: "METHOD_ATTENTION",
 		34: "METHOD_LAUNCH",
 	}
 	Method_value = map[string]int32{
@@ -144,6 +148,8 @@ var (
 		"METHOD_WHO_AM_I":         38,
 		"METHOD_BACKUP":           39,
 		"METHOD_RESTORE":          40,
+		"METHOD_HISTORY":          41,
+		"METHOD_ATTENTION":        42,
 		"METHOD_LAUNCH":           34,
 	}
 )
@@ -4686,7 +4692,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x06fields\x18\x03 \x03(\tR\x06fields\x12\x1d\n" +
 	"\n" +
 	"if_version\x18\x04 \x01(\x04R\tifVersion\x12\x16\n" +
-	"\x06delete\x18\x05 \x01(\bR\x06delete*\xbf\x05\n" +
+	"\x06delete\x18\x05 \x01(\bR\x06delete*\xe9\x05\n" +
 	"\x06Method\x12\x16\n" +
 	"\x12METHOD_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fMETHOD_HELLO\x10\x01\x12\x0f\n" +
@@ -4726,7 +4732,9 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\rMETHOD_ACCESS\x10%\x12\x13\n" +
 	"\x0fMETHOD_WHO_AM_I\x10&\x12\x11\n" +
 	"\rMETHOD_BACKUP\x10'\x12\x12\n" +
-	"\x0eMETHOD_RESTORE\x10(\x12\x11\n" +
+	"\x0eMETHOD_RESTORE\x10(\x12\x12\n" +
+	"\x0eMETHOD_HISTORY\x10)\x12\x14\n" +
+	"\x10METHOD_ATTENTION\x10*\x12\x11\n" +
 	"\rMETHOD_LAUNCH\x10\"*e\n" +
 	"\n" +
 	"WriteLevel\x12\x16\n" +
