@@ -61,6 +61,8 @@ func schedule(change func(*nornv1.Schedule)) func(*View) {
 }
 
 // TestEachConcern: each cause by itself, with what it says, where it leads and what to do.
+//
+// Long because: it is a table.
 func TestEachConcern(t *testing.T) {
 	if all := Concerns(well()); len(all) > 0 {
 		t.Fatalf("of a cluster that is well: %v", all)

@@ -9,7 +9,6 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/history"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -113,31 +112,16 @@ func endsNow(now clock.Time, t *crdt.Task) message.Decided {
 	return message.Decided{Queue: t.Enqueued.Queue, Run: unknown, Age: time.Duration(max(now.Wall-t.Admission(), 0))}
 }
 
-// remembered answers a request for what was decided when: each node remembers what it has
-// decided itself, and the runner of the core does that for it.
+// remembered answers a request for what was decided when, as far as this node remembers it: the
+// runner of the core does that for it. Others are asked in [routes.take].
 func remembered(c *Core, now clock.Time, r *message.Request, m *nornv1.HistoryRequest) {
 	m, err := history.Check(m, now.Wall)
-	switch {
-	case err != nil:
-		c.round.Refuse(r.From, err)
-		return
-	case c.cfg.History == nil:
-		c.round.Refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this node remembers nothing"))
-		return
-	case r.Routed:
-		c.round.Read(message.Read{From: r.From, Func: func(store.View, clock.Time) (gproto.Message, *proto.Error, error) {
-			return c.cfg.History(m), nil, nil
-		}}, nil)
-		return
-	case crowds(c.routes, r.From):
-		c.round.Refuse(r.From, refusal.Crowded(maxGathers))
-		return
+	if err == nil && c.cfg.History == nil {
+		err = proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this node remembers nothing")
 	}
-	g := c.routes.gather(now, r, &histories{most: int(m.GetBusiest())}, statusTimeout-forwardTimeout)
-	for _, node := range append(c.routes.others(), c.cfg.Self) {
-		c.routes.forward(now, g, node, nil, m, nil)
-	}
-	c.routes.finish(g)
+	c.round.Read(message.Read{From: r.From, Func: func(store.View, clock.Time) (gproto.Message, *proto.Error, error) {
+		return c.cfg.History(m), nil, nil
+	}}, err)
 }
 
 // histories joins what several nodes remember.

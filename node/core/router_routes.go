@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/internal/portion"
 	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/convert"
+	"github.com/norn-dev/norn/node/core/history"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/scope"
@@ -206,6 +207,17 @@ func (r *routes) take(now clock.Time, q *message.Request) bool {
 		return r.scatter(now, q, r.c.queues.join(m))
 	case *nornv1.StatusRequest:
 		return r.statuses(now, q, m)
+	case *nornv1.HistoryRequest:
+		whole, err := history.Check(m, now.Wall)
+		if err != nil || crowds(r, q.From) {
+			return false // refused there, or this node answers for itself
+		}
+		g := r.gather(now, q, &histories{most: int(whole.GetBusiest())}, statusTimeout-forwardTimeout)
+		for _, node := range append(r.others(), r.c.cfg.Self) {
+			r.forward(now, g, node, nil, whole, nil)
+		}
+		r.finish(g)
+		return true
 	}
 	return false
 }

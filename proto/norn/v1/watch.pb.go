@@ -257,8 +257,9 @@ func (x *HistoryRequest) GetBusiest() uint32 {
 type HistoryReply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Begin of the first step.
-	Start       *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start,proto3" json:"start,omitempty"`
-	StepSeconds float64                `protobuf:"fixed64,2,opt,name=step_seconds,json=stepSeconds,proto3" json:"step_seconds,omitempty"`
+	Start *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start,proto3" json:"start,omitempty"`
+	// Length of a step.
+	StepSeconds float64 `protobuf:"fixed64,2,opt,name=step_seconds,json=stepSeconds,proto3" json:"step_seconds,omitempty"`
 	// From when on all nodes that answered know all of it: before, what a node has decided that
 	// has started since then is missing.
 	Since     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
@@ -369,16 +370,20 @@ func (x *HistoryReply) GetFinish() *Durations {
 
 // Decisions are numbers of tasks, of one step each.
 type Decisions struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Enqueued  []uint64               `protobuf:"varint,1,rep,packed,name=enqueued,proto3" json:"enqueued,omitempty"`
-	Claimed   []uint64               `protobuf:"varint,2,rep,packed,name=claimed,proto3" json:"claimed,omitempty"`
-	Completed []uint64               `protobuf:"varint,3,rep,packed,name=completed,proto3" json:"completed,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tasks that were accepted.
+	Enqueued []uint64 `protobuf:"varint,1,rep,packed,name=enqueued,proto3" json:"enqueued,omitempty"`
+	// Claims that were handed out.
+	Claimed []uint64 `protobuf:"varint,2,rep,packed,name=claimed,proto3" json:"claimed,omitempty"`
+	// Completions.
+	Completed []uint64 `protobuf:"varint,3,rep,packed,name=completed,proto3" json:"completed,omitempty"`
 	// Failures, also those that are tried again.
 	Failed []uint64 `protobuf:"varint,4,rep,packed,name=failed,proto3" json:"failed,omitempty"`
 	// Tasks that are out of attempts since then.
 	Dead []uint64 `protobuf:"varint,5,rep,packed,name=dead,proto3" json:"dead,omitempty"`
 	// Claims whose lease ran out.
-	Expired   []uint64 `protobuf:"varint,6,rep,packed,name=expired,proto3" json:"expired,omitempty"`
+	Expired []uint64 `protobuf:"varint,6,rep,packed,name=expired,proto3" json:"expired,omitempty"`
+	// Tasks that were cancelled, by somebody or because of a dependency.
 	Cancelled []uint64 `protobuf:"varint,7,rep,packed,name=cancelled,proto3" json:"cancelled,omitempty"`
 	// Tasks that were given a new run by hand.
 	Retried       []uint64 `protobuf:"varint,8,rep,packed,name=retried,proto3" json:"retried,omitempty"`
@@ -474,16 +479,24 @@ func (x *Decisions) GetRetried() []uint64 {
 
 // QueueDecisions are those of one queue in all of the time.
 type QueueDecisions struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Queue         string                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
-	Enqueued      uint64                 `protobuf:"varint,2,opt,name=enqueued,proto3" json:"enqueued,omitempty"`
-	Claimed       uint64                 `protobuf:"varint,3,opt,name=claimed,proto3" json:"claimed,omitempty"`
-	Completed     uint64                 `protobuf:"varint,4,opt,name=completed,proto3" json:"completed,omitempty"`
-	Failed        uint64                 `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
-	Dead          uint64                 `protobuf:"varint,6,opt,name=dead,proto3" json:"dead,omitempty"`
-	Expired       uint64                 `protobuf:"varint,7,opt,name=expired,proto3" json:"expired,omitempty"`
-	Cancelled     uint64                 `protobuf:"varint,8,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
-	Retried       uint64                 `protobuf:"varint,9,opt,name=retried,proto3" json:"retried,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Queue string                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Tasks that were accepted.
+	Enqueued uint64 `protobuf:"varint,2,opt,name=enqueued,proto3" json:"enqueued,omitempty"`
+	// Claims that were handed out.
+	Claimed uint64 `protobuf:"varint,3,opt,name=claimed,proto3" json:"claimed,omitempty"`
+	// Completions.
+	Completed uint64 `protobuf:"varint,4,opt,name=completed,proto3" json:"completed,omitempty"`
+	// Failures, also those that are tried again.
+	Failed uint64 `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
+	// Tasks that are out of attempts since then.
+	Dead uint64 `protobuf:"varint,6,opt,name=dead,proto3" json:"dead,omitempty"`
+	// Claims whose lease ran out.
+	Expired uint64 `protobuf:"varint,7,opt,name=expired,proto3" json:"expired,omitempty"`
+	// Tasks that were cancelled, by somebody or because of a dependency.
+	Cancelled uint64 `protobuf:"varint,8,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	// Tasks that were given a new run by hand.
+	Retried       uint64 `protobuf:"varint,9,opt,name=retried,proto3" json:"retried,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -587,8 +600,9 @@ type Durations struct {
 	// Upper end of each class but the last in seconds, inclusive.
 	UpToSeconds []float64 `protobuf:"fixed64,1,rep,packed,name=up_to_seconds,json=upToSeconds,proto3" json:"up_to_seconds,omitempty"`
 	// How many there are in each class, one more than there are ends.
-	Counts        []uint64 `protobuf:"varint,2,rep,packed,name=counts,proto3" json:"counts,omitempty"`
-	SumSeconds    float64  `protobuf:"fixed64,3,opt,name=sum_seconds,json=sumSeconds,proto3" json:"sum_seconds,omitempty"`
+	Counts []uint64 `protobuf:"varint,2,rep,packed,name=counts,proto3" json:"counts,omitempty"`
+	// All of them together.
+	SumSeconds    float64 `protobuf:"fixed64,3,opt,name=sum_seconds,json=sumSeconds,proto3" json:"sum_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
