@@ -67,16 +67,16 @@ func NewCollector(ctx context.Context, table *Table, from Source) *Collector {
 		untold:     desc("norn_queue_metrics_cut", "1: there are more queues than metrics-queues, or they could not be read; some have no metrics here, and their totals are those of the queue _other."),
 	}
 	for what, help := range [message.Decisions]struct{ name, says string }{
-		message.DecidedEnqueued:  {"enqueued", "Tasks accepted by this node."},
-		message.DecidedClaimed:   {"claimed", "Claims handed out by this node."},
-		message.DecidedCompleted: {"completed", "Completions that this node has stored first."},
-		message.DecidedFailed:    {"failed", "Failures recorded by this node, also of tasks that are tried again."},
-		message.DecidedDead:      {"dead", "Tasks that ran out of attempts, or were given up by their worker."},
-		message.DecidedExpired:   {"expired", "Claims whose lease ran out."},
-		message.DecidedCancelled: {"cancelled", "Tasks that were cancelled, by somebody or because of a dependency."},
-		message.DecidedRetried:   {"retried", "Tasks given a new run of attempts by hand."},
+		message.DecidedEnqueued:  {"norn_queue_enqueued_total", "Tasks accepted by this node."},
+		message.DecidedClaimed:   {"norn_queue_claimed_total", "Claims handed out by this node."},
+		message.DecidedCompleted: {"norn_queue_completed_total", "Completions that this node has stored first."},
+		message.DecidedFailed:    {"norn_queue_failed_total", "Failures recorded by this node, also of tasks that are tried again."},
+		message.DecidedDead:      {"norn_queue_dead_total", "Tasks that ran out of attempts, or were given up by their worker."},
+		message.DecidedExpired:   {"norn_queue_expired_total", "Claims whose lease ran out."},
+		message.DecidedCancelled: {"norn_queue_cancelled_total", "Tasks that were cancelled, by somebody or because of a dependency."},
+		message.DecidedRetried:   {"norn_queue_retried_total", "Tasks given a new run of attempts by hand."},
 	} {
-		c.totals[what] = desc("norn_queue_"+help.name+"_total", help.says, "queue", "kind")
+		c.totals[what] = desc(help.name, help.says, "queue", "kind")
 	}
 	return c
 }
