@@ -14,6 +14,10 @@ type Filter struct {
 	// States is empty for all states. CancelWhere and RetryWhere have states of
 	// their own then.
 	States []nornv1.State
+	// Kind is what is to be done.
+	Kind string
+	// Tags are those that the task must have.
+	Tags []string
 	// CreatedBefore and CreatedAfter bound the time of the enqueue; zero: not.
 	CreatedBefore, CreatedAfter time.Time
 	// FinishedBefore and FinishedAfter bound when the task was completed, died or
@@ -41,14 +45,14 @@ type Filter struct {
 // conditions are those beyond queue and states; nil when there are none.
 func (f *Filter) conditions() *nornv1.Filter {
 	if f.CreatedBefore.IsZero() && f.CreatedAfter.IsZero() && f.FinishedBefore.IsZero() && f.FinishedAfter.IsZero() &&
-		f.ErrorContains == "" && len(f.Headers) == 0 && f.MinAttempts <= 0 && f.Key == "" && f.Worker == "" {
+		f.Kind == "" && len(f.Tags) == 0 && f.ErrorContains == "" && len(f.Headers) == 0 && f.MinAttempts <= 0 && f.Key == "" && f.Worker == "" {
 		return nil
 	}
 	return &nornv1.Filter{
 		CreatedBefore: stampOf(f.CreatedBefore), CreatedAfter: stampOf(f.CreatedAfter),
 		FinishedBefore: stampOf(f.FinishedBefore), FinishedAfter: stampOf(f.FinishedAfter),
 		ErrorContains: f.ErrorContains, Headers: f.Headers, MinAttempts: uint32(max(f.MinAttempts, 0)),
-		Key: f.Key, Worker: f.Worker,
+		Key: f.Key, Worker: f.Worker, Kind: f.Kind, Tags: f.Tags,
 	}
 }
 

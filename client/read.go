@@ -33,6 +33,7 @@ func (c *caller) read(ctx context.Context, op string, method nornv1.Method, wait
 func (c *Client) Get(ctx context.Context, task id.ID, opts ...ReadOption) (*nornv1.Task, error) {
 	var m nornv1.GetReply
 	err := c.read(ctx, "get", nornv1.Method_METHOD_GET, 0, &nornv1.GetRequest{Id: task.Bytes(), Consistency: consistency(opts)}, &m)
+	proto.FillKind(m.GetTask())
 	return m.GetTask(), err
 }
 
@@ -53,7 +54,7 @@ func (c *Client) List(ctx context.Context, f Filter) iter.Seq2[*nornv1.Task, err
 				return
 			}
 			for _, t := range m.GetTasks() {
-				if !yield(t, nil) {
+				if proto.FillKind(t); !yield(t, nil) {
 					return
 				}
 				if left--; f.Limit > 0 && left == 0 {

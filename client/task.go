@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -21,6 +22,11 @@ type Task struct {
 	ID id.ID
 	// Queue is [a-zA-Z0-9][a-zA-Z0-9._:/-]{0,127}.
 	Queue string
+	// Kind is what is to be done, such as send-welcome: a worker may choose its handler by it
+	// (worker.HandleKind). At most 128 bytes, without control characters; "": none.
+	Kind string
+	// Tags are words to find the task by: at most 16, each at most 64 bytes, each once.
+	Tags []string
 	// Payload is any bytes, up to the server's limit (1 MiB by default).
 	Payload []byte
 	// Priority: higher is claimed first.
@@ -68,7 +74,7 @@ func (t *Task) spec() *nornv1.TaskSpec {
 	s := &nornv1.TaskSpec{
 		Id: t.ID.Bytes(), Queue: t.Queue, Payload: t.Payload, Priority: t.Priority, NotBefore: stampOf(t.NotBefore),
 		OnDependencyFailure: t.OnDependencyFailure, Retry: t.Retry, Headers: t.Headers,
-		Key: t.Key, KeyWindowSeconds: t.KeyWindow.Seconds(),
+		Key: t.Key, KeyWindowSeconds: t.KeyWindow.Seconds(), Kind: t.Kind, Tags: t.Tags,
 	}
 	for _, d := range t.Dependencies {
 		s.Dependencies = append(s.Dependencies, d.Bytes())
@@ -79,7 +85,7 @@ func (t *Task) spec() *nornv1.TaskSpec {
 // simple tells whether appendSpec knows all that is set.
 func (t *Task) simple() bool {
 	return len(t.Dependencies) == 0 && t.OnDependencyFailure == 0 && t.Retry == nil && len(t.Headers) == 0 &&
-		t.Key == "" && t.KeyWindow == 0 && t.NotBefore.IsZero()
+		len(t.Tags) == 0 && t.Key == "" && t.KeyWindow == 0 && t.NotBefore.IsZero()
 }
 
 // specSize is at least the length of what appendSpec appends to a simple task,
@@ -88,8 +94,9 @@ func (t *Task) specSize() int {
 	const overhead = 1 + 1 + id.Size + // field 1
 		1 + 2 + // tag and length of field 2
 		1 + 5 + // tag and length of field 3
-		1 + 10 // field 4
-	return overhead + len(t.Queue) + len(t.Payload)
+		1 + 10 + // field 4
+		1 + 2 // tag and length of field 13
+	return overhead + len(t.Queue) + len(t.Payload) + len(t.Kind)
 }
 
 // appendSpec appends the TaskSpec of a simple task: the same bytes that its
@@ -109,7 +116,7 @@ func (t *Task) appendSpec(dst []byte) []byte {
 		dst = append(dst, 4<<3|byte(protowire.VarintType))
 		dst = protowire.AppendVarint(dst, uint64(int64(t.Priority)))
 	}
-	return dst
+	return proto.AppendKind(dst, t.Kind, nil)
 }
 
 // enqueueOne is an EnqueueRequest of one simple task.
@@ -134,6 +141,9 @@ func (b *enqueueOne) AppendTo(dst []byte) ([]byte, error) {
 	if p := b.task.Priority; p != 0 {
 		size += 1 + protowire.SizeVarint(uint64(int64(p)))
 	}
+	if n := len(b.task.Kind); n > 0 {
+		size += 1 + protowire.SizeBytes(n)
+	}
 	dst = b.task.appendSpec(protowire.AppendVarint(dst, uint64(size)))
 	if b.durability != nil {
 		m := message{m: b.durability}
@@ -156,6 +166,9 @@ func enqueueMany(tasks []Task, chosen []int, durability *nornv1.Durability) mess
 // weight is about the size of a task in a request, in bytes.
 func (t *Task) weight() int {
 	n := t.specSize() + 32 + len(t.Key) + len(t.Dependencies)*(id.Size+2)
+	for _, tag := range t.Tags {
+		n += len(tag) + 2
+	}
 	for k, v := range t.Headers {
 		n += len(k) + len(v) + 16
 	}

@@ -22,6 +22,7 @@ func TestHandEncodedEnqueue(t *testing.T) {
 			Queue:    rapid.StringMatching(`[a-z0-9:/.]{0,200}`).Draw(t, "queue"),
 			Payload:  rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "payload"),
 			Priority: rapid.Int32().Draw(t, "priority"),
+			Kind:     rapid.StringMatching(`[a-z\\é ]{0,130}`).Draw(t, "kind"),
 		}
 		durability := rapid.SampledFrom([]Durability{Quorum, One, All, Copies(2), Copies(70000)}).Draw(t, "durability").proto()
 		one := &enqueueOne{task: &task, durability: durability}
@@ -51,7 +52,7 @@ func TestTaskOnTheWire(t *testing.T) {
 	task := Task{
 		ID: c.NewID(), Queue: "q", Payload: []byte{1}, Priority: -3, NotBefore: at, Dependencies: []id.ID{{9}},
 		OnDependencyFailure: nornv1.DependencyFailure_DEPENDENCY_FAILURE_RUN, Retry: &nornv1.RetryPolicy{MaxAttempts: 4},
-		Headers: map[string]string{"a": "b"}, Key: "k", KeyWindow: time.Minute,
+		Headers: map[string]string{"a": "b"}, Key: "k", KeyWindow: time.Minute, Kind: "send", Tags: []string{"z", "a"},
 	}
 	if _, err := c.Enqueue(t.Context(), task, WithDurability(All)); err != nil {
 		t.Fatal(err)
@@ -64,7 +65,7 @@ func TestTaskOnTheWire(t *testing.T) {
 	want := &nornv1.EnqueueRequest{Durability: &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ALL}, Tasks: []*nornv1.TaskSpec{{
 		Id: task.ID.Bytes(), Queue: "q", Payload: []byte{1}, Priority: -3, NotBefore: stampOf(at), Dependencies: [][]byte{id.ID{9}.Bytes()},
 		OnDependencyFailure: nornv1.DependencyFailure_DEPENDENCY_FAILURE_RUN, Retry: &nornv1.RetryPolicy{MaxAttempts: 4},
-		Headers: map[string]string{"a": "b"}, Key: "k", KeyWindowSeconds: 60,
+		Headers: map[string]string{"a": "b"}, Key: "k", KeyWindowSeconds: 60, Kind: "send", Tags: []string{"z", "a"},
 	}}}
 	if !protobuf.Equal(m, want) {
 		t.Errorf("sent %v", m)

@@ -174,6 +174,7 @@ func (r *ClaimRequest) proto(c *Client) *nornv1.ClaimRequest {
 func claimsOf(reply *nornv1.ClaimReply, stamp time.Time) ([]*Claim, error) {
 	claims := make([]*Claim, 0, len(reply.GetGrants()))
 	for _, g := range reply.GetGrants() {
+		proto.FillKind(g.GetTask())
 		task, err := id.Parse(g.GetTask().GetId())
 		if err != nil {
 			return nil, badAnswer(err)

@@ -35,6 +35,11 @@ const (
 	// MaxHeaders and MaxHeaderBytes bound the headers of one task.
 	MaxHeaders     = 64
 	MaxHeaderBytes = 16 << 10
+	// MaxKindBytes bounds the kind of a task: it is a label of metrics. MaxTags and MaxTagBytes
+	// bound its tags, which each list that filters by them compares.
+	MaxKindBytes = 128
+	MaxTags      = 16
+	MaxTagBytes  = 64
 	// MaxUpdateBytes bounds one update: a checkpoint, not a result store.
 	MaxUpdateBytes = 1 << 20
 	// MaxLogUpdates and MaxLogBytes bound the log of one task, of all its claims: it is

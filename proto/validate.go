@@ -90,6 +90,12 @@ func CheckSpec(t *nornv1.TaskSpec, maxPayload int) *Error {
 	if err := checkHeaders(t.GetHeaders()); err != nil {
 		return err
 	}
+	if err := CheckKind(t.GetKind()); err != nil {
+		return err
+	}
+	if err := CheckTags(t.GetTags()); err != nil {
+		return err
+	}
 	return checkRetry(t.GetRetry())
 }
 

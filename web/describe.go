@@ -82,6 +82,7 @@ func plainWords() map[string]string {
 		"result": "Any bytes, shown with the task.", "payload": "The bytes that the task was enqueued with.", "priority": "Higher is claimed first.",
 		"cluster_id": "UUID of the cluster.", "now": "The time of the cluster, as this node knows it.", "eta_seconds": "Bound on clock difference plus delay between nodes.",
 		"lease_seconds": "How long the claim lasts.", "note": "A few words for people.", "reason": "Why.", "headers": "Small strings that travel with the task.",
+		"tags":         "Words to find the task by.",
 		"max_attempts": "Attempts before the task is dead.", "created_at": "When it was enqueued.", "completed_at": "When it was completed.",
 		"key": "Unique key within the queue.", "key_window_seconds": "Window of the unique key; 0: until the task is finished.",
 		"version": "Goes up with each change.", "created": "When it was made.", "changed": "When it was changed last.",

@@ -39,6 +39,8 @@ type options struct {
 	Headers             map[string]string `json:"headers,omitempty"`
 	Key                 string            `json:"key,omitempty"`
 	KeyWindowSeconds    float64           `json:"key_window_seconds,omitempty"`
+	Kind                string            `json:"kind,omitempty"`
+	Tags                []string          `json:"tags,omitempty"`
 }
 
 // retry is norn.v1.RetryPolicy.
@@ -67,7 +69,7 @@ func check(t *client.Task) error {
 	s := &nornv1.TaskSpec{
 		Id: t.ID.Bytes(), Queue: t.Queue, Payload: t.Payload, Priority: t.Priority,
 		OnDependencyFailure: t.OnDependencyFailure, Retry: t.Retry, Headers: t.Headers,
-		Key: t.Key, KeyWindowSeconds: t.KeyWindow.Seconds(),
+		Key: t.Key, KeyWindowSeconds: t.KeyWindow.Seconds(), Kind: t.Kind, Tags: t.Tags,
 	}
 	if !t.NotBefore.IsZero() {
 		s.NotBefore = timestamppb.New(t.NotBefore)
@@ -105,6 +107,7 @@ func encode(t *client.Task, now time.Time) (row, error) {
 	}
 	o := options{
 		Dependencies: t.Dependencies, Headers: t.Headers, Key: t.Key, KeyWindowSeconds: t.KeyWindow.Seconds(),
+		Kind: t.Kind, Tags: t.Tags,
 	}
 	if !t.NotBefore.IsZero() {
 		o.NotBefore = t.NotBefore.UTC().Round(0)
@@ -142,7 +145,7 @@ func decode(r *row) (client.Task, error) {
 			return t, fmt.Errorf("%w: options: something follows the JSON object", ErrTask)
 		}
 		t.NotBefore, t.Dependencies, t.Headers, t.Key = o.NotBefore, o.Dependencies, o.Headers, o.Key
-		t.KeyWindow = proto.Seconds(o.KeyWindowSeconds)
+		t.KeyWindow, t.Kind, t.Tags = proto.Seconds(o.KeyWindowSeconds), o.Kind, o.Tags
 		known := o.OnDependencyFailure == ""
 		for _, p := range failurePolicies {
 			if p.name == o.OnDependencyFailure {

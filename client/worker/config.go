@@ -36,7 +36,7 @@ const (
 
 // Config configures a [Worker].
 type Config struct {
-	// Queues to take tasks from; empty: those that have a handler.
+	// Queues to take tasks from; empty: those that have a handler. Handlers by kind name none.
 	Queues []string
 	// Slots is how many tasks run at once; 0: one.
 	Slots int

@@ -132,12 +132,12 @@ func lend(w *Worker, j *job, leave func()) func() {
 	}
 }
 
-// handlerOf runs the handler of a task's queue; middleware may panic too.
+// handlerOf runs the handler of a task's kind or queue; middleware may panic too.
 func handlerOf(w *Worker) Handler {
 	return func(ctx context.Context, t *Task) error {
-		h := w.handler(t.Queue())
+		h := w.handler(t)
 		if h == nil {
-			return errors.New("no handler for queue " + t.Queue())
+			return unhandled(w, t)
 		}
 		return h(ctx, t)
 	}

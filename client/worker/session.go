@@ -227,6 +227,7 @@ func (p *pushed) pick(d demand) (got []granted, changed <-chan struct{}, err err
 			until = newest // it was renewed while it waited here
 		}
 		deadline, before := p.deadline(until, now)
+		proto.FillKind(s.Grant.GetTask())
 		got = append(got, granted{&client.Claim{Grant: s.Grant, ID: s.Claim.Task, Token: s.Claim.Token, Deadline: deadline}, before})
 		return true
 	})

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -76,11 +75,5 @@ var errGoexit = errors.New("the handler called runtime.Goexit")
 // HandleJSON sets a handler of a queue whose payloads are JSON. A payload that
 // is not a T is discarded: no retry can help it.
 func HandleJSON[T any](w *Worker, queue string, h func(ctx context.Context, t *Task, v T) error) {
-	w.Handle(queue, func(ctx context.Context, t *Task) error {
-		var v T
-		if err := json.Unmarshal(t.Payload(), &v); err != nil {
-			return Discard(fmt.Errorf("payload is not the JSON expected: %w", err))
-		}
-		return h(ctx, t, v)
-	})
+	w.Handle(queue, JSON(h))
 }

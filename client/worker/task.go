@@ -49,6 +49,12 @@ func (t *Task) Token() uint64 { return t.claim.Token }
 // Queue is the task's queue.
 func (t *Task) Queue() string { return t.claim.Grant.GetTask().GetQueue() }
 
+// Kind is what is to be done, "" where the task does not say.
+func (t *Task) Kind() string { return t.claim.Grant.GetTask().GetKind() }
+
+// Tags are those it was enqueued with. Do not change them.
+func (t *Task) Tags() []string { return t.claim.Grant.GetTask().GetTags() }
+
 // Payload is what was enqueued. Do not change it.
 func (t *Task) Payload() []byte { return t.claim.Grant.GetTask().GetPayload() }
 

@@ -67,6 +67,7 @@ type Worker struct {
 	queue    chan *job     // granted and without a slot; it has room for all held
 
 	trouble trouble
+	away    away
 
 	mu       sync.Mutex // guards the fields below
 	started  bool
@@ -74,7 +75,8 @@ type Worker struct {
 	ousted   bool                      // by an operator, while something ran
 	gaveUp   error                     // it never could begin a task
 	ending   *time.Timer               // from StopNow to the end of final
-	handlers map[string]func() Handler // wrapped, at the first call
+	handlers map[string]func() Handler // by queue; wrapped, at the first call
+	kinds    map[string]func() Handler // by kind, likewise
 	wrap     []func(Handler) Handler
 	source   source
 	jobs     map[*job]struct{}
@@ -88,7 +90,7 @@ func New(c *client.Client, cfg Config) *Worker {
 	cfg = cfg.complete()
 	w := &Worker{
 		client: c, cfg: cfg, tel: newTelemetry(cfg.TracerProvider, cfg.MeterProvider, cfg.Logger), grace: min(cfg.Grace, cfg.Lease/3), stamp: readClocks, finished: make(chan struct{}),
-		handlers: make(map[string]func() Handler), jobs: make(map[*job]struct{}), byClaim: make(map[client.Ref]*job), byTask: make(map[id.ID]*job), retries: make(map[id.ID]struct{}),
+		handlers: make(map[string]func() Handler), kinds: make(map[string]func() Handler), jobs: make(map[*job]struct{}), byClaim: make(map[client.Ref]*job), byTask: make(map[id.ID]*job), retries: make(map[id.ID]struct{}),
 	}
 	w.direct = &pull{
 		client: c, lease: cfg.Lease, name: cfg.Name, shared: cfg.shared(), clock: func() stamp { return w.stamp() }, log: cfg.Logger,
@@ -122,10 +124,13 @@ func (w *Worker) Use(middleware ...func(Handler) Handler) {
 	w.wrap = append(w.wrap, middleware...)
 }
 
-// handler finds the handler of a queue, nil when there is none.
-func (w *Worker) handler(queue string) Handler {
+// handler finds the handler of a task, nil when there is none.
+func (w *Worker) handler(t *Task) Handler {
 	w.mu.Lock()
-	h := w.handlers[queue]
+	h := w.kinds[t.Kind()]
+	if h == nil {
+		h = w.handlers[t.Queue()]
+	}
 	if h == nil {
 		h = w.handlers["*"]
 	}
@@ -168,7 +173,7 @@ func (w *Worker) start() error {
 		return err
 	}
 	for _, q := range queues {
-		if w.handlers[q] == nil && w.handlers["*"] == nil {
+		if w.handlers[q] == nil && w.handlers["*"] == nil && len(w.kinds) == 0 {
 			return fmt.Errorf("%w: queue %q has no handler", ErrNotRunnable, q)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/norn-dev/norn/archive"
 	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/cmd/norn/sheet"
 	"github.com/norn-dev/norn/internal/objects"
 	"github.com/norn-dev/norn/proto/jsonform"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -152,7 +153,7 @@ exits with 1.`,
 				return err
 			}
 		}
-		list := taskList(a.writer()).None("no task in the archive is like that")
+		list := sheet.List(a.writer()).None("no task in the archive is like that")
 		err := a.search(cmd.Context(), args[0], *task, func(t *nornv1.Task) {
 			if (*queue == "" || t.GetQueue() == *queue) && (*task == "" || t.GetId() == *task) {
 				list.Add(t)

@@ -186,6 +186,9 @@ func TestProtocolExamples(t *testing.T) {
 		"enqueue": frameOf(t, 2, nornv1.Method_METHOD_ENQUEUE, 0, 5*time.Second, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{
 			{Id: task.Bytes(), Queue: "greetings", Payload: []byte("Ada"), Priority: -1},
 		}}),
+		"enqueue with kind": frameOf(t, 2, nornv1.Method_METHOD_ENQUEUE, 0, 0, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{
+			{Id: task.Bytes(), Queue: "greetings", Kind: "hello", Tags: []string{"vip"}},
+		}}),
 		"enqueue reply": frameOf(t, 2, nornv1.Method_METHOD_ENQUEUE, reply, 0, &nornv1.EnqueueReply{Results: []*nornv1.EnqueueResult{{Receipt: receipt}}}),
 		"claim":         frameOf(t, 3, nornv1.Method_METHOD_CLAIM, 0, 15*time.Second, claim(1)),
 		"claim reply": frameOf(t, 3, nornv1.Method_METHOD_CLAIM, reply, 0, &nornv1.ClaimReply{

@@ -12,6 +12,7 @@ import (
 
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/cmd/norn/sheet"
 	"github.com/norn-dev/norn/cmd/norn/terms"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto/jsonform"
@@ -255,7 +256,7 @@ func tasks(n uint64) string {
 // first shows the first few tasks of a filter.
 func (b bulkCommands) first(ctx context.Context, c *client.Client, f client.Filter) error {
 	f.Limit = fewFirst
-	list := taskList(b.writer()).None("no tasks")
+	list := sheet.List(b.writer()).None("no tasks")
 	for t, err := range c.List(ctx, f) {
 		if err != nil {
 			return errors.Join(list.Close(), err)

@@ -22,11 +22,12 @@ import (
 // enqueueFlags are the flags of task enqueue.
 type enqueueFlags struct {
 	queue, file, jsonl, lines  string
-	id, at, key, onFailure     string
+	id, at, key, kind          string
+	onFailure                  string
 	priority                   int32
 	delay, keyWindow           time.Duration
 	after                      []string
-	headers                    []string
+	headers, tags              []string
 	maxAttempts                uint32
 	atSet, delaySet, onFailSet bool
 }
@@ -60,6 +61,7 @@ the flags:
 
 ` + intake.Keys,
 		Example: `  norn task enqueue -q mail 'hello'
+  norn task enqueue -q mail --kind send-welcome --tag vip 'ada@example.org'
   norn task enqueue -q video --file film.json --priority 10 --delay 2h
   norn task enqueue -q report --key "$(date +%F)" 'daily report'
   norn task enqueue -q notify 'all done' --after "$A,$B" --on-dep-failure run
@@ -73,6 +75,8 @@ the flags:
 	f.StringVar(&e.jsonl, "jsonl", "", "one task per line of this `file`, a JSON object each (-: standard input)")
 	f.StringVar(&e.lines, "lines", "", "one task per line of this `file`, the payload (-: standard input)")
 	f.StringVar(&e.id, "id", "", "the task's ID, 27 characters")
+	f.StringVar(&e.kind, "kind", "", "`kind` of the task: what is to be done")
+	f.StringArrayVar(&e.tags, "tag", nil, "`tag` to find the task by (repeatable)")
 	f.StringVar(&e.key, "key", "", "unique `key` in the queue")
 	f.DurationVar(&e.keyWindow, "key-window", 0, "how long the key is taken (default: until the task is finished)")
 	f.Int32Var(&e.priority, "priority", 0, "high first; all of int32")
@@ -118,15 +122,19 @@ func notEmpty(cmd *cobra.Command, names ...string) error {
 
 // task is what the flags say about every task.
 func (e *enqueueFlags) task(cmd *cobra.Command) (t client.Task, err error) {
-	if err := notEmpty(cmd, "file", "jsonl", "lines", "id", "key", "after"); err != nil {
+	if err := notEmpty(cmd, "file", "jsonl", "lines", "id", "key", "kind", "after"); err != nil {
 		return t, err
 	}
-	t = client.Task{Queue: e.queue, Priority: e.priority, Delay: e.delay, Key: e.key, KeyWindow: e.keyWindow}
+	t = client.Task{Queue: e.queue, Priority: e.priority, Delay: e.delay, Key: e.key, KeyWindow: e.keyWindow, Kind: e.kind, Tags: e.tags}
 	switch {
 	case e.queue == "" && e.jsonl == "":
 		return t, usage("no queue; name one with -q")
 	case e.queue != "" && !proto.ValidQueue(e.queue):
 		return t, usage("--queue: %v", proto.CheckQueue(e.queue))
+	case proto.CheckKind(e.kind) != nil:
+		return t, usage("--kind: %v", proto.CheckKind(e.kind))
+	case proto.CheckTags(e.tags) != nil:
+		return t, usage("--tag: %v", proto.CheckTags(e.tags))
 	case e.atSet && e.delaySet:
 		return t, usage("--at and --delay: give one of them")
 	case e.delay < 0:

@@ -61,7 +61,12 @@ const grantsJSON = `[
       "key_window_seconds": 0,
       "retries": "0",
       "finished_at": null,
-      "attempt_log": []
+      "attempt_log": [],
+      "kind": "greet",
+      "tags": [
+        "vip",
+        "a,b"
+      ]
     },
     "token": "TOKEN",
     "lease_seconds": 60,
@@ -131,6 +136,11 @@ const doneJSON = `{
       "wait_seconds": SECONDS,
       "counted": true
     }
+  ],
+  "kind": "greet",
+  "tags": [
+    "vip",
+    "a,b"
   ]
 }
 `
@@ -159,7 +169,7 @@ func TestJSONOfALife(t *testing.T) {
 	}
 	same("claim of nothing", ok(t, "task", "claim", "-q", "exact", "-o", "json"), "[]\n")
 	same("list of nothing", ok(t, "task", "list", "-q", "exact", "-o", "json"), "[]\n")
-	receipts := ok(t, "task", "enqueue", "-q", "exact", "hello", "--priority", "-5", "--max-attempts", "7", "--header", "a=1", "--header", "b=x=y", "-o", "json")
+	receipts := ok(t, "task", "enqueue", "-q", "exact", "hello", "--priority", "-5", "--max-attempts", "7", "--header", "a=1", "--header", "b=x=y", "--kind", "greet", "--tag", "vip", "--tag", "a,b", "-o", "json")
 	same("enqueue", receipts, "[\n  "+strings.ReplaceAll(strings.TrimSpace(receiptJSON), "\n", "\n  ")+"\n]\n")
 	grants := ok(t, "task", "claim", "-q", "exact", "--lease", "1m", "--worker", "me", "-o", "json")
 	same("claim", grants, grantsJSON)

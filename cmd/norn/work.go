@@ -30,8 +30,8 @@ import (
 const defaultGrace = 5 * time.Second
 
 const workHelp = `Run a command once per task. The payload is its standard input; its environment
-has NORN_TASK_ID, NORN_TOKEN, NORN_QUEUE, NORN_ATTEMPT (1 for the first run) and
-NORN_CHECKPOINT_FILE (a file with the last update of earlier claims), and, unless with
+has NORN_TASK_ID, NORN_TOKEN, NORN_QUEUE, NORN_KIND, NORN_TAGS (one per line),
+NORN_ATTEMPT (1 for the first run) and NORN_CHECKPOINT_FILE (a file with the last update of earlier claims), and, unless with
 --pass-auth, not the token and the certificate of NORN_AUTH_… and NORN_TLS_…. Each line
 of its standard output becomes an update of the task.
 

@@ -22,10 +22,10 @@ type sums struct {
 func TestWorkRunsACommandPerTask(t *testing.T) {
 	var ids []string
 	for _, p := range []string{"a", "b", "c"} {
-		ids = append(ids, enqueue(t, "-q", "run", p))
+		ids = append(ids, enqueue(t, "-q", "run", "--kind", "greet", "--tag", "vip", p))
 	}
 	r := norn(t, "work", "-q", "run", "--slots", "2", "--exit-when-empty", "--name", "tester", "-o", "json", "--",
-		"sh", "-c", `echo "got $(cat)"; echo "$NORN_TASK_ID $NORN_QUEUE $NORN_ATTEMPT"; test -n "$NORN_TOKEN" && test -f "$NORN_CHECKPOINT_FILE"`)
+		"sh", "-c", `echo "got $(cat)"; echo "$NORN_TASK_ID $NORN_QUEUE $NORN_KIND $NORN_TAGS $NORN_ATTEMPT"; test -n "$NORN_TOKEN" && test -f "$NORN_CHECKPOINT_FILE"`)
 	var got sums
 	if err := json.Unmarshal([]byte(r.out), &got); err != nil || r.code != 0 || got.Completed != "3" || got.Failed != "0" {
 		t.Fatalf("%v: %+v", err, r)
@@ -33,7 +33,7 @@ func TestWorkRunsACommandPerTask(t *testing.T) {
 	for i, p := range []string{"a", "b", "c"} {
 		task := decode[taskJSON](t, "task", "get", ids[i])
 		if task.State != "completed" || task.Claims[0].Worker != "tester" || len(task.Updates) != 2 ||
-			string(task.Updates[0].Data) != "got "+p || string(task.Updates[1].Data) != ids[i]+" run 1" {
+			string(task.Updates[0].Data) != "got "+p || string(task.Updates[1].Data) != ids[i]+" run greet vip 1" {
 			t.Errorf("got %+v", task)
 		}
 	}

@@ -14,13 +14,15 @@ def main():
     p.add_argument("--addr", default=os.environ.get("NORN_ADDR", "127.0.0.1:7711"), help="host:port of nodes, separated by commas")
     p.add_argument("--priority", type=int, default=0, help="higher is claimed first")
     p.add_argument("--delay", type=float, default=0, help="seconds before it may be claimed")
+    p.add_argument("--kind", default="", help="what is to be done, beside the queue")
+    p.add_argument("--tag", action="append", default=[], help="a word to find the task by; may be repeated")
     p.add_argument("--key", default="", help="unique key: the task is not added while another one has it; one payload only")
     p.add_argument("payload", nargs="*")
     args = p.parse_args()
     payloads = [s.encode() for s in args.payload] or [line.rstrip(b"\n") for line in sys.stdin.buffer]
     with norn.Client(*args.addr.split(","), auth_token=os.environ.get("NORN_AUTH_TOKEN", ""), agent="enqueue.py") as client:
         # The IDs are made here, once: whatever is repeated below is the same task.
-        specs = [client.spec(args.queue, payload, priority=args.priority, delay=args.delay, key=args.key) for payload in payloads]
+        specs = [client.spec(args.queue, payload, priority=args.priority, delay=args.delay, key=args.key, kind=args.kind, tags=args.tag) for payload in payloads]
         results = client.enqueue_many(specs)
     bad = 0
     for result in results:

@@ -8,8 +8,8 @@ lost, it learns when it renews; all claims that it holds are renewed by one
 request, at a third of the lease.
 
 What it does for a command is what `norn work` does. The payload is on standard
-input; NORN_TASK_ID, NORN_TOKEN, NORN_QUEUE and NORN_ATTEMPT are in the
-environment, and NORN_CHECKPOINT_FILE names a file with the last update of
+input; NORN_TASK_ID, NORN_TOKEN, NORN_QUEUE, NORN_KIND, NORN_TAGS (one per line) and
+NORN_ATTEMPT are in the environment, and NORN_CHECKPOINT_FILE names a file with the last update of
 earlier claims. Each line of standard output becomes an update. Exit status 0
 completes the task, 75 puts it off without using an attempt, any other fails it
 with the end of standard error. A command whose claim is lost, or about to end,
@@ -91,7 +91,8 @@ class Run:
                 f.write(self.claim.checkpoint)
             env = dict(
                 os.environ, NORN_TASK_ID=self.claim.task.id, NORN_TOKEN=str(self.claim.token), NORN_QUEUE=self.claim.task.queue,
-                NORN_ATTEMPT=str(self.claim.task.attempts + 1), NORN_CHECKPOINT_FILE=checkpoint)
+                NORN_KIND=self.claim.task.kind, NORN_TAGS="\n".join(self.claim.task.tags), NORN_ATTEMPT=str(self.claim.task.attempts + 1),
+                NORN_CHECKPOINT_FILE=checkpoint)
             process = self.process = subprocess.Popen(
                 self.worker.args.command, stdin=stdin, stdout=subprocess.PIPE, stderr=err, env=env, start_new_session=True)
             try:

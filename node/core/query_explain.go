@@ -211,10 +211,14 @@ func (e *explainer) cycle(task id.ID) ([]id.ID, error) {
 func (e *explainer) scheduled(d *vnode.Detail) {
 	t := d.Task
 	at := time.Unix(0, t.NotBefore()).UTC()
-	if t.BacksOff() {
+	switch {
+	case t.BacksOff() && t.Attempts() == 0: // it was put off
+		e.add(nornv1.ReasonKind_REASON_KIND_BACK_OFF, "it was put off, without using an attempt (%s); the next is at %s, or now with `norn task retry %s`",
+			messageOf(t), at.Format(time.RFC3339), t.ID).Until = convert.Timestamp(t.NotBefore())
+	case t.BacksOff():
 		e.add(nornv1.ReasonKind_REASON_KIND_BACK_OFF, "attempt %d of %d failed (%s); the next is at %s, or now with `norn task retry %s`",
 			t.Attempts(), t.Enqueued.Retry.MaxAttempts, messageOf(t), at.Format(time.RFC3339), t.ID).Until = convert.Timestamp(t.NotBefore())
-	} else {
+	default:
 		e.add(nornv1.ReasonKind_REASON_KIND_NOT_BEFORE, "it is to start at %s and not before", at.Format(time.RFC3339)).Until = convert.Timestamp(t.NotBefore())
 	}
 	e.pause(t.Enqueued.Queue)

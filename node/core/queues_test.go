@@ -255,6 +255,7 @@ func TestFilter(t *testing.T) {
 	r.pass(time.Hour)
 	team := spec("q")
 	team.Headers = map[string]string{"team": "x", "a": "b"}
+	team.Kind, team.Tags = "send-welcome", []string{"vip", "eu"}
 	mine := r.enqueue(team)[0]
 	dead := r.enqueue(spec("d"))[0]
 	r.die("d")
@@ -271,6 +272,9 @@ func TestFilter(t *testing.T) {
 		want id.ID
 	}{
 		{"created before", &nornv1.Filter{CreatedBefore: cut}, old},
+		{"kind", &nornv1.Filter{Kind: "send-welcome"}, mine},
+		{"a tag", &nornv1.Filter{Tags: []string{"eu"}}, mine},
+		{"tags", &nornv1.Filter{Tags: []string{"eu", "vip"}}, mine},
 		{"header", &nornv1.Filter{Headers: map[string]string{"team": "x"}}, mine},
 		{"error", &nornv1.Filter{ErrorContains: "oo"}, dead},
 		{"finished", &nornv1.Filter{FinishedAfter: cut}, dead},
@@ -278,6 +282,16 @@ func TestFilter(t *testing.T) {
 	} {
 		if got := list(c.f); len(got) != 1 || got[0] != c.want.String() {
 			t.Errorf("%s: %v, want %s", c.name, got, c.want)
+		}
+	}
+	for _, none := range []*nornv1.Filter{{Kind: "send"}, {Tags: []string{"eu", "us"}}, {Tags: []string{"vi"}}} {
+		if got := list(none); len(got) != 0 {
+			t.Errorf("%v: %v", none, got)
+		}
+	}
+	for _, bad := range []*nornv1.Filter{{Kind: strings.Repeat("k", 129)}, {Kind: "a\x1b[2J"}, {Tags: []string{""}}, {Tags: []string{"a", "a"}}} {
+		if reply := r.ask(&nornv1.ListRequest{Filter: bad}); reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
+			t.Errorf("%v: %+v", bad, reply)
 		}
 	}
 	r.claim("q", 1)

@@ -64,11 +64,13 @@ func show(s *Scope, t *nornv1.Task) {
 		return
 	}
 	t.Payload, t.Result, t.Error, t.Headers = nil, nil, "", nil
+	// What newer clients have said may be content, too; kind and tags are none, as the queue is.
+	t.FurtherSpec, t.FurtherCompletion, t.FurtherFailure, t.FurtherCancel, t.FurtherRetry = nil, nil, nil, nil, nil
 	for _, u := range t.GetUpdates() {
-		u.Data = nil
+		u.Data, u.Further = nil, nil
 	}
 	for _, a := range t.GetAttemptLog() {
-		a.Error = ""
+		a.Error, a.Stack = "", ""
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
+	norn "github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -228,6 +230,24 @@ func TestJSONAndYAMLSayTheSame(t *testing.T) {
 			t.Fatalf("YAML\n%s\nJSON\n%s", b, Marshal(m))
 		}
 	})
+}
+
+// TestKindAndTagsHaveTheirNames: what else stands among the further fields of a spec is base64,
+// and they are not there twice.
+func TestKindAndTagsHaveTheirNames(t *testing.T) {
+	own := norn.AppendKind(nil, "send-<b>", []string{"vip", "a\u2028b"})
+	for _, c := range []struct {
+		further []byte
+		want    string
+	}{{own, ""}, {append(slices.Clone(own), 0xa0, 0x06, 1), `"further_spec": "oAYB"`}} {
+		got := string(Marshal(&nornv1.Task{Kind: "send-<b>", Tags: []string{"vip", "a\u2028b"}, FurtherSpec: c.further}))
+		if strings.Contains(got, "further_spec") != (c.want != "") || !strings.Contains(got, c.want) {
+			t.Errorf("%x: %s", c.further, got)
+		}
+		if !strings.Contains(got, `"kind": "send-`) || !strings.Contains(got, `"vip"`) {
+			t.Errorf("its kind and its tags are missing in %s", got)
+		}
+	}
 }
 
 // TestFurtherFieldsAreThereWhenTheySaySomething, unlike all others.

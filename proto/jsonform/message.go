@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/norn-dev/norn/id"
+	norn "github.com/norn-dev/norn/proto"
 )
 
 // Of gives the tree of a message; null for nil.
@@ -62,6 +63,12 @@ func message(m protoreflect.Message) Value {
 	out := make([]Field, 0, fields.Len())
 	for i := range fields.Len() {
 		f := fields.Get(i)
+		if f.FullName() == "norn.v1.Task.further_spec" {
+			if b := norn.WithoutKind(m.Get(f).Bytes()); len(b) > 0 { // the others have names of their own
+				out = append(out, Field{string(f.Name()), single(f, protoreflect.ValueOfBytes(b))})
+			}
+			continue
+		}
 		if m.Has(f) || !further(f) {
 			out = append(out, Field{string(f.Name()), member(m, f)})
 		}

@@ -164,6 +164,8 @@ func run(ctx context.Context, cfg Config, t *worker.Task) error {
 		"NORN_TASK_ID="+t.ID().String(),
 		"NORN_TOKEN="+strconv.FormatUint(t.Token(), 10),
 		"NORN_QUEUE="+t.Queue(),
+		"NORN_KIND="+t.Kind(),
+		"NORN_TAGS="+strings.Join(t.Tags(), "\n"),
 		"NORN_ATTEMPT="+strconv.Itoa(t.Attempt()),
 		"NORN_CHECKPOINT_FILE="+checkpoint)
 	cmd.Stdin = bytes.NewReader(t.Payload())

@@ -21,11 +21,11 @@ import (
 func TestCommandSeesTheTask(t *testing.T) {
 	o, e := runShell(t, Config{Env: []string{"MORE=yes"}}, `
 		cat; echo
-		echo "$NORN_TASK_ID $NORN_TOKEN $NORN_QUEUE $NORN_ATTEMPT $MORE"
+		echo "$NORN_TASK_ID $NORN_TOKEN $NORN_QUEUE $NORN_KIND+$NORN_TAGS $NORN_ATTEMPT $MORE"
 		cat "$NORN_CHECKPOINT_FILE"; echo
 		echo
 		printf 'no line feed'`, nil)
-	want := []string{"the payload", id.ID{1}.String() + " 77 q 2 yes", "page 3", "", "no line feed"}
+	want := []string{"the payload", id.ID{1}.String() + " 77 q + 2 yes", "page 3", "", "no line feed"}
 	if !slices.Equal(o.updates, want) {
 		t.Errorf("updates %q", o.updates)
 	}

@@ -6,6 +6,7 @@
 //	NORN_TASK_ID          the task's ID
 //	NORN_TOKEN            the fencing token of the claim
 //	NORN_QUEUE            the task's queue
+//	NORN_KIND, NORN_TAGS  its kind, and its tags one per line
 //	NORN_ATTEMPT          1 for the first run
 //	NORN_CHECKPOINT_FILE  a file with the last update of earlier claims, empty when
 //	                      there is none; it is removed when the command has ended

@@ -25,6 +25,8 @@ const Keys = `  payload             base64
   payload_json        any JSON, instead of payload; white space between its parts goes
   queue               instead of -q
   id                  27 characters
+  kind                a string: what is to be done
+  tags                an array of strings to find the task by
   priority            a number, high first
   delay               a duration: "90s", "2h"
   at                  RFC 3339, instead of delay
@@ -41,6 +43,8 @@ type object struct {
 	PayloadJSON json.RawMessage   `json:"payload_json"`
 	Queue       *string           `json:"queue"`
 	ID          *string           `json:"id"`
+	Kind        *string           `json:"kind"`
+	Tags        []string          `json:"tags"`
 	Priority    *int32            `json:"priority"`
 	Delay       *string           `json:"delay"`
 	At          *string           `json:"at"`
@@ -174,6 +178,8 @@ func wanted(key string) string {
 		return "an object of strings"
 	case "after":
 		return "an array of IDs"
+	case "tags":
+		return "an array of strings"
 	case "payload":
 		return "a base64 string"
 	}
@@ -195,6 +201,12 @@ func (o *object) task(t client.Task) (client.Task, error) {
 	}
 	if o.Headers != nil {
 		t.Headers = o.Headers
+	}
+	if o.Kind != nil {
+		t.Kind = *o.Kind
+	}
+	if o.Tags != nil {
+		t.Tags = o.Tags
 	}
 	if o.Key != nil {
 		t.Key = *o.Key

@@ -17,6 +17,8 @@ import (
 // FilterHelp explains what [Filter] reads, for --help.
 const FilterHelp = `  queue=NAME
   state=STATE             repeatable: any of them
+  kind=KIND
+  tag=TAG                 repeatable: all of them
   error=TEXT              text in the task's error, case sensitive
   older-than=2h           enqueued longer ago than this (90s, 2h, 7d)
   created-before=TIME     RFC 3339, or a date; created-after= likewise
@@ -52,7 +54,7 @@ const headerTerm = "header."
 
 // filterNames are the names of terms, but for headers, in the order of the help.
 var filterNames = []string{
-	"queue", "state", "error", "older-than", "created-before", "created-after", "finished-before", "finished-after",
+	"queue", "state", "kind", "tag", "error", "older-than", "created-before", "created-after", "finished-before", "finished-after",
 	"attempts", "key", "worker",
 }
 
@@ -71,7 +73,7 @@ func Filter(texts []string, now time.Time) (f client.Filter, n int, err error) {
 			if err != nil {
 				return f, 0, err
 			}
-			if seen[name] && name != "state" {
+			if seen[name] && name != "state" && name != "tag" {
 				return f, 0, fmt.Errorf("%s is there twice", name)
 			}
 			seen[name] = true
@@ -113,6 +115,12 @@ func setTerm(f *client.Filter, name, value string, now time.Time) (err error) {
 		if !slices.Contains(f.States, s) {
 			f.States = append(f.States, s)
 		}
+	case "kind":
+		f.Kind = value
+		err = orNil(proto.CheckKind(value))
+	case "tag":
+		f.Tags = append(f.Tags, value)
+		err = orNil(proto.CheckTags(f.Tags))
 	case "error":
 		f.ErrorContains = value
 	case "older-than":
@@ -144,6 +152,14 @@ func setTerm(f *client.Filter, name, value string, now time.Time) (err error) {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
+}
+
+// orNil makes an error that is none of one that is nil.
+func orNil(err *proto.Error) error {
+	if err == nil {
+		return nil
+	}
+	return err
 }
 
 // utc is the zone of dates in a filter.

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/schedule"
 
@@ -61,6 +62,14 @@ func ScheduleFields() []ScheduleField {
 		textField("cron", "the `specification`, such as '30 2 * * MON-FRI'", func(s *nornv1.ScheduleSpec) *string { return &s.Cron }),
 		textField("tz", "time `zone` such as Europe/Berlin (UTC unless CRON_TZ= names one)", func(s *nornv1.ScheduleSpec) *string { return &s.TimeZone }),
 		textField("queue", "`queue` of the tasks", func(s *nornv1.ScheduleSpec) *string { return &task(s).Queue }),
+		textField("kind", "`kind` of the tasks: what is to be done", func(s *nornv1.ScheduleSpec) *string { return &task(s).Kind }),
+		{Name: "tags", Help: "`words` to find the tasks by, with commas between them", set: func(s *nornv1.ScheduleSpec, v string) error {
+			task(s).Tags = nil
+			if v != "" {
+				s.Task.Tags = strings.Split(v, ",")
+			}
+			return orNil(proto.CheckTags(s.Task.Tags))
+		}, show: func(s *nornv1.ScheduleSpec) string { return strings.Join(s.GetTask().GetTags(), ",") }},
 		{Name: "payload", Help: "payload of the tasks", set: func(s *nornv1.ScheduleSpec, v string) error {
 			task(s).Payload = []byte(v)
 			return nil

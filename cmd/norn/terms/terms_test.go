@@ -33,6 +33,7 @@ func TestFilter(t *testing.T) {
 		{[]string{"created-before=2030-01-31,created-after=2030-01-31T02:00:00+02:00"}, 2, client.Filter{CreatedBefore: date, CreatedAfter: date}},
 		{[]string{"finished-before=2030-01-31,finished-after=2030-01-31,key=k 1,worker=w"}, 4, client.Filter{
 			FinishedBefore: date, FinishedAfter: date, Key: "k 1", Worker: "w"}},
+		{[]string{`kind=send\, now,tag=vip`, "tag=eu"}, 3, client.Filter{Kind: "send, now", Tags: []string{"vip", "eu"}}},
 		{[]string{"header.empty="}, 1, client.Filter{Headers: map[string]string{"empty": ""}}},
 	} {
 		got, n, err := Filter(tt.texts, now)

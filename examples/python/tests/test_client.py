@@ -263,14 +263,14 @@ class Programs(Case):
         return self.client.get(task).state
 
     def test_enqueue_and_work(self):
-        done = self.run_program("enqueue.py", "-q", self.q, "--priority", "1", "Ada", "Eve")
+        done = self.run_program("enqueue.py", "-q", self.q, "--priority", "1", "--kind", "greet", "--tag", "vip", "--tag", "eu", "Ada", "Eve")
         ids = done.stdout.decode().split()
         self.assertEqual((done.returncode, len(ids)), (0, 2), done.stderr)
         p = self.worker("--slots", "2", "--", "sh", "-c", 
-            'echo "Hello, $(cat)! $NORN_QUEUE $NORN_TASK_ID"; echo "attempt $NORN_ATTEMPT"; echo; test -n "$NORN_TOKEN" && printf "the end"')
+            'echo "Hello, $(cat)! $NORN_QUEUE $NORN_TASK_ID"; echo "attempt $NORN_ATTEMPT"; echo "$NORN_KIND: $NORN_TAGS"; echo; test -n "$NORN_TOKEN" && printf "the end"')
         self.eventually(lambda: self.client.count(self.q).total.completed == 2)
         for task, name in zip(ids, ("Ada", "Eve")):
-            self.assertEqual(self.lines(task), ["Hello, %s! %s %s" % (name, self.q, task), "attempt 1", "", "the end"])
+            self.assertEqual(self.lines(task), ["Hello, %s! %s %s" % (name, self.q, task), "attempt 1", "greet: vip", "eu", "", "the end"])
         p.send_signal(signal.SIGTERM)
         self.assertEqual(p.wait(PATIENCE), 0)
 

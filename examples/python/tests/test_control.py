@@ -272,7 +272,7 @@ class Filters(Control):
         claimed = self.add(headers={"a": "1"}, priority=1)
         self.client.claim([self.q], worker="py")
         between = time.time_ns()
-        keyed = self.add(key="k")
+        keyed = self.add(key="k", kind="send", tags=["vip", "eu"])
         self.assertEqual(self.found(), sorted([dead, claimed, keyed]))
         self.assertEqual(self.found(headers={"a": "1"}), [dead, claimed])
         self.assertEqual(self.found(headers={"a": "1", "b": "2"}), [dead])
@@ -280,6 +280,9 @@ class Filters(Control):
         self.assertEqual(self.found(error_contains="SUCH"), [])
         self.assertEqual(self.found(worker="py"), [claimed])
         self.assertEqual(self.found(key="k"), [keyed])
+        self.assertEqual((self.found(kind="send"), self.found(kind="sen")), ([keyed], []))
+        self.assertEqual((self.found(tags=["eu", "vip"]), self.found(tags=["eu", "us"])), ([keyed], []))
+        self.assertEqual((self.client.get(keyed).kind, list(self.client.get(keyed).tags)), ("send", ["vip", "eu"]))
         self.assertEqual(self.found(min_attempts=1), [dead])
         at = tasks.Task().created_at
         at.FromNanoseconds(between)

@@ -24,7 +24,10 @@ func CheckFilter(f *nornv1.Filter) *proto.Error {
 	if n := len(f.GetHeaders()); n > proto.MaxHeaders {
 		return proto.Invalid("the filter has %d headers, over the limit of %d", n, proto.MaxHeaders)
 	}
-	return nil
+	if err := proto.CheckKind(f.GetKind()); err != nil {
+		return err
+	}
+	return proto.CheckTags(f.GetTags())
 }
 
 // SpecMatches tells whether a task can fit the filter, from its spec alone.
@@ -34,6 +37,17 @@ func SpecMatches(f *nornv1.Filter, e *crdt.Enqueued) bool {
 	}
 	if f.GetKey() != "" && e.Key != f.GetKey() {
 		return false
+	}
+	if f.GetKind() != "" && proto.KindOf(e.Further) != f.GetKind() {
+		return false
+	}
+	if len(f.GetTags()) > 0 {
+		tags := proto.TagsOf(e.Further)
+		for _, t := range f.GetTags() {
+			if !slices.Contains(tags, t) {
+				return false
+			}
+		}
 	}
 	// Any order: all must be there.
 	for k, v := range f.GetHeaders() {

@@ -116,7 +116,7 @@ func Task(d *vnode.Detail, updateBytes int) *nornv1.Task {
 				w.Headers[h.Key] = h.Value
 			}
 		}
-		w.FurtherSpec = e.Further
+		w.FurtherSpec, w.Kind, w.Tags = e.Further, proto.KindOf(e.Further), proto.TagsOf(e.Further)
 	}
 	for i := max(0, len(d.Claims)-shownClaims); i < len(d.Claims); i++ {
 		w.Claims = append(w.Claims, Claim(&d.Claims[i]))

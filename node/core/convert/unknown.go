@@ -37,20 +37,28 @@ func UnknownUpTo(m gproto.Message, most int, what string) ([]byte, *proto.Error)
 	return b, bad
 }
 
-// UnknownOfSpec gives those of a task's spec as an encoded TaskSpec that has nothing else:
-// those of its retry policy are in the field of that.
+// UnknownOfSpec gives those of a task's spec as an encoded TaskSpec that has nothing else but
+// its kind and its tags: those of its retry policy are in the field of that.
 func UnknownOfSpec(t *nornv1.TaskSpec) ([]byte, *proto.Error) {
 	all, bad := Unknown(t)
-	if bad != nil || t.GetRetry() == nil {
-		return all, bad
+	if bad != nil {
+		return nil, bad
 	}
-	policy, bad := Unknown(t.GetRetry())
-	if bad != nil || policy == nil {
-		return all, bad
+	var first []byte
+	if t.GetRetry() != nil {
+		policy, bad := Unknown(t.GetRetry())
+		if bad != nil {
+			return nil, bad
+		}
+		if policy != nil {
+			number := t.ProtoReflect().Descriptor().Fields().ByName("retry").Number()
+			first = protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), policy)
+		}
 	}
-	number := t.ProtoReflect().Descriptor().Fields().ByName("retry").Number()
-	both := protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), policy)
-	all, err := crdt.Further(append(both, all...))
+	if first = proto.AppendKind(first, t.GetKind(), t.GetTags()); first == nil {
+		return all, nil
+	}
+	all, err := crdt.Further(append(first, all...))
 	if err != nil {
 		return nil, proto.Invalid("%v", err)
 	}

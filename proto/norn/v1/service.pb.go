@@ -2691,7 +2691,11 @@ type Filter struct {
 	// Unique key.
 	Key string `protobuf:"bytes,8,opt,name=key,proto3" json:"key,omitempty"`
 	// Name of the worker that has it under a claim now.
-	Worker        string `protobuf:"bytes,9,opt,name=worker,proto3" json:"worker,omitempty"`
+	Worker string `protobuf:"bytes,9,opt,name=worker,proto3" json:"worker,omitempty"`
+	// Its kind.
+	Kind string `protobuf:"bytes,10,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Tags, all of which the task has.
+	Tags          []string `protobuf:"bytes,11,rep,name=tags,proto3" json:"tags,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2787,6 +2791,20 @@ func (x *Filter) GetWorker() string {
 		return x.Worker
 	}
 	return ""
+}
+
+func (x *Filter) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Filter) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
 }
 
 // ListReply is one page.
@@ -4547,7 +4565,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x06cursor\x18\x04 \x01(\fR\x06cursor\x126\n" +
 	"\vconsistency\x18\x05 \x01(\v2\x14.norn.v1.ConsistencyR\vconsistency\x12'\n" +
 	"\x06filter\x18\x06 \x01(\v2\x0f.norn.v1.FilterR\x06filter\x12\x19\n" +
-	"\bids_only\x18\a \x01(\bR\aidsOnly\"\xfc\x03\n" +
+	"\bids_only\x18\a \x01(\bR\aidsOnly\"\xa4\x04\n" +
 	"\x06Filter\x12A\n" +
 	"\x0ecreated_before\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\rcreatedBefore\x12?\n" +
 	"\rcreated_after\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\fcreatedAfter\x12C\n" +
@@ -4557,7 +4575,10 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\aheaders\x18\x06 \x03(\v2\x1c.norn.v1.Filter.HeadersEntryR\aheaders\x12!\n" +
 	"\fmin_attempts\x18\a \x01(\rR\vminAttempts\x12\x10\n" +
 	"\x03key\x18\b \x01(\tR\x03key\x12\x16\n" +
-	"\x06worker\x18\t \x01(\tR\x06worker\x1a:\n" +
+	"\x06worker\x18\t \x01(\tR\x06worker\x12\x12\n" +
+	"\x04kind\x18\n" +
+	" \x01(\tR\x04kind\x12\x12\n" +
+	"\x04tags\x18\v \x03(\tR\x04tags\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Q\n" +

@@ -333,7 +333,12 @@ type TaskSpec struct {
 	KeyWindowSeconds float64 `protobuf:"fixed64,11,opt,name=key_window_seconds,json=keyWindowSeconds,proto3" json:"key_window_seconds,omitempty"`
 	// Instead of not_before: not claimable for so long from the time in the ID, or, with a
 	// key, from when the task is let in. The same request again is the same task.
-	DelaySeconds  float64 `protobuf:"fixed64,12,opt,name=delay_seconds,json=delaySeconds,proto3" json:"delay_seconds,omitempty"`
+	DelaySeconds float64 `protobuf:"fixed64,12,opt,name=delay_seconds,json=delaySeconds,proto3" json:"delay_seconds,omitempty"`
+	// What is to be done, such as send-welcome, beside the queue: a worker may choose its
+	// handler by it. At most 128 bytes, without control characters; empty: none.
+	Kind string `protobuf:"bytes,13,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Words to find the task by: at most 16, each at most 64 bytes, each once.
+	Tags          []string `protobuf:"bytes,14,rep,name=tags,proto3" json:"tags,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -450,6 +455,20 @@ func (x *TaskSpec) GetDelaySeconds() float64 {
 		return x.DelaySeconds
 	}
 	return 0
+}
+
+func (x *TaskSpec) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *TaskSpec) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
 }
 
 // Claim is one lease on a task, past or present.
@@ -807,7 +826,10 @@ type Task struct {
 	FurtherRetry []byte `protobuf:"bytes,26,opt,name=further_retry,json=furtherRetry,proto3" json:"further_retry,omitempty"`
 	// Attempts that have ended, oldest first: the first 3 and the last 47. Only where one task
 	// is read, not in lists and grants.
-	AttemptLog    []*Attempt `protobuf:"bytes,27,rep,name=attempt_log,json=attemptLog,proto3" json:"attempt_log,omitempty"`
+	AttemptLog []*Attempt `protobuf:"bytes,27,rep,name=attempt_log,json=attemptLog,proto3" json:"attempt_log,omitempty"`
+	// As in its TaskSpec. Both stand in further_spec, too, whatever the servers know.
+	Kind          string   `protobuf:"bytes,28,opt,name=kind,proto3" json:"kind,omitempty"`
+	Tags          []string `protobuf:"bytes,29,rep,name=tags,proto3" json:"tags,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1031,6 +1053,20 @@ func (x *Task) GetAttemptLog() []*Attempt {
 	return nil
 }
 
+func (x *Task) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Task) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
 // Receipt says what an accepted write has bought.
 type Receipt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1230,7 +1266,7 @@ const file_norn_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"multiplier\x18\x04 \x01(\x01R\n" +
 	"multiplier\x12\x16\n" +
-	"\x06jitter\x18\x05 \x01(\x01R\x06jitter\"\x9c\x04\n" +
+	"\x06jitter\x18\x05 \x01(\x01R\x06jitter\"\xc4\x04\n" +
 	"\bTaskSpec\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x18\n" +
@@ -1245,7 +1281,9 @@ const file_norn_v1_task_proto_rawDesc = "" +
 	"\x03key\x18\n" +
 	" \x01(\tR\x03key\x12,\n" +
 	"\x12key_window_seconds\x18\v \x01(\x01R\x10keyWindowSeconds\x12#\n" +
-	"\rdelay_seconds\x18\f \x01(\x01R\fdelaySeconds\x1a:\n" +
+	"\rdelay_seconds\x18\f \x01(\x01R\fdelaySeconds\x12\x12\n" +
+	"\x04kind\x18\r \x01(\tR\x04kind\x12\x12\n" +
+	"\x04tags\x18\x0e \x03(\tR\x04tags\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc6\x01\n" +
@@ -1273,7 +1311,7 @@ const file_norn_v1_task_proto_rawDesc = "" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\x12*\n" +
 	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x18\n" +
-	"\afurther\x18\x05 \x01(\fR\afurther\"\xf4\b\n" +
+	"\afurther\x18\x05 \x01(\fR\afurther\"\x9c\t\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x18\n" +
@@ -1306,7 +1344,9 @@ const file_norn_v1_task_proto_rawDesc = "" +
 	"\x0efurther_cancel\x18\x19 \x01(\fR\rfurtherCancel\x12#\n" +
 	"\rfurther_retry\x18\x1a \x01(\fR\ffurtherRetry\x121\n" +
 	"\vattempt_log\x18\x1b \x03(\v2\x10.norn.v1.AttemptR\n" +
-	"attemptLog\x1a:\n" +
+	"attemptLog\x12\x12\n" +
+	"\x04kind\x18\x1c \x01(\tR\x04kind\x12\x12\n" +
+	"\x04tags\x18\x1d \x03(\tR\x04tags\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa8\x01\n" +

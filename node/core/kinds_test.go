@@ -1,0 +1,74 @@
+package core
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/node/core/convert"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// TestKindAndTagsAreKept: a task is read, listed and granted with them, also after a crash, and
+// the same request again is the same task, with others another one.
+func TestKindAndTagsAreKept(t *testing.T) {
+	r := newRig(t)
+	s := spec("q")
+	s.Id = r.ids.Next(r.now.Wall).Bytes()
+	s.Kind, s.Tags = `App\<b>`, []string{"vip", "a,b"}
+	task := r.enqueue(gproto.CloneOf(s))[0]
+	r.crash(0)
+	want := func(where string, got *nornv1.Task) {
+		t.Helper()
+		if got.GetKind() != s.Kind || !slices.Equal(got.GetTags(), s.Tags) {
+			t.Errorf("%s: kind %q, tags %q", where, got.GetKind(), got.GetTags())
+		}
+	}
+	want("get", r.get(task))
+	want("list", must[*nornv1.ListReply](r, &nornv1.ListRequest{}).Tasks[0])
+	for _, c := range []struct {
+		change func(*nornv1.TaskSpec)
+		same   bool
+	}{
+		{func(*nornv1.TaskSpec) {}, true},
+		{func(s *nornv1.TaskSpec) { s.Kind = "other" }, false},
+		{func(s *nornv1.TaskSpec) { s.Tags = nil }, false},
+		{func(s *nornv1.TaskSpec) { s.Tags = []string{"a,b", "vip"} }, false},
+	} {
+		again := gproto.CloneOf(s)
+		c.change(again)
+		res := must[*nornv1.EnqueueReply](r, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{again}}).Results[0]
+		if (res.Error == nil) != c.same || c.same && !res.Receipt.GetExisted() {
+			t.Errorf("%v: %v", again, res)
+		}
+	}
+	want("grant", r.claim("q", 1)[0].Task)
+}
+
+// TestAKindMakesNoOtherTask: builds that know kind and tags and those that do not, which keep
+// them among the fields that they do not know, make the same fact of one request.
+func TestAKindMakesNoOtherTask(t *testing.T) {
+	s := &nornv1.TaskSpec{Queue: "q", Kind: "send", Tags: []string{"z", "a"}, Retry: &nornv1.RetryPolicy{MaxAttempts: 3}}
+	s.Retry.ProtoReflect().SetUnknown([]byte{0xa0, 0x06, 1})
+	s.ProtoReflect().SetUnknown([]byte{0xa0, 0x06, 1})
+	wire, err := gproto.Marshal(&nornv1.TaskSpec{Kind: s.Kind, Tags: s.Tags})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Retry is field 8, its field 100 is what nobody knows yet.
+	unknown := slices.Concat([]byte{0xa0, 0x06, 1}, wire, []byte{8<<3 | 2, 3, 0xa0, 0x06, 1})
+	want, err := crdt.Further(unknown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, bad := convert.Enqueued(s, crdt.Retry{})
+	if bad != nil || !slices.Equal(e.Further, want) {
+		t.Errorf("% x, want % x (%v)", e.Further, want, bad)
+	}
+	if proto.KindOf(e.Further) != "send" || !slices.Equal(proto.TagsOf(e.Further), s.Tags) {
+		t.Errorf("kind %q, tags %q", proto.KindOf(e.Further), proto.TagsOf(e.Further))
+	}
+}
