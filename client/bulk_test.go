@@ -54,7 +54,7 @@ func TestFilterOnTheWire(t *testing.T) {
 	at := time.Now()
 	f := Filter{
 		Queue: "q", States: []nornv1.State{dead}, CreatedBefore: at, CreatedAfter: at.Add(1), FinishedBefore: at.Add(2), FinishedAfter: at.Add(3),
-		ErrorContains: "time", Headers: map[string]string{"a": "b"}, MinAttempts: 3, Key: "k", Worker: "w", Kind: "kind", Tags: []string{"t"}, PageSize: 7, IDsOnly: true,
+		ErrorContains: "time", Headers: map[string]string{"a": "b"}, MinAttempts: 3, Key: "k", Worker: "w", Kind: "kind", Tags: []string{"t"}, PayloadContains: "p", PayloadPaths: map[string]string{"a.b": "c"}, PageSize: 7, IDsOnly: true,
 	}
 	for _, f := range []Filter{f, {Queue: "q"}} {
 		for _, err := range c.List(t.Context(), f) {
@@ -66,7 +66,7 @@ func TestFilterOnTheWire(t *testing.T) {
 	for i, want := range []*nornv1.ListRequest{
 		{Queue: "q", States: []nornv1.State{dead}, Limit: 7, IdsOnly: true, Filter: &nornv1.Filter{
 			CreatedBefore: stampOf(at), CreatedAfter: stampOf(at.Add(1)), FinishedBefore: stampOf(at.Add(2)), FinishedAfter: stampOf(at.Add(3)),
-			ErrorContains: "time", Headers: map[string]string{"a": "b"}, MinAttempts: 3, Key: "k", Worker: "w", Kind: "kind", Tags: []string{"t"},
+			ErrorContains: "time", Headers: map[string]string{"a": "b"}, MinAttempts: 3, Key: "k", Worker: "w", Kind: "kind", Tags: []string{"t"}, PayloadContains: "p", PayloadPaths: map[string]string{"a.b": "c"},
 		}},
 		{Queue: "q"},
 	} {

@@ -25,6 +25,12 @@ type Filter struct {
 	FinishedBefore, FinishedAfter time.Time
 	// ErrorContains is text in the task's error, case sensitive.
 	ErrorContains string
+	// PayloadContains is text in its payload, case sensitive. No index has it, nor what
+	// PayloadPaths asks for: payloads are read, so many bytes per page.
+	PayloadContains string
+	// PayloadPaths are values in a payload that is JSON: by path, such as user.id or
+	// items.0.sku, the text, number, true, false or null that is there.
+	PayloadPaths map[string]string
 	// Headers are those that the task must have, with these values.
 	Headers map[string]string
 	// MinAttempts is how many attempts it has used at least.
@@ -40,12 +46,26 @@ type Filter struct {
 	PageSize int
 	// IDsOnly gives id, queue and state of each task and nothing else.
 	IDsOnly bool
+	// Looked, if set, hears of each page that [Client.List] reads how far it has come.
+	Looked func(Progress)
 }
+
+// Progress is how far a list has come.
+type Progress struct {
+	// LookedAt is how many tasks were looked at so far.
+	LookedAt uint64
+	// Reached is an instant before which all tasks have been looked at, by the time in their
+	// IDs; zero at the end.
+	Reached time.Time
+}
+
+// Scans tells whether the filter has conditions that payloads are read for.
+func (f *Filter) Scans() bool { return f.PayloadContains != "" || len(f.PayloadPaths) > 0 }
 
 // conditions are those beyond queue and states; nil when there are none.
 func (f *Filter) conditions() *nornv1.Filter {
 	if f.CreatedBefore.IsZero() && f.CreatedAfter.IsZero() && f.FinishedBefore.IsZero() && f.FinishedAfter.IsZero() &&
-		f.Kind == "" && len(f.Tags) == 0 && f.ErrorContains == "" && len(f.Headers) == 0 && f.MinAttempts <= 0 && f.Key == "" && f.Worker == "" {
+		f.Kind == "" && len(f.Tags) == 0 && !f.Scans() && f.ErrorContains == "" && len(f.Headers) == 0 && f.MinAttempts <= 0 && f.Key == "" && f.Worker == "" {
 		return nil
 	}
 	return &nornv1.Filter{
@@ -53,6 +73,7 @@ func (f *Filter) conditions() *nornv1.Filter {
 		FinishedBefore: stampOf(f.FinishedBefore), FinishedAfter: stampOf(f.FinishedAfter),
 		ErrorContains: f.ErrorContains, Headers: f.Headers, MinAttempts: uint32(max(f.MinAttempts, 0)),
 		Key: f.Key, Worker: f.Worker, Kind: f.Kind, Tags: f.Tags,
+		PayloadContains: f.PayloadContains, PayloadPaths: f.PayloadPaths,
 	}
 }
 

@@ -42,7 +42,7 @@ func (c *Client) Get(ctx context.Context, task id.ID, opts ...ReadOption) (*norn
 func (c *Client) List(ctx context.Context, f Filter) iter.Seq2[*nornv1.Task, error] {
 	return func(yield func(*nornv1.Task, error) bool) {
 		ask := f.request()
-		left := f.Limit
+		left, looked := f.Limit, Progress{}
 		for {
 			ask.Limit = uint32(min(max(f.PageSize, 0), proto.MaxListPage))
 			if f.Limit > 0 && (ask.Limit == 0 || left < int(ask.Limit)) {
@@ -52,6 +52,12 @@ func (c *Client) List(ctx context.Context, f Filter) iter.Seq2[*nornv1.Task, err
 			if err := c.read(ctx, "list", nornv1.Method_METHOD_LIST, 0, ask, &m); err != nil {
 				yield(nil, err)
 				return
+			}
+			if looked.LookedAt += m.GetLookedAt(); f.Looked != nil {
+				if looked.Reached = (time.Time{}); m.GetReached() != nil {
+					looked.Reached = m.GetReached().AsTime()
+				}
+				f.Looked(looked)
 			}
 			for _, t := range m.GetTasks() {
 				if proto.FillKind(t); !yield(t, nil) {

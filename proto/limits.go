@@ -40,6 +40,11 @@ const (
 	MaxKindBytes = 128
 	MaxTags      = 16
 	MaxTagBytes  = 64
+	// MaxPayloadPaths bounds the conditions on values in payloads of one filter, MaxPathBytes the
+	// path, and MaxSoughtBytes what is looked for, in bytes.
+	MaxPayloadPaths = 16
+	MaxPathBytes    = 256
+	MaxSoughtBytes  = 1 << 10
 	// MaxUpdateBytes bounds one update: a checkpoint, not a result store.
 	MaxUpdateBytes = 1 << 20
 	// MaxLogUpdates and MaxLogBytes bound the log of one task, of all its claims: it is

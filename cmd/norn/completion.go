@@ -69,7 +69,9 @@ func lastOf(words []string, typed string) []string {
 func completeFilter(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	var words []string
 	for _, name := range terms.FilterNames() {
-		if name != "state" && !strings.HasSuffix(name, ".") {
+		if strings.HasSuffix(name, "~") {
+			words = append(words, name)
+		} else if name != "state" && !strings.HasSuffix(name, ".") {
 			words = append(words, name+"=")
 		}
 	}

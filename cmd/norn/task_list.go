@@ -84,6 +84,11 @@ others. The terms of a filter:
 			if !*everything && len(*states)+len(*filters) == 0 {
 				list.None("no tasks that are unfinished or dead; --all shows the others too")
 			}
+			line := a.progress("looked at")
+			f.Looked = func(p client.Progress) { line.Set(p.LookedAt) }
+			if f.Scans() {
+				a.note("terms on payloads have no index: the payloads of all tasks that the other terms leave are read")
+			}
 			var failed error
 			for t, err := range c.List(cmd.Context(), f) {
 				if err != nil {
@@ -92,6 +97,7 @@ others. The terms of a filter:
 				}
 				list.Add(t)
 			}
+			line.Clear()
 			if err := list.Close(); failed == nil {
 				failed = err
 			}

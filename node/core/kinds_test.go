@@ -1,8 +1,10 @@
 package core
 
 import (
+	"bytes"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/node/core/convert"
@@ -70,5 +72,44 @@ func TestAKindMakesNoOtherTask(t *testing.T) {
 	}
 	if proto.KindOf(e.Further) != "send" || !slices.Equal(proto.TagsOf(e.Further), s.Tags) {
 		t.Errorf("kind %q, tags %q", proto.KindOf(e.Further), proto.TagsOf(e.Further))
+	}
+}
+
+// TestAFilterOnPayloadsGoesOn: a page ends once so many bytes were searched, says how far it has
+// come, and the pages together find all.
+func TestAFilterOnPayloadsGoesOn(t *testing.T) {
+	r := newRig(t)
+	const n, each = 40, 1 << 20 // more than a page searches
+	var want string
+	for i := range n {
+		s := spec("q")
+		s.Payload = append([]byte(`{"user": {"id": 1}, "pad": "`), bytes.Repeat([]byte{'x'}, each-100)...)
+		s.Payload = append(s.Payload, `"}`...)
+		if i == n-1 {
+			s.Payload = []byte(`{"user": {"id": 7}}`)
+		}
+		want = r.enqueue(s)[0].String()
+		r.pass(time.Second)
+	}
+	pages, looked := 0, uint64(0)
+	var found []string
+	ask := &nornv1.ListRequest{Queue: "q", IdsOnly: true, Filter: &nornv1.Filter{PayloadPaths: map[string]string{"user.id": "7"}}}
+	for {
+		reply := must[*nornv1.ListReply](r, ask)
+		pages++
+		looked += reply.LookedAt
+		for _, task := range reply.Tasks {
+			found = append(found, task.Id)
+		}
+		if len(reply.NextCursor) == 0 {
+			break
+		}
+		if !reply.Reached.IsValid() || reply.LookedAt == 0 || reply.LookedAt >= n {
+			t.Fatalf("page %d looked at %d tasks, up to %v", pages, reply.LookedAt, reply.Reached)
+		}
+		ask.Cursor = reply.NextCursor
+	}
+	if pages < 2 || looked != n || len(found) != 1 || found[0] != want {
+		t.Errorf("%d pages looked at %d tasks and found %v, not %s", pages, looked, found, want)
 	}
 }

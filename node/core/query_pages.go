@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -43,6 +44,7 @@ func (l *lists) answer() (gproto.Message, *proto.Error) {
 	more, end := false, ""
 	for _, page := range l.pages {
 		reply.Tasks = append(reply.Tasks, page.GetTasks()...)
+		reply.LookedAt += page.GetLookedAt()
 		if last, err := afterTask(page.GetNextCursor()); err == nil && !last.IsZero() {
 			if at := last.String(); !more || (at < end) != mutant.PageToLast.On() {
 				more, end = true, at
@@ -66,7 +68,7 @@ func (l *lists) answer() (gproto.Message, *proto.Error) {
 	}
 	if more {
 		if last, err := id.Parse(end); err == nil {
-			reply.NextCursor = taskCursor.seal(last[:])
+			reply.NextCursor, reply.Reached = taskCursor.seal(last[:]), convert.Timestamp(last.Nanos())
 		}
 	}
 	return reply, nil

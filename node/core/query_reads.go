@@ -61,6 +61,8 @@ const (
 	// pageSteps bounds the tasks looked at for one page, so that a filter that
 	// fits nothing still answers in time; the client asks for the next page.
 	pageSteps = 20_000
+	// pageScan bounds the bytes of payloads that are searched for one page, likewise.
+	pageScan = 32 << 20
 )
 
 // newList makes the read of one page of tasks.
@@ -108,11 +110,12 @@ func afterTask(cursor []byte) (last id.ID, err *proto.Error) {
 // listPage merges the partitions in ID order.
 func listPage(view store.View, partitions []ring.Partition, last id.ID, limit int, m *nornv1.ListRequest, scope *guard.Scope) (*nornv1.ListReply, error) {
 	verbs := guard.See
-	if f := m.GetFilter(); f.GetErrorContains() != "" || len(f.GetHeaders()) > 0 {
-		verbs |= guard.Read // what is looked for could be guessed
+	if guard.Contents(m.GetFilter()) {
+		verbs |= guard.Read
 	}
+	sought := convert.NewSought(m.GetFilter())
 	merge := newTaskMerge(view, partitions, last, func(e *crdt.Enqueued) bool {
-		return (m.GetQueue() == "" || e.Queue == m.GetQueue()) && scope.May(verbs, e.Queue) && convert.SpecMatches(m.GetFilter(), e)
+		return (m.GetQueue() == "" || e.Queue == m.GetQueue()) && scope.May(verbs, e.Queue) && convert.SpecMatches(m.GetFilter(), e) && sought.In(e.Payload)
 	})
 	defer merge.close()
 	reply := &nornv1.ListReply{}
@@ -125,13 +128,15 @@ func listPage(view store.View, partitions []ring.Partition, last id.ID, limit in
 		if d == nil {
 			return reply, nil
 		}
-		if len(reply.Tasks) == limit || size >= proto.MaxPageBytes || steps == pageSteps {
+		if len(reply.Tasks) == limit || size >= proto.MaxPageBytes || steps == pageSteps || sought.Bytes > pageScan && steps > 0 {
+			reply.Reached = convert.Timestamp(last.Nanos())
 			if reply.NextCursor = taskCursor.seal(last[:]); mutant.LargePage.On() && size >= proto.MaxPageBytes {
 				reply.NextCursor = nil
 			}
 			return reply, nil
 		}
 		last = d.Task.ID
+		reply.LookedAt++
 		if d.Task.Enqueued == nil || len(m.GetStates()) > 0 && !slices.Contains(m.GetStates(), nornv1.State(d.State)) {
 			continue
 		}

@@ -255,6 +255,7 @@ func TestFilter(t *testing.T) {
 	r.pass(time.Hour)
 	team := spec("q")
 	team.Headers = map[string]string{"team": "x", "a": "b"}
+	team.Payload = []byte(`{"user": {"id": 7}, "text": "a needle"}`)
 	team.Kind, team.Tags = "send-welcome", []string{"vip", "eu"}
 	mine := r.enqueue(team)[0]
 	dead := r.enqueue(spec("d"))[0]
@@ -275,6 +276,8 @@ func TestFilter(t *testing.T) {
 		{"kind", &nornv1.Filter{Kind: "send-welcome"}, mine},
 		{"a tag", &nornv1.Filter{Tags: []string{"eu"}}, mine},
 		{"tags", &nornv1.Filter{Tags: []string{"eu", "vip"}}, mine},
+		{"payload", &nornv1.Filter{PayloadContains: "needle"}, mine},
+		{"value of a payload", &nornv1.Filter{PayloadPaths: map[string]string{"user.id": "7"}}, mine},
 		{"header", &nornv1.Filter{Headers: map[string]string{"team": "x"}}, mine},
 		{"error", &nornv1.Filter{ErrorContains: "oo"}, dead},
 		{"finished", &nornv1.Filter{FinishedAfter: cut}, dead},

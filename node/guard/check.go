@@ -201,7 +201,7 @@ func bulked(s *Scope, request gproto.Message) (string, bool) {
 	switch f := m.GetFilter(); {
 	case m.GetQueue() == "":
 		return "all queues; name one", false
-	case !s.May(Operate|See, m.GetQueue()), (f.GetErrorContains() != "" || len(f.GetHeaders()) > 0) && !s.May(Read, m.GetQueue()):
+	case !s.May(Operate|See, m.GetQueue()), Contents(f) && !s.May(Read, m.GetQueue()):
 		return aQueue + m.GetQueue(), false
 	}
 	return "", true

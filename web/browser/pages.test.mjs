@@ -279,6 +279,27 @@ test("a filter that cannot be read finds nothing", async (t) => {
   await p.getByRole("row", { name: /found/ }).waitFor();
 });
 
+test("kinds, tags and payloads", async (t) => {
+  const { cli } = cluster;
+  const id = await cli("task", "enqueue", "-q", "sorts", "--kind", "<b>send</b>", "--tag", "vip", "--tag", "eu", '{"user":{"id":7},"text":"needle"}');
+  await cli("task", "enqueue", "-q", "sorts", "--kind", "other", "--tag", "eu", '{"user":{"id":8}}');
+  const p = await page(t, "#/tasks?queue=sorts");
+  await p.getByRole("row", { name: /<b>send<\/b>/ }).waitFor(); // as text
+  for (const filter of ["kind=%3Cb%3Esend%3C/b%3E", "tag=eu&tag=vip", "payload_contains=needle", "value=user.id%3D7"]) {
+    await p.evaluate((to) => { location.hash = to; }, "#/tasks?queue=sorts&" + filter);
+    await eventually(filter + " finds one", async () => (await p.locator("tbody tr").count()) === 1);
+    await p.getByRole("row", { name: /needle/ }).waitFor();
+  }
+  await p.getByLabel("tags").fill("eu, vip");
+  await p.getByLabel("values in payloads").fill("user.id=8");
+  await p.getByRole("button", { name: "show" }).click();
+  await p.getByText("no task matches").waitFor();
+  await p.evaluate((to) => { location.hash = to; }, "#/tasks/" + id);
+  await p.getByRole("link", { name: "<b>send</b>" }).waitFor();
+  await p.getByRole("link", { name: "vip" }).click();
+  await p.getByRole("row", { name: /needle/ }).waitFor();
+});
+
 test("queues", async (t) => {
   const { cli } = cluster;
   await cli("task", "enqueue", "-q", "a/b-c", "x");

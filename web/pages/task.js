@@ -6,7 +6,7 @@ import { follow, get, inPath } from "./api.js";
 import { actions, settle } from "./bulk.js";
 import { Graph } from "./graph.js";
 import { useLive } from "./live.js";
-import { Act, Ago, Data, Facts, Live, QueueLink, State, Table, TaskLink, Until, Wrong, html } from "./parts.js";
+import { Act, Ago, Data, Facts, Live, QueueLink, State, Table, TaskLink, Until, Wrong, html, link } from "./parts.js";
 
 const finished = (t) => ["completed", "dead", "cancelled"].includes(t.state);
 
@@ -40,6 +40,8 @@ function One({ t, why, again }) {
     ${errorOf(t.error).stack && html`<details class="data"><summary>stack</summary><pre>${errorOf(t.error).stack}</pre></details>`}
     <${Facts} of=${[
       ["queue", html`<${QueueLink} name=${t.queue} />`],
+      ["kind", t.kind && html`<a href=${link("tasks", "", { queue: t.queue, kind: t.kind })}>${t.kind}</a>`],
+      ["tags", t.tags.length > 0 && t.tags.map((tag, i) => html`${i > 0 && " "}<a class="chip" href=${link("tasks", "", { queue: t.queue, tag: [tag] })}>${tag}</a>`)],
       ["priority", String(t.priority)],
       ["attempts", `${t.attempts} of ${t.max_attempts}${num(t.retries) ? `, retried by hand ${t.retries} times` : ""}`],
       ["created", html`${clock(t.created_at)} <small><${Ago} at=${t.created_at} /></small>`],

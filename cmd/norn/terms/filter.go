@@ -27,9 +27,13 @@ const FilterHelp = `  queue=NAME
   key=KEY                 its unique key
   worker=NAME             this worker has it now
   header.NAME=VALUE       repeatable: all of them
+  payload~TEXT            text in the payload, case sensitive
+  payload.PATH=VALUE      value in a JSON payload, as in payload.user.id=7 or
+                          payload.items.0.sku=x; repeatable: all of them
 
 All must hold. Terms stand in one --filter with commas between them (\, is a
-comma in a value), or in several.`
+comma in a value), or in several. Terms on payloads have no index: all tasks that
+the other terms leave are read, page by page, so give a queue too.`
 
 // States are the names of the states of a task.
 func States() []string {
@@ -50,7 +54,11 @@ func State(name string) (nornv1.State, error) {
 	return 0, fmt.Errorf("%q is not %s or %s", name, strings.Join(names[:last], ", "), names[last])
 }
 
-const headerTerm = "header."
+const (
+	headerTerm  = "header."
+	payloadTerm = "payload."
+	textTerm    = "payload~"
+)
 
 // filterNames are the names of terms, but for headers, in the order of the help.
 var filterNames = []string{
@@ -59,7 +67,7 @@ var filterNames = []string{
 }
 
 // FilterNames are the names of the terms of a filter.
-func FilterNames() []string { return append(slices.Clone(filterNames), headerTerm) }
+func FilterNames() []string { return append(slices.Clone(filterNames), headerTerm, textTerm, payloadTerm) }
 
 // Filter reads the terms of all texts. n is how many there are.
 func Filter(texts []string, now time.Time) (f client.Filter, n int, err error) {
@@ -70,6 +78,9 @@ func Filter(texts []string, now time.Time) (f client.Filter, n int, err error) {
 		}
 		for _, term := range split(text) {
 			name, value, err := cut(term)
+			if text, is := strings.CutPrefix(strings.TrimLeft(term, " "), textTerm); is {
+				name, value, err = textTerm, text, nil
+			}
 			if err != nil {
 				return f, 0, err
 			}
@@ -98,7 +109,14 @@ func setTerm(f *client.Filter, name, value string, now time.Time) (err error) {
 		f.Headers[header] = value
 		return nil
 	}
-	if value == "" && slices.Contains(filterNames, name) {
+	if path, ok := strings.CutPrefix(name, payloadTerm); ok && path != "" {
+		if f.PayloadPaths == nil {
+			f.PayloadPaths = make(map[string]string)
+		}
+		f.PayloadPaths[path] = value
+		return nil
+	}
+	if value == "" && (slices.Contains(filterNames, name) || name == textTerm) {
 		return fmt.Errorf("%s has no value", name)
 	}
 	switch name {
@@ -123,6 +141,8 @@ func setTerm(f *client.Filter, name, value string, now time.Time) (err error) {
 		err = orNil(proto.CheckTags(f.Tags))
 	case "error":
 		f.ErrorContains = value
+	case textTerm:
+		f.PayloadContains = value
 	case "older-than":
 		var d time.Duration
 		d, err = Duration(value)

@@ -34,6 +34,8 @@ func TestFilter(t *testing.T) {
 		{[]string{"finished-before=2030-01-31,finished-after=2030-01-31,key=k 1,worker=w"}, 4, client.Filter{
 			FinishedBefore: date, FinishedAfter: date, Key: "k 1", Worker: "w"}},
 		{[]string{`kind=send\, now,tag=vip`, "tag=eu"}, 3, client.Filter{Kind: "send, now", Tags: []string{"vip", "eu"}}},
+		{[]string{`payload~a=b\, c ,payload.user.id=7`, "payload.a=x=y"}, 3, client.Filter{
+			PayloadContains: "a=b, c ", PayloadPaths: map[string]string{"user.id": "7", "a": "x=y"}}},
 		{[]string{"header.empty="}, 1, client.Filter{Headers: map[string]string{"empty": ""}}},
 	} {
 		got, n, err := Filter(tt.texts, now)

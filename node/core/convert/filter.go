@@ -27,7 +27,10 @@ func CheckFilter(f *nornv1.Filter) *proto.Error {
 	if err := proto.CheckKind(f.GetKind()); err != nil {
 		return err
 	}
-	return proto.CheckTags(f.GetTags())
+	if err := proto.CheckTags(f.GetTags()); err != nil {
+		return err
+	}
+	return checkSought(f)
 }
 
 // SpecMatches tells whether a task can fit the filter, from its spec alone.
