@@ -12,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/cmd/norn/terms"
+	"github.com/norn-dev/norn/cmd/norn/top"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/proto/jsonform"
@@ -33,13 +34,17 @@ there as soon as it has a task or a setting.`,
 }
 
 func (q queueCommands) list() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List queues with their counts", Args: cobra.NoArgs,
-		Example: "  norn queue list\n  norn queue list -o json | jq -r '.[] | select(.settings.paused) | .name'",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return q.with(cmd.Context(), func(c *client.Client) error {
-				queues, err := c.Queues().List(cmd.Context())
-				list := queueList(q.writer()).None("no queues yet: one is there as soon as it has a task or a setting")
+		Example: "  norn queue list\n  norn queue list --watch\n  norn queue list -o json | jq -r '.[] | select(.settings.paused) | .name'",
+	}
+	watch := cmd.Flags().Bool("watch", false, "show the list again and again, until q")
+	every := cmd.Flags().Duration("interval", 2*time.Second, "with --watch: how often")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return q.with(cmd.Context(), func(c *client.Client) error {
+			show := func(ctx context.Context, w *render.Writer) error {
+				queues, err := c.Queues().List(ctx)
+				list := queueList(w).None("no queues yet: one is there as soon as it has a task or a setting")
 				for _, found := range queues {
 					list.Add(found)
 				}
@@ -47,9 +52,19 @@ func (q queueCommands) list() *cobra.Command {
 					err = closed
 				}
 				return err
+			}
+			switch {
+			case !*watch:
+				return show(cmd.Context(), q.writer())
+			case q.format != render.Table:
+				return usage("--watch: it is for people; leave out -o %s", q.output)
+			}
+			return top.Watch(cmd.Context(), q.topHost(), *every, func(ctx context.Context, w io.Writer) error {
+				return show(ctx, render.New(w, q.format, !q.noColor))
 			})
-		},
+		})
 	}
+	return cmd
 }
 
 func queueList(w *render.Writer) *render.List[*nornv1.Queue] {

@@ -67,7 +67,9 @@ var filterNames = []string{
 }
 
 // FilterNames are the names of the terms of a filter.
-func FilterNames() []string { return append(slices.Clone(filterNames), headerTerm, textTerm, payloadTerm) }
+func FilterNames() []string {
+	return append(slices.Clone(filterNames), headerTerm, textTerm, payloadTerm)
+}
 
 // Filter reads the terms of all texts. n is how many there are.
 func Filter(texts []string, now time.Time) (f client.Filter, n int, err error) {

@@ -12,7 +12,9 @@ import (
 // payload has.
 func TestSoughtInPayloads(t *testing.T) {
 	const order = `{"user": {"id": 7, "name": "A\u0064a", "vip": true}, "items": [{"sku": "a.1"}, {"sku": "b"}], "note": null, "user2": {"id": "7"}, "": 1, "price": 7.0}`
-	paths := func(path, value string) *nornv1.Filter { return &nornv1.Filter{PayloadPaths: map[string]string{path: value}} }
+	paths := func(path, value string) *nornv1.Filter {
+		return &nornv1.Filter{PayloadPaths: map[string]string{path: value}}
+	}
 	for _, c := range []struct {
 		payload string
 		f       *nornv1.Filter

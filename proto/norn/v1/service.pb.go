@@ -2695,7 +2695,13 @@ type Filter struct {
 	// Its kind.
 	Kind string `protobuf:"bytes,10,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Tags, all of which the task has.
-	Tags          []string `protobuf:"bytes,11,rep,name=tags,proto3" json:"tags,omitempty"`
+	Tags []string `protobuf:"bytes,11,rep,name=tags,proto3" json:"tags,omitempty"`
+	// Text in its payload, case sensitive. No index has it, nor the next ones: payloads are read,
+	// so many bytes per page.
+	PayloadContains string `protobuf:"bytes,12,opt,name=payload_contains,json=payloadContains,proto3" json:"payload_contains,omitempty"`
+	// Values in a payload that is JSON: the path of each, such as user.id or items.0.sku, and the
+	// text, number, true, false or null that is there.
+	PayloadPaths  map[string]string `protobuf:"bytes,13,rep,name=payload_paths,json=payloadPaths,proto3" json:"payload_paths,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2807,12 +2813,30 @@ func (x *Filter) GetTags() []string {
 	return nil
 }
 
+func (x *Filter) GetPayloadContains() string {
+	if x != nil {
+		return x.PayloadContains
+	}
+	return ""
+}
+
+func (x *Filter) GetPayloadPaths() map[string]string {
+	if x != nil {
+		return x.PayloadPaths
+	}
+	return nil
+}
+
 // ListReply is one page.
 type ListReply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Tasks []*Task                `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	// Empty at the end. A page may be short, even empty, before the end.
-	NextCursor    []byte `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	NextCursor []byte `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// How many tasks were looked at for this page, of all nodes that were asked.
+	LookedAt uint64 `protobuf:"varint,3,opt,name=looked_at,json=lookedAt,proto3" json:"looked_at,omitempty"`
+	// With next_cursor: all tasks whose ID is of before this instant have been looked at.
+	Reached       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=reached,proto3" json:"reached,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2857,6 +2881,20 @@ func (x *ListReply) GetTasks() []*Task {
 func (x *ListReply) GetNextCursor() []byte {
 	if x != nil {
 		return x.NextCursor
+	}
+	return nil
+}
+
+func (x *ListReply) GetLookedAt() uint64 {
+	if x != nil {
+		return x.LookedAt
+	}
+	return 0
+}
+
+func (x *ListReply) GetReached() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Reached
 	}
 	return nil
 }
@@ -4565,7 +4603,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x06cursor\x18\x04 \x01(\fR\x06cursor\x126\n" +
 	"\vconsistency\x18\x05 \x01(\v2\x14.norn.v1.ConsistencyR\vconsistency\x12'\n" +
 	"\x06filter\x18\x06 \x01(\v2\x0f.norn.v1.FilterR\x06filter\x12\x19\n" +
-	"\bids_only\x18\a \x01(\bR\aidsOnly\"\xa4\x04\n" +
+	"\bids_only\x18\a \x01(\bR\aidsOnly\"\xd8\x05\n" +
 	"\x06Filter\x12A\n" +
 	"\x0ecreated_before\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\rcreatedBefore\x12?\n" +
 	"\rcreated_after\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\fcreatedAfter\x12C\n" +
@@ -4578,14 +4616,21 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x06worker\x18\t \x01(\tR\x06worker\x12\x12\n" +
 	"\x04kind\x18\n" +
 	" \x01(\tR\x04kind\x12\x12\n" +
-	"\x04tags\x18\v \x03(\tR\x04tags\x1a:\n" +
+	"\x04tags\x18\v \x03(\tR\x04tags\x12)\n" +
+	"\x10payload_contains\x18\f \x01(\tR\x0fpayloadContains\x12F\n" +
+	"\rpayload_paths\x18\r \x03(\v2!.norn.v1.Filter.PayloadPathsEntryR\fpayloadPaths\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Q\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a?\n" +
+	"\x11PayloadPathsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa4\x01\n" +
 	"\tListReply\x12#\n" +
 	"\x05tasks\x18\x01 \x03(\v2\r.norn.v1.TaskR\x05tasks\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\fR\n" +
-	"nextCursor\"$\n" +
+	"nextCursor\x12\x1b\n" +
+	"\tlooked_at\x18\x03 \x01(\x04R\blookedAt\x124\n" +
+	"\areached\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\areached\"$\n" +
 	"\fCountRequest\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\"Z\n" +
 	"\n" +
@@ -4811,7 +4856,7 @@ func file_norn_v1_service_proto_rawDescGZIP() []byte {
 }
 
 var file_norn_v1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_norn_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
+var file_norn_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_norn_v1_service_proto_goTypes = []any{
 	(Method)(0),                   // 0: norn.v1.Method
 	(WriteLevel)(0),               // 1: norn.v1.WriteLevel
@@ -4872,47 +4917,48 @@ var file_norn_v1_service_proto_goTypes = []any{
 	(*QueuesReply)(nil),           // 56: norn.v1.QueuesReply
 	(*SetQueueRequest)(nil),       // 57: norn.v1.SetQueueRequest
 	nil,                           // 58: norn.v1.Filter.HeadersEntry
-	(*timestamppb.Timestamp)(nil), // 59: google.protobuf.Timestamp
-	(*TaskSpec)(nil),              // 60: norn.v1.TaskSpec
-	(*Receipt)(nil),               // 61: norn.v1.Receipt
-	(*Error)(nil),                 // 62: norn.v1.Error
-	(*Grant)(nil),                 // 63: norn.v1.Grant
-	(*Claim)(nil),                 // 64: norn.v1.Claim
-	(State)(0),                    // 65: norn.v1.State
-	(*Task)(nil),                  // 66: norn.v1.Task
-	(*Update)(nil),                // 67: norn.v1.Update
-	(*RetryPolicy)(nil),           // 68: norn.v1.RetryPolicy
+	nil,                           // 59: norn.v1.Filter.PayloadPathsEntry
+	(*timestamppb.Timestamp)(nil), // 60: google.protobuf.Timestamp
+	(*TaskSpec)(nil),              // 61: norn.v1.TaskSpec
+	(*Receipt)(nil),               // 62: norn.v1.Receipt
+	(*Error)(nil),                 // 63: norn.v1.Error
+	(*Grant)(nil),                 // 64: norn.v1.Grant
+	(*Claim)(nil),                 // 65: norn.v1.Claim
+	(State)(0),                    // 66: norn.v1.State
+	(*Task)(nil),                  // 67: norn.v1.Task
+	(*Update)(nil),                // 68: norn.v1.Update
+	(*RetryPolicy)(nil),           // 69: norn.v1.RetryPolicy
 }
 var file_norn_v1_service_proto_depIdxs = []int32{
 	1,  // 0: norn.v1.Durability.level:type_name -> norn.v1.WriteLevel
 	2,  // 1: norn.v1.Consistency.level:type_name -> norn.v1.ReadLevel
 	9,  // 2: norn.v1.HelloReply.limits:type_name -> norn.v1.Limits
 	10, // 3: norn.v1.HelloReply.placement:type_name -> norn.v1.Placement
-	59, // 4: norn.v1.HelloReply.now:type_name -> google.protobuf.Timestamp
+	60, // 4: norn.v1.HelloReply.now:type_name -> google.protobuf.Timestamp
 	10, // 5: norn.v1.PingReply.placement:type_name -> norn.v1.Placement
-	59, // 6: norn.v1.PingReply.now:type_name -> google.protobuf.Timestamp
-	60, // 7: norn.v1.EnqueueRequest.tasks:type_name -> norn.v1.TaskSpec
+	60, // 6: norn.v1.PingReply.now:type_name -> google.protobuf.Timestamp
+	61, // 7: norn.v1.EnqueueRequest.tasks:type_name -> norn.v1.TaskSpec
 	6,  // 8: norn.v1.EnqueueRequest.durability:type_name -> norn.v1.Durability
 	16, // 9: norn.v1.EnqueueReply.results:type_name -> norn.v1.EnqueueResult
-	61, // 10: norn.v1.EnqueueResult.receipt:type_name -> norn.v1.Receipt
-	62, // 11: norn.v1.EnqueueResult.error:type_name -> norn.v1.Error
-	63, // 12: norn.v1.ClaimReply.grants:type_name -> norn.v1.Grant
+	62, // 10: norn.v1.EnqueueResult.receipt:type_name -> norn.v1.Receipt
+	63, // 11: norn.v1.EnqueueResult.error:type_name -> norn.v1.Error
+	64, // 12: norn.v1.ClaimReply.grants:type_name -> norn.v1.Grant
 	19, // 13: norn.v1.RenewRequest.claims:type_name -> norn.v1.ClaimRef
 	22, // 14: norn.v1.RenewReply.results:type_name -> norn.v1.RenewResult
-	64, // 15: norn.v1.RenewResult.claim:type_name -> norn.v1.Claim
-	62, // 16: norn.v1.RenewResult.error:type_name -> norn.v1.Error
-	65, // 17: norn.v1.RenewResult.state:type_name -> norn.v1.State
+	65, // 15: norn.v1.RenewResult.claim:type_name -> norn.v1.Claim
+	63, // 16: norn.v1.RenewResult.error:type_name -> norn.v1.Error
+	66, // 17: norn.v1.RenewResult.state:type_name -> norn.v1.State
 	6,  // 18: norn.v1.UpdateRequest.durability:type_name -> norn.v1.Durability
 	24, // 19: norn.v1.UpdateRequest.more:type_name -> norn.v1.FurtherUpdate
 	26, // 20: norn.v1.CompleteRequest.completions:type_name -> norn.v1.Completion
 	6,  // 21: norn.v1.CompleteRequest.durability:type_name -> norn.v1.Durability
 	28, // 22: norn.v1.FailRequest.failures:type_name -> norn.v1.Failure
-	59, // 23: norn.v1.Failure.retry_at:type_name -> google.protobuf.Timestamp
+	60, // 23: norn.v1.Failure.retry_at:type_name -> google.protobuf.Timestamp
 	19, // 24: norn.v1.ReleaseRequest.claims:type_name -> norn.v1.ClaimRef
 	31, // 25: norn.v1.WriteReply.results:type_name -> norn.v1.WriteResult
-	61, // 26: norn.v1.WriteResult.receipt:type_name -> norn.v1.Receipt
-	62, // 27: norn.v1.WriteResult.error:type_name -> norn.v1.Error
-	65, // 28: norn.v1.WriteResult.state:type_name -> norn.v1.State
+	62, // 26: norn.v1.WriteResult.receipt:type_name -> norn.v1.Receipt
+	63, // 27: norn.v1.WriteResult.error:type_name -> norn.v1.Error
+	66, // 28: norn.v1.WriteResult.state:type_name -> norn.v1.State
 	26, // 29: norn.v1.WorkRequest.completions:type_name -> norn.v1.Completion
 	6,  // 30: norn.v1.WorkRequest.durability:type_name -> norn.v1.Durability
 	28, // 31: norn.v1.WorkRequest.failures:type_name -> norn.v1.Failure
@@ -4922,51 +4968,53 @@ var file_norn_v1_service_proto_depIdxs = []int32{
 	31, // 35: norn.v1.WorkReply.failures:type_name -> norn.v1.WriteResult
 	31, // 36: norn.v1.WorkReply.releases:type_name -> norn.v1.WriteResult
 	18, // 37: norn.v1.WorkReply.claim:type_name -> norn.v1.ClaimReply
-	62, // 38: norn.v1.WorkReply.claim_error:type_name -> norn.v1.Error
+	63, // 38: norn.v1.WorkReply.claim_error:type_name -> norn.v1.Error
 	7,  // 39: norn.v1.GetRequest.consistency:type_name -> norn.v1.Consistency
-	66, // 40: norn.v1.GetReply.task:type_name -> norn.v1.Task
-	65, // 41: norn.v1.ListRequest.states:type_name -> norn.v1.State
+	67, // 40: norn.v1.GetReply.task:type_name -> norn.v1.Task
+	66, // 41: norn.v1.ListRequest.states:type_name -> norn.v1.State
 	7,  // 42: norn.v1.ListRequest.consistency:type_name -> norn.v1.Consistency
 	37, // 43: norn.v1.ListRequest.filter:type_name -> norn.v1.Filter
-	59, // 44: norn.v1.Filter.created_before:type_name -> google.protobuf.Timestamp
-	59, // 45: norn.v1.Filter.created_after:type_name -> google.protobuf.Timestamp
-	59, // 46: norn.v1.Filter.finished_before:type_name -> google.protobuf.Timestamp
-	59, // 47: norn.v1.Filter.finished_after:type_name -> google.protobuf.Timestamp
+	60, // 44: norn.v1.Filter.created_before:type_name -> google.protobuf.Timestamp
+	60, // 45: norn.v1.Filter.created_after:type_name -> google.protobuf.Timestamp
+	60, // 46: norn.v1.Filter.finished_before:type_name -> google.protobuf.Timestamp
+	60, // 47: norn.v1.Filter.finished_after:type_name -> google.protobuf.Timestamp
 	58, // 48: norn.v1.Filter.headers:type_name -> norn.v1.Filter.HeadersEntry
-	66, // 49: norn.v1.ListReply.tasks:type_name -> norn.v1.Task
-	41, // 50: norn.v1.CountReply.total:type_name -> norn.v1.Count
-	41, // 51: norn.v1.CountReply.queues:type_name -> norn.v1.Count
-	67, // 52: norn.v1.LogReply.updates:type_name -> norn.v1.Update
-	65, // 53: norn.v1.LogReply.state:type_name -> norn.v1.State
-	65, // 54: norn.v1.CancelRequest.only_states:type_name -> norn.v1.State
-	6,  // 55: norn.v1.CancelRequest.durability:type_name -> norn.v1.Durability
-	65, // 56: norn.v1.RetryRequest.only_states:type_name -> norn.v1.State
-	3,  // 57: norn.v1.BulkRequest.action:type_name -> norn.v1.BulkAction
-	65, // 58: norn.v1.BulkRequest.states:type_name -> norn.v1.State
-	37, // 59: norn.v1.BulkRequest.filter:type_name -> norn.v1.Filter
-	6,  // 60: norn.v1.BulkRequest.durability:type_name -> norn.v1.Durability
-	62, // 61: norn.v1.BulkReply.error:type_name -> norn.v1.Error
-	4,  // 62: norn.v1.Reason.kind:type_name -> norn.v1.ReasonKind
-	65, // 63: norn.v1.Reason.task_state:type_name -> norn.v1.State
-	59, // 64: norn.v1.Reason.until:type_name -> google.protobuf.Timestamp
-	59, // 65: norn.v1.Reason.since:type_name -> google.protobuf.Timestamp
-	65, // 66: norn.v1.ExplainReply.state:type_name -> norn.v1.State
-	49, // 67: norn.v1.ExplainReply.reasons:type_name -> norn.v1.Reason
-	65, // 68: norn.v1.KeyReply.state:type_name -> norn.v1.State
-	68, // 69: norn.v1.QueueSettings.retry:type_name -> norn.v1.RetryPolicy
-	5,  // 70: norn.v1.QueueSettings.retention:type_name -> norn.v1.Retention
-	59, // 71: norn.v1.QueueSettings.deleted:type_name -> google.protobuf.Timestamp
-	59, // 72: norn.v1.QueueSettings.paused_at:type_name -> google.protobuf.Timestamp
-	53, // 73: norn.v1.Queue.settings:type_name -> norn.v1.QueueSettings
-	53, // 74: norn.v1.Queue.effective:type_name -> norn.v1.QueueSettings
-	41, // 75: norn.v1.Queue.count:type_name -> norn.v1.Count
-	54, // 76: norn.v1.QueuesReply.queues:type_name -> norn.v1.Queue
-	53, // 77: norn.v1.SetQueueRequest.settings:type_name -> norn.v1.QueueSettings
-	78, // [78:78] is the sub-list for method output_type
-	78, // [78:78] is the sub-list for method input_type
-	78, // [78:78] is the sub-list for extension type_name
-	78, // [78:78] is the sub-list for extension extendee
-	0,  // [0:78] is the sub-list for field type_name
+	59, // 49: norn.v1.Filter.payload_paths:type_name -> norn.v1.Filter.PayloadPathsEntry
+	67, // 50: norn.v1.ListReply.tasks:type_name -> norn.v1.Task
+	60, // 51: norn.v1.ListReply.reached:type_name -> google.protobuf.Timestamp
+	41, // 52: norn.v1.CountReply.total:type_name -> norn.v1.Count
+	41, // 53: norn.v1.CountReply.queues:type_name -> norn.v1.Count
+	68, // 54: norn.v1.LogReply.updates:type_name -> norn.v1.Update
+	66, // 55: norn.v1.LogReply.state:type_name -> norn.v1.State
+	66, // 56: norn.v1.CancelRequest.only_states:type_name -> norn.v1.State
+	6,  // 57: norn.v1.CancelRequest.durability:type_name -> norn.v1.Durability
+	66, // 58: norn.v1.RetryRequest.only_states:type_name -> norn.v1.State
+	3,  // 59: norn.v1.BulkRequest.action:type_name -> norn.v1.BulkAction
+	66, // 60: norn.v1.BulkRequest.states:type_name -> norn.v1.State
+	37, // 61: norn.v1.BulkRequest.filter:type_name -> norn.v1.Filter
+	6,  // 62: norn.v1.BulkRequest.durability:type_name -> norn.v1.Durability
+	63, // 63: norn.v1.BulkReply.error:type_name -> norn.v1.Error
+	4,  // 64: norn.v1.Reason.kind:type_name -> norn.v1.ReasonKind
+	66, // 65: norn.v1.Reason.task_state:type_name -> norn.v1.State
+	60, // 66: norn.v1.Reason.until:type_name -> google.protobuf.Timestamp
+	60, // 67: norn.v1.Reason.since:type_name -> google.protobuf.Timestamp
+	66, // 68: norn.v1.ExplainReply.state:type_name -> norn.v1.State
+	49, // 69: norn.v1.ExplainReply.reasons:type_name -> norn.v1.Reason
+	66, // 70: norn.v1.KeyReply.state:type_name -> norn.v1.State
+	69, // 71: norn.v1.QueueSettings.retry:type_name -> norn.v1.RetryPolicy
+	5,  // 72: norn.v1.QueueSettings.retention:type_name -> norn.v1.Retention
+	60, // 73: norn.v1.QueueSettings.deleted:type_name -> google.protobuf.Timestamp
+	60, // 74: norn.v1.QueueSettings.paused_at:type_name -> google.protobuf.Timestamp
+	53, // 75: norn.v1.Queue.settings:type_name -> norn.v1.QueueSettings
+	53, // 76: norn.v1.Queue.effective:type_name -> norn.v1.QueueSettings
+	41, // 77: norn.v1.Queue.count:type_name -> norn.v1.Count
+	54, // 78: norn.v1.QueuesReply.queues:type_name -> norn.v1.Queue
+	53, // 79: norn.v1.SetQueueRequest.settings:type_name -> norn.v1.QueueSettings
+	80, // [80:80] is the sub-list for method output_type
+	80, // [80:80] is the sub-list for method input_type
+	80, // [80:80] is the sub-list for extension type_name
+	80, // [80:80] is the sub-list for extension extendee
+	0,  // [0:80] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_service_proto_init() }
@@ -4983,7 +5031,7 @@ func file_norn_v1_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_service_proto_rawDesc), len(file_norn_v1_service_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   53,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
