@@ -18,7 +18,7 @@ import (
 
 // everySecond is a schedule of one second that launches into a queue.
 func everySecond(queue string) *nornv1.ScheduleSpec {
-	return &nornv1.ScheduleSpec{Cron: "* * * * * *", Task: &nornv1.TaskSpec{Queue: queue, Payload: []byte("p")}}
+	return &nornv1.ScheduleSpec{Cron: "* * * * * *", Task: &nornv1.TaskSpec{Queue: queue, Payload: []byte("p"), Kind: "tick", Tags: []string{"often"}}}
 }
 
 func put(name string, s *nornv1.ScheduleSpec) *nornv1.ScheduleChange {
@@ -96,7 +96,7 @@ func TestASchedulePutsOneTaskPerInstant(t *testing.T) {
 		t.Errorf("the next instant is %v", s.GetNext().AsTime())
 	}
 	for _, task := range tasks {
-		if parsed(t, task).Kind() != id.KindLaunch || task.GetHeaders()[cron.HeaderSchedule] != "tick" || string(task.GetPayload()) != "p" {
+		if parsed(t, task).Kind() != id.KindLaunch || task.GetHeaders()[cron.HeaderSchedule] != "tick" || string(task.GetPayload()) != "p" || task.GetKind() != "tick" || !slices.Equal(task.GetTags(), []string{"often"}) {
 			t.Errorf("%v", task)
 		}
 	}

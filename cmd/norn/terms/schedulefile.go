@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	"go.yaml.in/yaml/v3"
@@ -111,6 +112,10 @@ func (r *fileReader) schedule(n *yaml.Node) {
 			r.headers(s.Spec, val)
 			continue
 		}
+		if name == "tags" && val.Kind == yaml.SequenceNode {
+			r.tags(s.Spec, val)
+			continue
+		}
 		if val.Kind != yaml.ScalarNode {
 			r.bad(val, "%s: expected one value; quote it if it is JSON or begins with * or @", name)
 			continue
@@ -165,6 +170,24 @@ func (r *fileReader) field(s *nornv1.ScheduleSpec, fields []ScheduleField, names
 		}
 	}
 	r.bad(key, "%w", unknown("key", key.Value, names))
+}
+
+// tags reads a list of them: one with a comma in it can be written so alone.
+func (r *fileReader) tags(s *nornv1.ScheduleSpec, n *yaml.Node) {
+	for _, item := range n.Content {
+		text, err := textOf(item)
+		if item.Kind != yaml.ScalarNode {
+			err = errors.New("expected a list of words")
+		}
+		if err != nil {
+			r.bad(item, "tags: %w", err)
+			return
+		}
+		s.Task.Tags = append(s.Task.Tags, text)
+	}
+	if err := proto.CheckTags(s.Task.Tags); err != nil {
+		r.bad(n, "tags: %w", err)
+	}
 }
 
 func (r *fileReader) headers(s *nornv1.ScheduleSpec, n *yaml.Node) {

@@ -1,6 +1,7 @@
 package terms
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,30 @@ func TestScheduleFileTags(t *testing.T) {
 	} {
 		if _, err := ScheduleFile("s.yaml", []byte(head+in)); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", in, err, want)
+		}
+	}
+}
+
+// TestAScheduleHasAKindAndTags: tags are words with commas between them, or a list.
+func TestAScheduleHasAKindAndTags(t *testing.T) {
+	const head = "name: a\ncron: '@daily'\nqueue: q\nkind: daily-report\n"
+	for in, want := range map[string][]string{
+		"": nil, "tags: vip\n": {"vip"}, "tags: vip,eu\n": {"vip", "eu"}, "tags: [vip, 'a,b', 7]\n": {"vip", "a,b", "7"}, "tags: ''\n": nil,
+	} {
+		all, err := ScheduleFile("s.yaml", []byte(head+in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := all[0].Spec.GetTask(); got.GetKind() != "daily-report" || !slices.Equal(got.GetTags(), want) {
+			t.Errorf("%q: kind %q, tags %q", in, got.GetKind(), got.GetTags())
+		}
+		if _, lines := ScheduleLines(all[0].Spec); lines["kind"] != "daily-report" || lines["tags"] != strings.Join(want, ",") {
+			t.Errorf("%q: shown as %q", in, lines)
+		}
+	}
+	for _, in := range []string{"tags: [a, a]\n", "tags: a,,b\n", "tags: [[a]]\n", "tags: {a: b}\n"} {
+		if _, err := ScheduleFile("s.yaml", []byte(head+in)); err == nil || !strings.Contains(err.Error(), "tags: ") {
+			t.Errorf("%q: %v", in, err)
 		}
 	}
 }
