@@ -89,7 +89,7 @@ func TestATaskOfAnotherKindIsPutOff(t *testing.T) {
 // TestWithoutHandlersByKindNothingIsPutOff: a queue without a handler fails its tasks as ever.
 func TestWithoutHandlersByKindNothingIsPutOff(t *testing.T) {
 	w := New(nil, Config{})
-	if err := unhandled(w, newTask(nil, claimOf("q"), nil)); steers(err) {
+	if err := unhandled(w, taskOf("q")); steers(err) {
 		t.Errorf("it is put off: %v", err)
 	}
 }

@@ -252,3 +252,5 @@ func wantIs(t *testing.T, err, want error) {
 func claimOf(queue string) *client.Claim {
 	return &client.Claim{Grant: &nornv1.Grant{Task: &nornv1.Task{Queue: queue}}}
 }
+
+func taskOf(queue string) *Task { return newTask(nil, claimOf(queue), nil) }

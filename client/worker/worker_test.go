@@ -402,17 +402,17 @@ func TestHandleJSONAndMiddleware(t *testing.T) {
 		claim.Grant.Task.Payload = []byte(payload)
 		return newTask(c, claim, nil)
 	}
-	if err := w.handler("q")(t.Context(), task(`{"n": 3}`)); err != nil {
+	if err := w.handler(taskOf("q"))(t.Context(), task(`{"n": 3}`)); err != nil {
 		t.Error(err)
 	}
 	if !slices.Equal(calls, []string{"outer", "inner", "handler"}) {
 		t.Errorf("called %v", calls)
 	}
 	var s *steered
-	if err := w.handler("q")(t.Context(), task(`{`)); !errors.As(err, &s) || !s.discard {
+	if err := w.handler(taskOf("q"))(t.Context(), task(`{`)); !errors.As(err, &s) || !s.discard {
 		t.Errorf("got %v", err)
 	}
-	if w.handler("other") != nil {
+	if w.handler(taskOf("other")) != nil {
 		t.Error("a queue without a handler has one")
 	}
 }

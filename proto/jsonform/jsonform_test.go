@@ -92,7 +92,9 @@ const goldenTask = `{
       "wait_seconds": 0.25,
       "counted": true
     }
-  ]
+  ],
+  "kind": "",
+  "tags": []
 }
 `
 
