@@ -161,7 +161,7 @@ func call(ctx context.Context, h Handler, t *Task) (err error) {
 // limit ends the handler's context when its time is over. The function it returns
 // ends the limit.
 func (w *Worker) limit(j *job) func() {
-	d := w.timeout(j.task)
+	d := timeoutOf(w, j.task)
 	if d <= 0 {
 		return func() {}
 	}
@@ -169,8 +169,8 @@ func (w *Worker) limit(j *job) func() {
 	return func() { t.Stop() }
 }
 
-// timeout is how long a handler may work on a task, 0: as long as it likes.
-func (w *Worker) timeout(t *Task) time.Duration {
+// timeoutOf is how long a handler may work on a task, 0: as long as it likes.
+func timeoutOf(w *Worker, t *Task) time.Duration {
 	if text, ok := t.Headers()[TimeoutHeader]; ok {
 		d, err := time.ParseDuration(text)
 		if err == nil && d > 0 {

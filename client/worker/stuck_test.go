@@ -150,7 +150,7 @@ func TestTimeouts(t *testing.T) {
 
 func TestNoTimeout(t *testing.T) {
 	w := New(nil, Config{Timeout: time.Minute, PerQueue: map[string]QueueConfig{"q": {Timeout: -1}}})
-	if d := w.timeout(newTask(nil, claimOf("q"), nil)); d > 0 {
+	if d := timeoutOf(w, taskOf("q")); d > 0 {
 		t.Errorf("a queue without a time-out has %v", d)
 	}
 }

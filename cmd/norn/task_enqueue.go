@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/cmd/norn/intake"
@@ -75,11 +76,9 @@ the flags:
 	f.StringVar(&e.jsonl, "jsonl", "", "one task per line of this `file`, a JSON object each (-: standard input)")
 	f.StringVar(&e.lines, "lines", "", "one task per line of this `file`, the payload (-: standard input)")
 	f.StringVar(&e.id, "id", "", "the task's ID, 27 characters")
-	f.StringVar(&e.kind, "kind", "", "`kind` of the task: what is to be done")
-	f.StringArrayVar(&e.tags, "tag", nil, "`tag` to find the task by (repeatable)")
+	e.sorts(f)
 	f.StringVar(&e.key, "key", "", "unique `key` in the queue")
 	f.DurationVar(&e.keyWindow, "key-window", 0, "how long the key is taken (default: until the task is finished)")
-	f.Int32Var(&e.priority, "priority", 0, "high first; all of int32")
 	f.DurationVar(&e.delay, "delay", 0, "not before so long from now")
 	f.StringVar(&e.at, "at", "", "not before this `time`, RFC 3339")
 	f.StringSliceVar(&e.after, "after", nil, "not before these tasks (`IDs`) are completed")
@@ -104,6 +103,13 @@ the flags:
 		return a.with(cmd.Context(), func(c *client.Client) error { return a.enqueueAll(cmd.Context(), c, src, option) })
 	}
 	return cmd
+}
+
+// sorts adds the flags that say what sort of task it is.
+func (e *enqueueFlags) sorts(f *pflag.FlagSet) {
+	f.StringVar(&e.kind, "kind", "", "`kind` of the task: what is to be done")
+	f.StringArrayVar(&e.tags, "tag", nil, "`tag` to find the task by (repeatable)")
+	f.Int32Var(&e.priority, "priority", 0, "high first; all of int32")
 }
 
 // notEmpty refuses flags that are given without anything in them: a variable of a

@@ -76,6 +76,11 @@ func Task(w io.Writer, t *nornv1.Task, colored bool) {
 		[2]string{"error", render.Lines(message)}, [2]string{"stack", render.Lines(stack)},
 	)
 	attemptTable(w, t, now)
+	claimsAndUpdates(w, t)
+}
+
+// claimsAndUpdates are the tables of a task's claims and of its log.
+func claimsAndUpdates(w io.Writer, t *nornv1.Task) {
 	if len(t.GetClaims()) > 0 {
 		fmt.Fprintln(w)
 		g := render.NewGrid(false, "token", "worker", "start", "lease end", "outcome")

@@ -102,20 +102,28 @@ func Filter(texts []string, now time.Time) (f client.Filter, n int, err error) {
 	return f, n, nil
 }
 
-// setTerm adds one condition.
-func setTerm(f *client.Filter, name, value string, now time.Time) (err error) {
+// setNamed adds a condition whose name has a name in it; false: it is none of those.
+func setNamed(f *client.Filter, name, value string) bool {
 	if header, ok := strings.CutPrefix(name, headerTerm); ok && header != "" {
 		if f.Headers == nil {
 			f.Headers = make(map[string]string)
 		}
 		f.Headers[header] = value
-		return nil
+		return true
 	}
 	if path, ok := strings.CutPrefix(name, payloadTerm); ok && path != "" {
 		if f.PayloadPaths == nil {
 			f.PayloadPaths = make(map[string]string)
 		}
 		f.PayloadPaths[path] = value
+		return true
+	}
+	return false
+}
+
+// setTerm adds one condition.
+func setTerm(f *client.Filter, name, value string, now time.Time) (err error) {
+	if setNamed(f, name, value) {
 		return nil
 	}
 	if value == "" && (slices.Contains(filterNames, name) || name == textTerm) {

@@ -63,13 +63,7 @@ func ScheduleFields() []ScheduleField {
 		textField("tz", "time `zone` such as Europe/Berlin (UTC unless CRON_TZ= names one)", func(s *nornv1.ScheduleSpec) *string { return &s.TimeZone }),
 		textField("queue", "`queue` of the tasks", func(s *nornv1.ScheduleSpec) *string { return &task(s).Queue }),
 		textField("kind", "`kind` of the tasks: what is to be done", func(s *nornv1.ScheduleSpec) *string { return &task(s).Kind }),
-		{Name: "tags", Help: "`words` to find the tasks by, with commas between them", set: func(s *nornv1.ScheduleSpec, v string) error {
-			task(s).Tags = nil
-			if v != "" {
-				s.Task.Tags = strings.Split(v, ",")
-			}
-			return orNil(proto.CheckTags(s.Task.Tags))
-		}, show: func(s *nornv1.ScheduleSpec) string { return strings.Join(s.GetTask().GetTags(), ",") }},
+		tagsField(task),
 		{Name: "payload", Help: "payload of the tasks", set: func(s *nornv1.ScheduleSpec, v string) error {
 			task(s).Payload = []byte(v)
 			return nil
@@ -115,6 +109,16 @@ func ScheduleFields() []ScheduleField {
 		textField("note", "for other people", func(s *nornv1.ScheduleSpec) *string { return &s.Note }),
 	}
 	return fields
+}
+
+func tagsField(task func(*nornv1.ScheduleSpec) *nornv1.TaskSpec) ScheduleField {
+	return ScheduleField{Name: "tags", Help: "`words` to find the tasks by, with commas between them", set: func(s *nornv1.ScheduleSpec, v string) error {
+		task(s).Tags = nil
+		if v != "" {
+			s.Task.Tags = strings.Split(v, ",")
+		}
+		return orNil(proto.CheckTags(s.Task.Tags))
+	}, show: func(s *nornv1.ScheduleSpec) string { return strings.Join(s.GetTask().GetTags(), ",") }}
 }
 
 func textField(name, help string, at func(*nornv1.ScheduleSpec) *string) ScheduleField {
