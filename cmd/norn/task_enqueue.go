@@ -83,7 +83,6 @@ the flags:
 	f.StringVar(&e.at, "at", "", "not before this `time`, RFC 3339")
 	f.StringSliceVar(&e.after, "after", nil, "not before these tasks (`IDs`) are completed")
 	f.StringVar(&e.onFailure, "on-dep-failure", "cancel", "when one of them dies: cancel, run or wait")
-	f.Uint32Var(&e.maxAttempts, "max-attempts", 0, "attempts before the task is dead (default: the server's, 25)")
 	f.StringArrayVar(&e.headers, "header", nil, "`key=value` that travels with the task (repeatable)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		e.atSet, e.delaySet, e.onFailSet = f.Changed("at"), f.Changed("delay"), f.Changed("on-dep-failure")
@@ -110,6 +109,7 @@ func (e *enqueueFlags) sorts(f *pflag.FlagSet) {
 	f.StringVar(&e.kind, "kind", "", "`kind` of the task: what is to be done")
 	f.StringArrayVar(&e.tags, "tag", nil, "`tag` to find the task by (repeatable)")
 	f.Int32Var(&e.priority, "priority", 0, "high first; all of int32")
+	f.Uint32Var(&e.maxAttempts, "max-attempts", 0, "attempts before the task is dead (default: the server's, 25)")
 }
 
 // notEmpty refuses flags that are given without anything in them: a variable of a
