@@ -46,6 +46,10 @@ const (
 	CellSwap Func = "cell-swap"
 )
 
+// Try is what somebody tries that it may have no right to: Text is the function, By who it is, and
+// Queues are those that it may do everything on; none: all. See check.Rights.
+const Try Func = "try"
+
 // Look asks a node which cells it knows: it may be behind.
 const Look Func = "look"
 
@@ -174,6 +178,8 @@ type Event struct {
 	Phase   Phase  `json:"phase"`
 	Func    Func   `json:"func,omitempty"`
 
+	// By is the principal of an Invoke; empty: nobody has to show who it is.
+	By     string   `json:"by,omitempty"`
 	Items  []Item   `json:"items,omitempty"`
 	Queues []string `json:"queues,omitempty"`
 	// Session and Request name a claim request: the same pair again is the same

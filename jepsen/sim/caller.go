@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/jepsen/history"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -22,8 +23,10 @@ type caller struct {
 	conn    *conn
 	last    uint64 // number of the last request
 	open    map[uint64]*call
-	gone    bool  // the process has died
-	pin     *node // the only one it talks to; nil: any
+	gone    bool         // the process has died
+	pin     *node        // the only one it talks to; nil: any
+	by      string       // its principal; empty: nobody has to show who it is
+	scope   *guard.Scope // what that may do; nil: everything
 }
 
 // call is a request under way.
@@ -78,16 +81,16 @@ func (c *caller) send(m gproto.Message, asked *history.Event, patience time.Dura
 	number, method := c.last, methodOf(m)
 	k := &call{asked: asked, stamp: s.now, weak: s.weak(m), done: done}
 	if asked != nil {
-		asked.Process = c.process
+		asked.Process, asked.By = c.process, c.by
 		s.invoke(asked)
 	}
 	c.open[number] = k
-	r := &message.Request{From: message.Origin{Conn: c.conn.id, Request: number, Method: uint16(method)}, Body: m}
+	r := &message.Request{From: message.Origin{Conn: c.conn.id, Request: number, Method: uint16(method)}, Body: m, By: c.by, Scope: c.scope}
 	if s.chance(0.3) {
 		r.Deadline = int64(patience)
 	}
-	if s.chance(s.plan.net.again) && repeatable(m) {
-		s.ghost(gproto.Clone(m))
+	if c.scope == nil && s.chance(s.plan.net.again) && repeatable(m) {
+		s.ghost(gproto.Clone(m), c.by)
 	}
 	conn := c.conn
 	conn.request(r, urgent(method))

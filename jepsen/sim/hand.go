@@ -65,6 +65,9 @@ func (s *sim) newHand(name, machine string) *hand {
 		beats: map[beat]*history.Event{}, ends: map[session.Claim]*history.Event{}, told: map[session.Claim]int64{},
 	}
 	h.born = s.now
+	if s.rights != nil {
+		h.by = machine
+	}
 	h.self = session.Identity{Name: name, Machine: machine, Started: h.clock.wall(s.now)}
 	if s.chance(0.5) {
 		h.self.Lock = "lock" // whoever has it next knows that this one is dead
@@ -89,7 +92,7 @@ func (s *sim) newHand(name, machine string) *hand {
 
 // event begins an operation in the history.
 func (h *hand) event(e *history.Event) *history.Event {
-	e.Phase, e.Process = history.Invoke, h.process
+	e.Phase, e.Process, e.By = history.Invoke, h.process, h.by
 	h.s.invoke(e)
 	return e
 }
@@ -335,6 +338,7 @@ func (h *hand) start(st *session.Start) {
 	h.ended(asked, i)
 	h.ask()
 	s.board.claimed(i.Task)
+	tellClaim(s, i.Task, i.Token)
 	c, effort := st.Claim, min(s.about(s.plan.lease/2), 2*s.plan.lease)
 	if s.healing {
 		effort = s.about(50 * time.Millisecond)

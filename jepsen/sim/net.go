@@ -137,7 +137,7 @@ func (s *sim) forget(c *conn) {
 // ghost sends a request once more over a connection of its own, at a later
 // time: a frame that lay somewhere while its client had long turned away. In
 // the history it is a request of nobody that never ends.
-func (s *sim) ghost(m gproto.Message) {
+func (s *sim) ghost(m gproto.Message, by string) {
 	s.after(s.between(0, s.plan.net.late), func() {
 		c := s.dial(nil)
 		if c == nil {
@@ -148,7 +148,7 @@ func (s *sim) ghost(m gproto.Message) {
 			s.invoke(e)
 		}
 		method := methodOf(m)
-		c.node.receive(c, &message.Request{From: message.Origin{Conn: c.id, Request: 1, Method: uint16(method)}, Body: m}, urgent(method))
+		c.node.receive(c, &message.Request{From: message.Origin{Conn: c.id, Request: 1, Method: uint16(method)}, Body: m, By: by}, urgent(method))
 		s.after(s.about(50*time.Millisecond), c.goneAtNode)
 	})
 }

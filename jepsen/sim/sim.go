@@ -24,6 +24,8 @@ type sim struct {
 	outputs outputs
 	checker *check.Checker
 	found   *check.Violation
+	rights  *check.Rights    // of a run with meddlers; nil: it has none
+	tokens  map[id.ID]uint64 // of the newest claims, as meddlers know them
 
 	node   *node   // of a run with one node
 	fleet  *fleet  // of a run with several; nil: there is one
@@ -64,6 +66,8 @@ type Result struct {
 	Events  []*history.Event
 	// Virtual is how much time passed in the run.
 	Virtual time.Duration
+	// Barred is how much of what meddlers tried was rightly refused.
+	Barred int
 	// Nodes is how many nodes there were.
 	Nodes int
 	// Again is the command that runs the seed again, with the whole history.
@@ -106,7 +110,11 @@ func runOne(seed uint64, m Many) *Result {
 }
 
 func newSim(seed uint64, m Mutant) *sim {
-	return &sim{world: newWorld(seed), mutant: m, missing: map[history.Func]bool{}, archived: map[id.ID]bool{}, lapsed: lapses{}}
+	s := &sim{world: newWorld(seed), mutant: m, missing: map[history.Func]bool{}, archived: map[id.ID]bool{}, lapsed: lapses{}}
+	if seed%8 == 5 {
+		s.rights, s.tokens = check.NewRights(), make(map[id.ID]uint64)
+	}
+	return s
 }
 
 // people begins the clients.
@@ -126,14 +134,22 @@ func (s *sim) people() {
 	for range s.plan.admins {
 		s.admins = append(s.admins, s.newAdmin())
 	}
+	if s.rights != nil {
+		newMeddler(s, true)
+		newMeddler(s, false)
+	}
 }
 
 func (s *sim) result(seed uint64) *Result {
 	if s.spent >= tooMuch && s.found == nil {
 		s.violation("wake-up", "%d things have happened, and there is no end to it", s.spent)
 	}
+	barred := 0
+	if s.rights != nil {
+		barred = s.rights.Barred
+	}
 	return &Result{
-		Seed: seed, Violation: s.found, Stats: s.stats, Sum: s.sum.Value(), Outputs: uint64(s.outputs), Events: s.events,
+		Barred: barred, Seed: seed, Violation: s.found, Stats: s.stats, Sum: s.sum.Value(), Outputs: uint64(s.outputs), Events: s.events,
 		Virtual: time.Duration(s.now), Nodes: max(1, s.plan.cluster.nodes),
 	}
 }
@@ -144,6 +160,14 @@ func (s *sim) record(e *history.Event) {
 	s.events = append(s.events, e)
 	s.sum.Add(e)
 	s.stats[Lapses] += s.lapsed.of(e)
+	if s.rights != nil {
+		if v := s.rights.Event(e); v != nil {
+			s.fail(v)
+		}
+	}
+	if e.Func == history.Try {
+		return
+	}
 	if s.checker == nil { // a run that is judged at its end
 		return
 	}

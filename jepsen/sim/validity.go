@@ -87,7 +87,9 @@ func (f *fleet) book() {
 	}
 	ledger := check.NewLedger(o)
 	for _, e := range s.events {
-		ledger.Add(e)
+		if e.Func != history.Try {
+			ledger.Add(e)
+		}
 	}
 	ranks := ledger.Ranks()
 	s.note("order: %d grants passed over %d better tasks at most, half of them over %d at most", ranks.Grants, ranks.Max, ranks.P50)

@@ -48,6 +48,9 @@ type work struct {
 func (s *sim) newWorker() *worker {
 	w := &worker{caller: s.newCaller(), slots: 1 + s.rnd.IntN(4), again: s.chance(0.3) && !s.plan.work.quick}
 	w.name = fmt.Sprintf("w%d", w.process)
+	if s.rights != nil {
+		w.by = w.name
+	}
 	binary.BigEndian.PutUint64(w.session[:], s.rnd.Uint64())
 	w.lease = max(s.between(s.plan.lease/2, 2*s.plan.lease), time.Second)
 	w.after(s.about(100*time.Millisecond), w.fetch)
@@ -147,6 +150,7 @@ func (w *worker) adopt(j *work) {
 	}
 	w.jobs = append(w.jobs, j)
 	s.board.claimed(j.task)
+	tellClaim(s, j.task, j.token)
 	j.lazy = s.chance(s.plan.work.lazy)
 	for at := s.about(w.lease / 4); s.chance(0.5); at += s.about(w.lease / 8) {
 		w.after(at, func() { w.update(j) })
@@ -351,7 +355,7 @@ func (w *worker) next(j *work) {
 	}
 	parts[0].asked.Weak = one(done)
 	for _, k := range parts {
-		k.stamp, k.asked.Process = s.now, w.process
+		k.stamp, k.asked.Process, k.asked.By = s.now, w.process, w.by
 		s.invoke(k.asked)
 	}
 	m := &nornv1.WorkRequest{Completions: done.Completions, Durability: done.Durability, Claim: claim}

@@ -1,0 +1,102 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/node/guard"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// meddler tries what it has no right to: a stranger, who may do everything on one queue, on tasks
+// of the others; a peer, who may work on all of them, on claims of other principals. What came of
+// it is held to a check.Rights; everything else is held to the promises as if nobody had tried.
+type meddler struct {
+	*caller
+	may []string // the queues of a stranger; nil: a peer
+}
+
+// nowhere is a queue without tasks.
+const nowhere = "nowhere"
+
+func newMeddler(s *sim, stranger bool) *meddler {
+	m := &meddler{caller: s.newCaller()}
+	m.by = "peer"
+	if stranger {
+		m.by, m.may = "stranger", []string{nowhere}
+		if len(s.plan.queues) > 1 {
+			m.may = slices.Clone(s.plan.queues[:1])
+		}
+		m.scope = guard.NewPrincipal(m.by, guard.ByToken, nil, []guard.Rule{{Verbs: guard.All &^ (guard.Cluster | guard.Access), Pattern: m.may[0]}}, "").Scope()
+	}
+	m.after(s.about(s.plan.work.think), m.act)
+	return m
+}
+
+func (m *meddler) act() {
+	s := m.s
+	if s.healing {
+		return
+	}
+	defer m.after(s.about(s.plan.work.think), m.act)
+	j := s.board.some(&s.world)
+	switch token := uint64(0); {
+	case j == nil:
+	case m.may == nil:
+		if token = s.tokens[j.id]; token != 0 {
+			m.try(spoiling(j.id, token)[s.rnd.IntN(3)])
+		}
+	case slices.Contains(m.may, j.queue) || s.chance(0.2):
+		m.try(pick(&s.world, []gproto.Message{&nornv1.ListRequest{Limit: 20}, &nornv1.CountRequest{}, &nornv1.GetRequest{Id: j.id.Bytes()}}))
+	default:
+		id := j.id.Bytes()
+		all := append(spoiling(j.id, max(1, s.tokens[j.id])),
+			&nornv1.GetRequest{Id: id}, &nornv1.LogRequest{Id: id}, &nornv1.ExplainRequest{Id: id}, &nornv1.CancelRequest{Ids: [][]byte{id}}, &nornv1.RetryRequest{Ids: [][]byte{id}},
+			&nornv1.UpdateRequest{Id: id, Token: max(1, s.tokens[j.id]), Data: []byte("forged")},
+			&nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: id, Token: max(1, s.tokens[j.id]), AutoSeq: true, Result: []byte("forged")}}})
+		m.try(pick(&s.world, all))
+	}
+}
+
+// tellClaim has meddlers know the newest claim of a task.
+func tellClaim(s *sim, task id.ID, token uint64) {
+	if s.tokens != nil {
+		s.tokens[task] = token
+	}
+}
+
+// spoiling are the requests that end a claim otherwise than by a completion, or keep it.
+func spoiling(task id.ID, token uint64) []gproto.Message {
+	ref := []*nornv1.ClaimRef{{Id: task.Bytes(), Token: token}}
+	return []gproto.Message{
+		&nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: token, Error: "forged"}}},
+		&nornv1.ReleaseRequest{Claims: ref}, &nornv1.RenewRequest{Claims: ref},
+	}
+}
+
+// try sends a request, and writes down that it was tried and what came of it.
+func (m *meddler) try(request gproto.Message) {
+	s := m.s
+	m.roam()
+	plain := invocation(request)
+	asked := *plain
+	asked.Func, asked.Text, asked.By, asked.Queues, asked.Process = history.Try, string(plain.Func), m.by, m.may, m.process
+	s.invoke(&asked)
+	plain.Op = asked.Op
+	k := &call{asked: plain, stamp: s.now}
+	m.send(request, nil, 3*time.Second, func(a *answer) {
+		e := &history.Event{Op: asked.Op, Process: m.process, Phase: history.Info}
+		switch {
+		case a.message != nil:
+			e = m.ending(k, a.message)
+		case a.refused != nil:
+			e.Phase, e.Error, e.Text = history.Fail, kind(a.refused.Kind), a.refused.Message
+		}
+		e.Func = history.Try
+		s.record(e)
+	})
+}
