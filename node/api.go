@@ -142,7 +142,7 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 		}
 		return
 	}
-	r := &message.Request{From: message.Origin{Conn: c.ID(), Request: f.Request, Method: f.Method}, Body: body, Received: a.n.clock.mono(), Scope: scope}
+	r := &message.Request{From: message.Origin{Conn: c.ID(), Request: f.Request, Method: f.Method}, Body: body, Received: a.n.clock.mono(), Scope: scope, By: a.n.opts.Access.Sign(s.who, body)}
 	if f.Deadline > 0 {
 		r.Deadline = r.Received + int64(f.Deadline)
 	}

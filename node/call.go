@@ -132,7 +132,7 @@ func (c *calls) do(ctx context.Context, who *access.Caller, from message.Origin,
 	if err != nil {
 		return Answer{Err: err}
 	}
-	r := &message.Request{From: from, Body: body, Received: n.clock.mono(), Scope: scope}
+	r := &message.Request{From: from, Body: body, Received: n.clock.mono(), Scope: scope, By: n.opts.Access.Sign(who, body)}
 	if until, ok := ctx.Deadline(); ok {
 		left := time.Until(until)
 		r.Deadline = r.Received + max(int64(left-left/16), 1) // a little earlier: the core's answer says more

@@ -381,6 +381,7 @@ func (m *membership) seen(status group.Status) {
 
 func (m *membership) tell(s register.State, status *group.Status) {
 	m.n.opts.Access.Learn(&s)
+	m.n.opts.Access.Contact(status.Leader != register.Member{})
 	m.n.inbox.post(message.Changed{
 		State: s, Leads: status.Leader == m.n.self, Majority: status.Leader != register.Member{},
 		Voters: status.Voters, Outgoing: status.Outgoing,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/guard"
+	"github.com/norn-dev/norn/node/guard/rights"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -21,8 +22,8 @@ import (
 
 // The keys of the register's entries.
 const (
-	roleKey  = "role/"
-	tokenKey = "token/"
+	roleKey  = rights.RoleKey
+	tokenKey = rights.TokenKey
 )
 
 // book is what the register says of roles and tokens. It does not change.
@@ -83,17 +84,9 @@ func (b *book) read(s *register.State) *book {
 	return next
 }
 
-// readRole reads a role; what a newer build has written that this one does not know allows
-// nothing.
 func readRole(v register.Value) *role {
-	var m nornv1.StoredRole
-	_ = gproto.Unmarshal(v.Data, &m) // this node's own, or a newer one's
-	r := &role{version: v.Version, allow: m.GetAllow()}
-	for _, text := range m.GetAllow() {
-		if rule, err := guard.ParseRule(text); err == nil {
-			r.rules = append(r.rules, rule)
-		}
-	}
+	r := &role{version: v.Version}
+	r.allow, r.rules = rights.Role(v)
 	return r
 }
 

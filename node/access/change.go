@@ -214,6 +214,8 @@ func (b *book) createToken(m *nornv1.CreateToken, c *Caller, now time.Time) (cha
 		return change, nil, proto.Invalid("token: %v", err)
 	}
 	switch n := len(m.GetRoles()); {
+	case slices.Contains([]string{rootName, anonymousName, selfName}, m.GetName()):
+		return change, nil, proto.Invalid("token: the name %s is taken by who shows a token of auth-token-file, by who shows none, or by the nodes; give it another", m.GetName())
 	case n == 0 || n > guard.MaxRoles:
 		return change, nil, proto.Invalid("token %s: %d roles are not from 1 to %d", m.GetName(), n, guard.MaxRoles)
 	case len(m.GetFrom()) > maxFrom:

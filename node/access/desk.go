@@ -15,6 +15,7 @@ import (
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
+	"github.com/prometheus/client_golang/prometheus"
 	gproto "google.golang.org/protobuf/proto"
 )
 
@@ -22,6 +23,7 @@ import (
 const (
 	rootName      = "root"
 	anonymousName = "anonymous"
+	selfName      = "node"
 )
 
 // loginPause is after how long who was refused because too many answers wait may try again.
@@ -35,6 +37,11 @@ type Config struct {
 	// Anonymous is who comes and shows nothing; nil: where nobody is asked, one who may do
 	// everything, and else nobody.
 	Anonymous *guard.Principal
+	// Reread is after how long the file with tokens is looked at again for those who are let in.
+	Reread time.Duration
+	// MaxStale is for how long tokens of the register are taken while no majority of the register
+	// is heard; 0: for ever.
+	MaxStale time.Duration
 	// Always has those who come show something also where there is no file.
 	Always bool
 	// Node is the name of this one.
@@ -48,6 +55,9 @@ type Desk struct {
 	o        Config
 	register atomic.Pointer[Register]
 	book     atomic.Pointer[book]
+	file     atomic.Pointer[secrets.Set] // the tokens of the file when they were read last
+	cut      atomic.Pointer[time.Time]   // since when no majority of the register is heard; nil: one is
+	revision prometheus.Collector
 
 	mu      sync.Mutex    // guards what follows, and who writes book
 	changed chan struct{} // closed when rights change
@@ -58,6 +68,7 @@ type Desk struct {
 func New(o Config) *Desk {
 	d := &Desk{o: o, changed: make(chan struct{})}
 	d.book.Store(&book{})
+	d.revision = newRevision(d)
 	return d
 }
 
@@ -71,10 +82,13 @@ type Caller struct {
 	*guard.Principal
 
 	address, agent string
+
+	file  *secrets.Set // the tokens of the file of which it has shown one; nil: it has shown none
+	shown string       // that one
 }
 
 // Self is the process itself.
-func Self() *Caller { return &Caller{Principal: guard.Root("node", guard.ByNothing)} }
+func Self() *Caller { return &Caller{Principal: guard.Root(selfName, guard.ByNothing)} }
 
 // Shown is what somebody shows.
 type Shown struct {
@@ -119,7 +133,7 @@ func (d *Desk) Enter(ctx context.Context, s Shown) (*Caller, *proto.Error) {
 	switch {
 	case s.Token == "":
 		t.Reason = logins.NoToken
-	case d.o.Tokens != nil && d.o.Tokens().Accepts([]byte(s.Token)):
+	case d.opens(c, s.Token):
 		c.Principal = guard.Root(rootName, guard.ByTokenFile)
 	default:
 		if c.Principal, why = d.known(&s); c.Principal == nil {
@@ -140,6 +154,27 @@ func (d *Desk) Enter(ctx context.Context, s Shown) (*Caller, *proto.Error) {
 	return c, nil
 }
 
+// Sign puts who a caller is into a request that says so itself, and gives the name for what else
+// is stored of it; empty where nobody has rights but those who may do everything.
+func (d *Desk) Sign(c *Caller, request gproto.Message) string {
+	if d == nil || c == nil || d.book.Load().at == 0 && c.Scope() == nil {
+		guard.Sign(request, nil)
+		return ""
+	}
+	guard.Sign(request, c.Principal)
+	return c.Name
+}
+
+// opens tells whether a token is one of the file, and notes that for its caller.
+func (d *Desk) opens(c *Caller, token string) bool {
+	file := d.tokens()
+	if file == nil || !file.Accepts([]byte(token)) {
+		return false
+	}
+	c.file, c.shown = file, token
+	return true
+}
+
 // known is who shows a token of the register. Why it lets in nobody is told only to who has
 // its secret.
 func (d *Desk) known(s *Shown) (*guard.Principal, *proto.Error) {
@@ -150,6 +185,9 @@ func (d *Desk) known(s *Shown) (*guard.Principal, *proto.Error) {
 	}
 	now := time.Now().UnixNano()
 	if _, err := b.live(t.id, t.stored.GetName(), now); err != nil {
+		return nil, err
+	}
+	if err := d.stale(); err != nil {
 		return nil, err
 	}
 	if !t.reaches(s.Remote) {

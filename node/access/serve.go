@@ -30,52 +30,7 @@ func (d *Desk) Learn(s *register.State) {
 	}
 	d.book.Store(b.read(s))
 	d.ends = 0
-	close(d.changed)
-	d.changed = make(chan struct{})
-}
-
-// Changed is closed when rights change after the call, or when the next token expires, in
-// after from now.
-func (d *Desk) Changed() (changed <-chan struct{}, after time.Duration) {
-	if d == nil {
-		return nil, math.MaxInt64
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := time.Now().UnixNano()
-	if d.ends <= now {
-		d.ends = math.MaxInt64
-		for _, t := range d.book.Load().tokens { // Any order: the first one counts.
-			if end := t.principal.Expires; end > now {
-				d.ends = min(d.ends, end)
-			}
-		}
-	}
-	if d.ends == math.MaxInt64 {
-		return d.changed, math.MaxInt64
-	}
-	return d.changed, time.Duration(d.ends - now)
-}
-
-// Ended tells why a caller is not let in any more; nil: it is.
-func (d *Desk) Ended(c *Caller) *proto.Error {
-	_, err := d.current(c)
-	return err
-}
-
-// current is who a caller is now: rights change while connections are open.
-func (d *Desk) current(c *Caller) (*guard.Principal, *proto.Error) {
-	if c == nil {
-		return nil, unauthenticated("nobody has said who sends this request")
-	}
-	if c.ID == "" {
-		return c.Principal, nil
-	}
-	t, err := d.book.Load().live(c.ID, c.Name, time.Now().UnixNano())
-	if err != nil {
-		return nil, err
-	}
-	return t.principal, nil
+	d.stir()
 }
 
 // Do answers what is asked about rights, and changes them.

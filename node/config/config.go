@@ -308,6 +308,11 @@ type Config struct {
 	// AuthTokenFile, else open. Tokens of AuthTokenFile may do everything: without any, and with
 	// access, nobody may make the first token.
 	Auth string
+	// AuthMaxStale is for how long a node that hears no majority of the register takes tokens of
+	// the register. Default 0: for ever, so that data goes on for those who were let in.
+	AuthMaxStale time.Duration
+	// InsecureOpen allows Auth: open on another address than loopback.
+	InsecureOpen bool
 	// AuditLog is where it is written down who changed what: settings of queues, schedules,
 	// workers, members, tasks cancelled or retried by an operator, and what was refused. off,
 	// stderr, syslog, or a file, which is renamed to FILE.1 (up to FILE.7) at 64 MiB. One line of

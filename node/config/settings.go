@@ -116,6 +116,8 @@ func (c *Config) Settings() []Setting {
 		{"head-size", "ready tasks in memory per queue and partition", integer(&c.HeadSize)},
 		{"auth-token-file", "`FILE` with the token that clients must send, or several of which any will do", str(&c.AuthTokenFile)},
 		{"auth", "who must show a token: access (everybody, one of auth-token-file or of norn access) or open (nobody); default: access where there is an auth-token-file", str(&c.Auth)},
+		{"auth-max-stale", "for how long a node that hears no majority of the register takes the tokens it knows (0: for ever)", duration(&c.AuthMaxStale)},
+		{"insecure-open", "let auth: open be on addresses that others reach", boolean(&c.InsecureOpen)},
 		{"audit-log", "where it is written down who changed what: off, stderr, syslog or a `FILE`", str(&c.AuditLog)},
 		{"audit-data", "which requests for tasks are written down: off, denied or all", word(&c.AuditData, "off", "denied", "all")},
 		{"tls-cert", "certificate chain of the client port, PEM `FILE`", str(&c.TLSCert)},

@@ -81,6 +81,7 @@ func (c *Config) Validate() error {
 	p.add(len(c.PeerTLSNames) > maxNames, "peer-tls-names: %d patterns are over %d", len(c.PeerTLSNames), maxNames)
 	lasts(&p, "tls-reload", c.TLSReload, 0, 24*time.Hour)
 	p.add(c.Auth != "" && c.Auth != "access" && c.Auth != "open", "auth: %q is neither access nor open, nor empty", c.Auth)
+	p.add(c.AuthMaxStale < 0, "auth-max-stale: %v is negative", c.AuthMaxStale)
 	p.add(c.Auth == "open" && c.AuthTokenFile != "", "auth: open asks nobody for a token, and auth-token-file is given; take one of them out")
 	p.add(c.AuditLog == "", "audit-log: say off, stderr, syslog or a file")
 	p.add(c.TLSClientCA != "" && c.TLSCert == "", "tls-client-ca: needs tls-cert and tls-key")

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/node/core/cron"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/guard/rights"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -36,7 +37,7 @@ type crons struct {
 func newCrons(c *Core) *crons {
 	return &crons{c: c, wall: clock.Never, mono: clock.Never, refused: make(map[register.Member]uint64), m: cron.New(cron.Config{
 		Self: c.cfg.Self, Cluster: [16]byte(c.cfg.Cluster.ID), Grace: c.cfg.GCGrace,
-		Nonce: func() uint64 { return max(1, c.cfg.Rand.Uint64()) },
+		Nonce: func() uint64 { return max(1, c.cfg.Rand.Uint64()) }, Barred: rights.Barred,
 	})}
 }
 

@@ -312,6 +312,7 @@ func (c scheduling) decided(now clock.Time, k *editing, asked []int, changes []r
 // edit works out one change, and tells whether it is a dry run.
 func (c scheduling) edit(e *cron.Editor, x *nornv1.ScheduleChange, s *register.State) (cron.Edit, bool, error) {
 	name, rec, version := x.GetName(), s.Schedules.Get(x.GetName()), x.GetIfVersion()
+	e.Maker = x.GetMaker()
 	switch a := x.GetAction().(type) {
 	case *nornv1.ScheduleChange_Put:
 		edit, err := e.Put(name, rec, version, a.Put)

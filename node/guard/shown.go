@@ -41,6 +41,27 @@ func Tasks(m gproto.Message) (ids [][]byte) {
 	return ids
 }
 
+// Sign puts who sends a request where it says so itself; nil: nobody has to show that.
+func Sign(request gproto.Message, by *Principal) {
+	switch m := request.(type) {
+	case *nornv1.SetQueueRequest:
+		if by != nil && m.GetSettings() != nil {
+			m.Settings.PausedBy = by.Name
+		}
+	case *nornv1.ChangeSchedulesRequest:
+		var maker *nornv1.ScheduleMaker // whose rights may end
+		if by != nil && by.Proof != ByTokenFile && by.Proof != ByNothing {
+			maker = &nornv1.ScheduleMaker{Name: by.Name, Token: by.ID, Prefix: by.scope.Prefix}
+			if by.ID == "" {
+				maker.Roles = by.Roles
+			}
+		}
+		for _, x := range m.GetChanges() {
+			x.Maker = maker
+		}
+	}
+}
+
 // Show takes out of an answer what its reader may not read.
 func (s *Scope) Show(reply gproto.Message) {
 	if s == nil {

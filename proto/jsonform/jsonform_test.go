@@ -61,7 +61,8 @@ const goldenTask = `{
       "worker": "w \"1\" ü\n<&>",
       "start": "2026-11-21T08:00:02Z",
       "end": "2026-11-21T08:00:32Z",
-      "outcome": "active"
+      "outcome": "active",
+      "principal": ""
     }
   ],
   "updates": [],
@@ -90,7 +91,9 @@ const goldenTask = `{
       "error": "no luck",
       "stack": "",
       "wait_seconds": 0.25,
-      "counted": true
+      "counted": true,
+      "principal": "",
+      "completed_by": ""
     }
   ],
   "kind": "",

@@ -306,3 +306,25 @@ func TestSecretsThatAllMayReadAreTold(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenToOthersIsMeant: auth: open is refused where others reach the node, unless it is said
+// that it is meant. Without the setting a warning is all, as before there was one.
+func TestOpenToOthersIsMeant(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*config.Config)
+		ok     bool
+	}{
+		"the client port": {func(c *config.Config) { c.Auth, c.Listen = "open", "0.0.0.0:7711" }, false},
+		"the HTTP port":   {func(c *config.Config) { c.Auth, c.HTTPListen = "open", "db1.lan:7780" }, false},
+		"loopback":        {func(c *config.Config) { c.Auth = "open" }, true},
+		"meant":           {func(c *config.Config) { c.Auth, c.Listen, c.InsecureOpen = "open", "0.0.0.0:7711", true }, true},
+		"not said":        {func(c *config.Config) { c.Listen = "0.0.0.0:7711" }, true},
+		"tokens":          {func(c *config.Config) { c.Auth, c.Listen = "access", "0.0.0.0:7711" }, true},
+	} {
+		cfg := testConfig(t)
+		c.change(cfg)
+		if err := mayBeOpen(cfg); (err == nil) != c.ok || err != nil && !strings.Contains(err.Error(), "--insecure-open") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -109,7 +109,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	asked, cfg := cfg, node.FitMemory(node.Fit(cfg), o.memory)
 	known, err := readCredentials(cfg, o.Logger)
 	if err == nil {
-		err = errors.Join(mayListen(cfg, &known), known.openDesk(cfg, &o))
+		err = errors.Join(mayListen(cfg, &known), mayBeOpen(cfg), known.openDesk(cfg, &o))
 	}
 	if err != nil {
 		return settingsError{err}
@@ -185,7 +185,7 @@ func pagesOf(shown *backend, cfg *config.Config, known *credentials, watch *logi
 
 // collectors are the metrics of the process.
 func collectors(known *credentials, o *Options) []prometheus.Collector {
-	all := []prometheus.Collector{known.certs, linesLost(o.LinesLost)}
+	all := []prometheus.Collector{known.certs, known.desk, linesLost(o.LinesLost)}
 	if known.audit != nil {
 		all = append(all, known.audit)
 	}
@@ -273,6 +273,14 @@ func warnReadable(cfg *config.Config, log *slog.Logger) {
 				"meaning", "every user of this machine may read this secret; chmod o-r, or mount it for this user alone")
 		}
 	}
+}
+
+// mayBeOpen refuses to ask nobody who they are where others reach the node, unless that is meant.
+func mayBeOpen(cfg *config.Config) error {
+	if cfg.Auth != "open" || cfg.InsecureOpen || cfg.TLSClientCA != "" || !exposed(cfg.Listen) && !exposed(cfg.HTTPListen) {
+		return nil
+	}
+	return fmt.Errorf("auth: open lets everybody who reaches %s or %s do everything; say auth: access and give an auth-token-file, listen on 127.0.0.1, or say --insecure-open where nobody else reaches that network", cfg.Listen, cfg.HTTPListen)
 }
 
 // mayListen refuses a first start that would let whoever reaches the peer port be a node. A

@@ -68,7 +68,7 @@ func (c *credentials) openDesk(cfg *config.Config, o *Options) (err error) {
 	c.audit, err = openAudit(cfg, o)
 	full := *cfg
 	full.Complete() // the node may be called by its address
-	c.desk = access.New(access.Config{Tokens: c.tokens.source(), Always: cfg.Auth == "access", Node: full.Name, Audit: c.audit})
+	c.desk = access.New(access.Config{Tokens: c.tokens.source(), Reread: cfg.TLSReload, MaxStale: cfg.AuthMaxStale, Always: cfg.Auth == "access", Node: full.Name, Audit: c.audit})
 	return err
 }
 

@@ -37,6 +37,8 @@ type Editor struct {
 	MaxPayload int    // bytes
 	// UUID draws the UUID of a new schedule.
 	UUID func() [16]byte
+	// Maker is whose rights the launches need of what is put or resumed; nil: nobody's.
+	Maker *nornv1.ScheduleMaker
 }
 
 // Edit is what comes of an edit.
@@ -97,7 +99,7 @@ func (e *Editor) Put(name string, rec *register.Schedule, version uint64, p *nor
 
 func (e *Editor) create(name string, rec *register.Schedule, spec *nornv1.ScheduleSpec) (Edit, error) {
 	uuid, now := e.UUID(), timestamppb.New(time.Unix(0, e.Now))
-	d := &nornv1.ScheduleDefinition{Uuid: uuid[:], Version: 1, Created: now, Changed: now, Spec: spec, Reading: uint32(schedule.Current)}
+	d := &nornv1.ScheduleDefinition{Uuid: uuid[:], Version: 1, Created: now, Changed: now, Spec: spec, Reading: uint32(schedule.Current), Maker: e.Maker}
 	p, _, err := compile(e.Zones, d)
 	if err != nil {
 		return Edit{}, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -123,6 +125,9 @@ func (e *Editor) replace(name string, rec *register.Schedule, l *loaded, r *reco
 	}
 	d := gproto.CloneOf(l.wire) // with what a newer node has written there
 	d.Version, d.Changed, d.Spec, d.Reading = d.GetVersion()+1, timestamppb.New(time.Unix(0, e.Now)), spec, reading
+	if !spec.GetPaused() { // who only pauses it answers for nothing that it launches
+		d.Maker = e.Maker
+	}
 	p, _, err := compile(e.Zones, d)
 	if err != nil {
 		return Edit{}, fmt.Errorf("%w: %w", ErrInvalid, err)

@@ -36,6 +36,7 @@ type item struct {
 	keep  uint16              // entries of the history
 	phase phase
 	there bool // it is not deleted
+	made  bool // by somebody whose rights may end
 }
 
 // busy is what is under way of a schedule.

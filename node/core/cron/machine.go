@@ -60,6 +60,9 @@ type Config struct {
 	Grace time.Duration
 	// Nonce draws the name of a mastership. It is not 0 and never the same.
 	Nonce func() uint64
+	// Barred says why who made a schedule has no right to launch to its queue any more; empty: it
+	// has. nil: nobody needs one.
+	Barred func(access map[string]register.Value, m *nornv1.ScheduleMaker, queue string) string
 }
 
 // Commit is a request to the register; its result is told to
@@ -135,6 +138,7 @@ type Machine struct {
 	cfg    Config
 	zones  *schedule.Zones // nil until there is a schedule
 	seen   register.Schedules
+	access map[string]register.Value // of the newest state, see [Config.Barred]
 	master register.Mastership
 	// revision and generation of the newest state that was seen.
 	revision, generation uint64
@@ -202,7 +206,7 @@ func (m *Machine) Observe(now clock.Time, s *register.State) {
 		return
 	}
 	anew := s.Generation != m.generation && m.revision != 0
-	m.revision, m.generation = s.Revision, s.Generation
+	m.revision, m.generation, m.access = s.Revision, s.Generation, s.Access
 	m.master = s.Master
 	_, m.watch.rebuilt = s.LastRebuilt()
 	if m.nonce != 0 && m.nonce != s.Master.Nonce { // somebody else is master
@@ -312,6 +316,7 @@ func (m *Machine) read(now clock.Time, name string) {
 // define takes over what the user wants.
 func (m *Machine) define(it *item, rec *register.Schedule) {
 	def, kept := policy.Definition{UUID: it.entry.UUID}, DefaultHistory
+	it.made = false
 	m.count(it, len(rec.Definition) > 0)
 	if len(rec.Definition) > 0 {
 		d, err := load(m.Zones(), rec.Definition)
@@ -319,7 +324,7 @@ func (m *Machine) define(it *item, rec *register.Schedule) {
 			d.policy.Table = nil // it is shown with its problem
 		}
 		if def = d.policy; !errors.Is(err, ErrDamaged) {
-			kept = keep(d.wire.GetSpec())
+			kept, it.made = keep(d.wire.GetSpec()), d.wire.GetMaker() != nil
 		}
 	}
 	if def.UUID == ([16]byte{}) { // deleted before this node heard of it

@@ -54,6 +54,8 @@ type world struct {
 	reset    bool // somebody has asked for launches that may have been
 	commits  int
 	sought   int // looks for tasks that may be forgotten
+	maker    *nornv1.ScheduleMaker
+	barred   string // why the maker may not launch any more
 }
 
 func newWorld(t testing.TB) *world {
@@ -68,13 +70,14 @@ func newWorld(t testing.TB) *world {
 
 // succeed makes another machine the master: a process that has just started.
 func (w *world) succeed() {
-	w.machine = New(Config{Self: register.Member{Node: "n1"}, Cluster: [16]byte{1}, Grace: grace, Nonce: func() uint64 { w.nonce++; return w.nonce }})
+	w.machine = New(Config{Self: register.Member{Node: "n1"}, Cluster: [16]byte{1}, Grace: grace, Nonce: func() uint64 { w.nonce++; return w.nonce },
+		Barred: func(map[string]register.Value, *nornv1.ScheduleMaker, string) string { return w.barred }})
 	w.machine.Observe(w.now, &w.state)
 	w.machine.Lead(w.now, true)
 }
 
 func (w *world) editor() *Editor {
-	return &Editor{Zones: w.zones, Generation: w.state.Generation, Now: w.now.Wall, MaxPayload: 1 << 20, UUID: func() (u [16]byte) {
+	return &Editor{Zones: w.zones, Generation: w.state.Generation, Now: w.now.Wall, MaxPayload: 1 << 20, Maker: w.maker, UUID: func() (u [16]byte) {
 		w.nonce++
 		u[0], u[1], u[2] = byte(w.nonce>>16), byte(w.nonce>>8), byte(w.nonce)
 		return u

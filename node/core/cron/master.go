@@ -97,6 +97,10 @@ func (m *Machine) consider(now clock.Time, it *item, out *Ready) {
 		it.busy.tally = nil
 	}
 	changed, failed := m.learn(now, it, &r)
+	if why := barred(m, it); why != "" {
+		m.change(now, it, &r, "paused because "+why)
+		return
+	}
 	d := policy.Decision{}
 	if failed == 0 && r.policy.Last.Status != policy.Open {
 		d = m.decide(now, it, &r)
@@ -104,9 +108,13 @@ func (m *Machine) consider(now clock.Time, it *item, out *Ready) {
 			failed = r.policy.Last.Instant
 		}
 	}
+	note := ""
+	if failed != 0 {
+		note = fmt.Sprintf("paused because task %s has failed", id.Launch(m.cfg.Cluster, it.entry.UUID, failed))
+	}
 	switch {
 	case changed:
-		m.change(now, it, &r, failed)
+		m.change(now, it, &r, note)
 	case r.policy.Last.Status == policy.Open:
 		m.launch(now, it, &r, out)
 	default:
@@ -180,9 +188,21 @@ func (m *Machine) decide(now clock.Time, it *item, r *record) policy.Decision {
 	return d
 }
 
-// change has a record committed, with a pause where the launch of an instant has
-// failed (0: none).
-func (m *Machine) change(now clock.Time, it *item, r *record, failed int64) {
+// barred says why a schedule that is not paused may not launch any more: who made it has no
+// right to its queue. Empty: it may.
+func barred(m *Machine, it *item) string {
+	if m.cfg.Barred == nil || !it.made || it.def().Paused {
+		return ""
+	}
+	l, err := load(m.Zones(), it.rec.Definition)
+	if err != nil {
+		return ""
+	}
+	return m.cfg.Barred(m.access, l.wire.GetMaker(), l.wire.GetSpec().GetTask().GetQueue())
+}
+
+// change has a record committed, with a pause where there is a note that says why.
+func (m *Machine) change(now clock.Time, it *item, r *record, note string) {
 	it.phase = committing
 	c := &register.ScheduleChange{Name: it.name, Old: it.rec.Revision}
 	if m.seen.Bytes() < m.full {
@@ -190,22 +210,21 @@ func (m *Machine) change(now clock.Time, it *item, r *record, failed int64) {
 	} else { // what is left is for what cannot be left out
 		c.State = r.encodeWithin(len(it.rec.State))
 	}
-	if it.work().change = c; failed != 0 {
-		c.Definition = m.paused(now, it, failed)
+	if it.work().change = c; note != "" {
+		c.Definition = m.paused(now, it, note)
 	}
 	m.changes = append(m.changes, it)
 }
 
-// paused is the definition with a pause because the task of an instant has failed.
-func (m *Machine) paused(now clock.Time, it *item, instant int64) []byte {
+// paused is the definition with a pause, and why.
+func (m *Machine) paused(now clock.Time, it *item, note string) []byte {
 	l, err := load(m.Zones(), it.rec.Definition)
 	if err != nil {
 		return nil
 	}
-	task := id.Launch(m.cfg.Cluster, it.entry.UUID, instant)
 	l.wire.Version++
 	l.wire.Changed = timestamppb.New(time.Unix(0, now.Wall))
-	l.wire.Spec.Paused, l.wire.Spec.Note = true, fmt.Sprintf("paused because task %s has failed", task)
+	l.wire.Spec.Paused, l.wire.Spec.Note = true, note
 	b, err := pack(l.wire, l.policy.Table)
 	if err != nil {
 		return nil // it cannot have grown so much

@@ -26,7 +26,7 @@ func Show(zones *schedule.Zones, cluster [16]byte, rec *register.Schedule, now i
 	}
 	s := &nornv1.Schedule{
 		Name: rec.Name, Uuid: register.UUID(l.policy.UUID).String(), Version: l.wire.GetVersion(),
-		Created: l.wire.GetCreated(), Changed: l.wire.GetChanged(), Spec: l.wire.GetSpec(), Reading: l.wire.GetReading(),
+		Created: l.wire.GetCreated(), Changed: l.wire.GetChanged(), Spec: l.wire.GetSpec(), Reading: l.wire.GetReading(), MadeBy: l.wire.GetMaker().GetName(),
 	}
 	r, damaged := decode(rec.State)
 	if damaged != nil {

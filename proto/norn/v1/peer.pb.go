@@ -2131,8 +2131,10 @@ type PeerForward struct {
 	Choosy bool `protobuf:"varint,6,opt,name=choosy,proto3" json:"choosy,omitempty"`
 	// What the sender of the request may see and do; none: everything. With a scope the method
 	// is in scoped_method, and field 2 is empty: a node that knows no scopes refuses it.
-	Scope         *PeerScope `protobuf:"bytes,7,opt,name=scope,proto3" json:"scope,omitempty"`
-	ScopedMethod  uint32     `protobuf:"varint,8,opt,name=scoped_method,json=scopedMethod,proto3" json:"scoped_method,omitempty"`
+	Scope        *PeerScope `protobuf:"bytes,7,opt,name=scope,proto3" json:"scope,omitempty"`
+	ScopedMethod uint32     `protobuf:"varint,8,opt,name=scoped_method,json=scopedMethod,proto3" json:"scoped_method,omitempty"`
+	// Who the sender of the request is; empty: nobody has to show that.
+	Principal     string `protobuf:"bytes,9,opt,name=principal,proto3" json:"principal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2221,6 +2223,13 @@ func (x *PeerForward) GetScopedMethod() uint32 {
 		return x.ScopedMethod
 	}
 	return 0
+}
+
+func (x *PeerForward) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
 }
 
 // PeerScope is what somebody may see and do.
@@ -4924,7 +4933,7 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\fR\amessage\x12\x1d\n" +
 	"\arefused\x18\x03 \x01(\x04H\x00R\arefused\x88\x01\x01B\n" +
 	"\n" +
-	"\b_refused\"\xfd\x01\n" +
+	"\b_refused\"\x9b\x02\n" +
 	"\vPeerForward\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\rR\x06method\x12\x1d\n" +
@@ -4936,7 +4945,8 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\arequest\x18\x05 \x01(\fR\arequest\x12\x16\n" +
 	"\x06choosy\x18\x06 \x01(\bR\x06choosy\x12(\n" +
 	"\x05scope\x18\a \x01(\v2\x12.norn.v1.PeerScopeR\x05scope\x12#\n" +
-	"\rscoped_method\x18\b \x01(\rR\fscopedMethod\"`\n" +
+	"\rscoped_method\x18\b \x01(\rR\fscopedMethod\x12\x1c\n" +
+	"\tprincipal\x18\t \x01(\tR\tprincipal\"`\n" +
 	"\tPeerScope\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06prefix\x18\x02 \x01(\tR\x06prefix\x12'\n" +

@@ -547,7 +547,10 @@ type ScheduleDefinition struct {
 	Reading uint32 `protobuf:"varint,6,opt,name=reading,proto3" json:"reading,omitempty"`
 	// What it wants, where the first rules give other instants or cannot read it: a
 	// build that knows only those finds no spec, and launches nothing of it.
-	SpecApart     *ScheduleSpec `protobuf:"bytes,7,opt,name=spec_apart,json=specApart,proto3" json:"spec_apart,omitempty"`
+	SpecApart *ScheduleSpec `protobuf:"bytes,7,opt,name=spec_apart,json=specApart,proto3" json:"spec_apart,omitempty"`
+	// Who gave it its specification or resumed it last: its launches need that one's rights.
+	// Unset: they need none.
+	Maker         *ScheduleMaker `protobuf:"bytes,8,opt,name=maker,proto3" json:"maker,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -631,6 +634,85 @@ func (x *ScheduleDefinition) GetSpecApart() *ScheduleSpec {
 	return nil
 }
 
+func (x *ScheduleDefinition) GetMaker() *ScheduleMaker {
+	if x != nil {
+		return x.Maker
+	}
+	return nil
+}
+
+// ScheduleMaker is a principal with rights that may end.
+type ScheduleMaker struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// ID of its token; empty: it showed none of the register's.
+	Token string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	// Its roles, where it has no token.
+	Roles []string `protobuf:"bytes,3,rep,name=roles,proto3" json:"roles,omitempty"`
+	// Of the names of its tenant.
+	Prefix        string `protobuf:"bytes,4,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScheduleMaker) Reset() {
+	*x = ScheduleMaker{}
+	mi := &file_norn_v1_schedule_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScheduleMaker) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScheduleMaker) ProtoMessage() {}
+
+func (x *ScheduleMaker) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_schedule_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScheduleMaker.ProtoReflect.Descriptor instead.
+func (*ScheduleMaker) Descriptor() ([]byte, []int) {
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ScheduleMaker) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ScheduleMaker) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *ScheduleMaker) GetRoles() []string {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+func (x *ScheduleMaker) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
 // Launch is an entry of a schedule's history.
 type Launch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -660,7 +742,7 @@ type Launch struct {
 
 func (x *Launch) Reset() {
 	*x = Launch{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[2]
+	mi := &file_norn_v1_schedule_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -672,7 +754,7 @@ func (x *Launch) String() string {
 func (*Launch) ProtoMessage() {}
 
 func (x *Launch) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[2]
+	mi := &file_norn_v1_schedule_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -685,7 +767,7 @@ func (x *Launch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Launch.ProtoReflect.Descriptor instead.
 func (*Launch) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{2}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Launch) GetKind() LaunchKind {
@@ -820,14 +902,17 @@ type Schedule struct {
 	// an end before the first instant. Mostly empty.
 	Warnings []string `protobuf:"bytes,22,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	// By which rules spec.cron is read: docs/reference/schedule-syntax.md.
-	Reading       uint32 `protobuf:"varint,23,opt,name=reading,proto3" json:"reading,omitempty"`
+	Reading uint32 `protobuf:"varint,23,opt,name=reading,proto3" json:"reading,omitempty"`
+	// Who gave it its specification or resumed it last, and whose rights its launches need; empty:
+	// nobody has to show who it is, or somebody who may do everything.
+	MadeBy        string `protobuf:"bytes,24,opt,name=made_by,json=madeBy,proto3" json:"made_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Schedule) Reset() {
 	*x = Schedule{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[3]
+	mi := &file_norn_v1_schedule_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -839,7 +924,7 @@ func (x *Schedule) String() string {
 func (*Schedule) ProtoMessage() {}
 
 func (x *Schedule) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[3]
+	mi := &file_norn_v1_schedule_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -852,7 +937,7 @@ func (x *Schedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Schedule.ProtoReflect.Descriptor instead.
 func (*Schedule) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{3}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Schedule) GetName() string {
@@ -1016,6 +1101,13 @@ func (x *Schedule) GetReading() uint32 {
 	return 0
 }
 
+func (x *Schedule) GetMadeBy() string {
+	if x != nil {
+		return x.MadeBy
+	}
+	return ""
+}
+
 // Occurrence is an instant of a schedule with what clocks of its zone show.
 type Occurrence struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1032,7 +1124,7 @@ type Occurrence struct {
 
 func (x *Occurrence) Reset() {
 	*x = Occurrence{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[4]
+	mi := &file_norn_v1_schedule_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1136,7 @@ func (x *Occurrence) String() string {
 func (*Occurrence) ProtoMessage() {}
 
 func (x *Occurrence) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[4]
+	mi := &file_norn_v1_schedule_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1149,7 @@ func (x *Occurrence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Occurrence.ProtoReflect.Descriptor instead.
 func (*Occurrence) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{4}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Occurrence) GetAt() *timestamppb.Timestamp {
@@ -1107,7 +1199,7 @@ type CronStatus struct {
 
 func (x *CronStatus) Reset() {
 	*x = CronStatus{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[5]
+	mi := &file_norn_v1_schedule_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1119,7 +1211,7 @@ func (x *CronStatus) String() string {
 func (*CronStatus) ProtoMessage() {}
 
 func (x *CronStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[5]
+	mi := &file_norn_v1_schedule_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1132,7 +1224,7 @@ func (x *CronStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronStatus.ProtoReflect.Descriptor instead.
 func (*CronStatus) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{5}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CronStatus) GetMaster() string {
@@ -1192,7 +1284,7 @@ type SchedulesRequest struct {
 
 func (x *SchedulesRequest) Reset() {
 	*x = SchedulesRequest{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[6]
+	mi := &file_norn_v1_schedule_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +1296,7 @@ func (x *SchedulesRequest) String() string {
 func (*SchedulesRequest) ProtoMessage() {}
 
 func (x *SchedulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[6]
+	mi := &file_norn_v1_schedule_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1309,7 @@ func (x *SchedulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulesRequest.ProtoReflect.Descriptor instead.
 func (*SchedulesRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{6}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SchedulesRequest) GetNames() []string {
@@ -1275,7 +1367,7 @@ type SchedulesReply struct {
 
 func (x *SchedulesReply) Reset() {
 	*x = SchedulesReply{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[7]
+	mi := &file_norn_v1_schedule_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1287,7 +1379,7 @@ func (x *SchedulesReply) String() string {
 func (*SchedulesReply) ProtoMessage() {}
 
 func (x *SchedulesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[7]
+	mi := &file_norn_v1_schedule_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1300,7 +1392,7 @@ func (x *SchedulesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulesReply.ProtoReflect.Descriptor instead.
 func (*SchedulesReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{7}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SchedulesReply) GetSchedules() []*Schedule {
@@ -1344,7 +1436,7 @@ type PutSchedule struct {
 
 func (x *PutSchedule) Reset() {
 	*x = PutSchedule{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[8]
+	mi := &file_norn_v1_schedule_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1356,7 +1448,7 @@ func (x *PutSchedule) String() string {
 func (*PutSchedule) ProtoMessage() {}
 
 func (x *PutSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[8]
+	mi := &file_norn_v1_schedule_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1369,7 +1461,7 @@ func (x *PutSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutSchedule.ProtoReflect.Descriptor instead.
 func (*PutSchedule) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{8}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PutSchedule) GetSpec() *ScheduleSpec {
@@ -1421,7 +1513,7 @@ type PauseSchedule struct {
 
 func (x *PauseSchedule) Reset() {
 	*x = PauseSchedule{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[9]
+	mi := &file_norn_v1_schedule_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1433,7 +1525,7 @@ func (x *PauseSchedule) String() string {
 func (*PauseSchedule) ProtoMessage() {}
 
 func (x *PauseSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[9]
+	mi := &file_norn_v1_schedule_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1446,7 +1538,7 @@ func (x *PauseSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseSchedule.ProtoReflect.Descriptor instead.
 func (*PauseSchedule) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{9}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PauseSchedule) GetPaused() bool {
@@ -1484,7 +1576,7 @@ type DeleteSchedule struct {
 
 func (x *DeleteSchedule) Reset() {
 	*x = DeleteSchedule{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[10]
+	mi := &file_norn_v1_schedule_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1496,7 +1588,7 @@ func (x *DeleteSchedule) String() string {
 func (*DeleteSchedule) ProtoMessage() {}
 
 func (x *DeleteSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[10]
+	mi := &file_norn_v1_schedule_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1509,7 +1601,7 @@ func (x *DeleteSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSchedule.ProtoReflect.Descriptor instead.
 func (*DeleteSchedule) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{10}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DeleteSchedule) GetUuid() string {
@@ -1532,7 +1624,7 @@ type TriggerSchedule struct {
 
 func (x *TriggerSchedule) Reset() {
 	*x = TriggerSchedule{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[11]
+	mi := &file_norn_v1_schedule_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +1636,7 @@ func (x *TriggerSchedule) String() string {
 func (*TriggerSchedule) ProtoMessage() {}
 
 func (x *TriggerSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[11]
+	mi := &file_norn_v1_schedule_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +1649,7 @@ func (x *TriggerSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerSchedule.ProtoReflect.Descriptor instead.
 func (*TriggerSchedule) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{11}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TriggerSchedule) GetTaskId() []byte {
@@ -1585,7 +1677,7 @@ type BackfillSchedule struct {
 
 func (x *BackfillSchedule) Reset() {
 	*x = BackfillSchedule{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[12]
+	mi := &file_norn_v1_schedule_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1597,7 +1689,7 @@ func (x *BackfillSchedule) String() string {
 func (*BackfillSchedule) ProtoMessage() {}
 
 func (x *BackfillSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[12]
+	mi := &file_norn_v1_schedule_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1610,7 +1702,7 @@ func (x *BackfillSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackfillSchedule.ProtoReflect.Descriptor instead.
 func (*BackfillSchedule) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{12}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *BackfillSchedule) GetFrom() *timestamppb.Timestamp {
@@ -1655,14 +1747,16 @@ type ScheduleChange struct {
 	//	*ScheduleChange_Delete
 	//	*ScheduleChange_Trigger
 	//	*ScheduleChange_Backfill
-	Action        isScheduleChange_Action `protobuf_oneof:"action"`
+	Action isScheduleChange_Action `protobuf_oneof:"action"`
+	// Set by the server that the client asks, whatever a client says.
+	Maker         *ScheduleMaker `protobuf:"bytes,8,opt,name=maker,proto3" json:"maker,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ScheduleChange) Reset() {
 	*x = ScheduleChange{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[13]
+	mi := &file_norn_v1_schedule_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1674,7 +1768,7 @@ func (x *ScheduleChange) String() string {
 func (*ScheduleChange) ProtoMessage() {}
 
 func (x *ScheduleChange) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[13]
+	mi := &file_norn_v1_schedule_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1687,7 +1781,7 @@ func (x *ScheduleChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleChange.ProtoReflect.Descriptor instead.
 func (*ScheduleChange) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{13}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ScheduleChange) GetName() string {
@@ -1756,6 +1850,13 @@ func (x *ScheduleChange) GetBackfill() *BackfillSchedule {
 	return nil
 }
 
+func (x *ScheduleChange) GetMaker() *ScheduleMaker {
+	if x != nil {
+		return x.Maker
+	}
+	return nil
+}
+
 type isScheduleChange_Action interface {
 	isScheduleChange_Action()
 }
@@ -1801,7 +1902,7 @@ type ChangeSchedulesRequest struct {
 
 func (x *ChangeSchedulesRequest) Reset() {
 	*x = ChangeSchedulesRequest{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[14]
+	mi := &file_norn_v1_schedule_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1813,7 +1914,7 @@ func (x *ChangeSchedulesRequest) String() string {
 func (*ChangeSchedulesRequest) ProtoMessage() {}
 
 func (x *ChangeSchedulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[14]
+	mi := &file_norn_v1_schedule_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1826,7 +1927,7 @@ func (x *ChangeSchedulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSchedulesRequest.ProtoReflect.Descriptor instead.
 func (*ChangeSchedulesRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{14}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ChangeSchedulesRequest) GetChanges() []*ScheduleChange {
@@ -1846,7 +1947,7 @@ type ChangeSchedulesReply struct {
 
 func (x *ChangeSchedulesReply) Reset() {
 	*x = ChangeSchedulesReply{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[15]
+	mi := &file_norn_v1_schedule_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1858,7 +1959,7 @@ func (x *ChangeSchedulesReply) String() string {
 func (*ChangeSchedulesReply) ProtoMessage() {}
 
 func (x *ChangeSchedulesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[15]
+	mi := &file_norn_v1_schedule_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1871,7 +1972,7 @@ func (x *ChangeSchedulesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSchedulesReply.ProtoReflect.Descriptor instead.
 func (*ChangeSchedulesReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{15}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ChangeSchedulesReply) GetResults() []*ScheduleResult {
@@ -1901,7 +2002,7 @@ type ScheduleResult struct {
 
 func (x *ScheduleResult) Reset() {
 	*x = ScheduleResult{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[16]
+	mi := &file_norn_v1_schedule_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1913,7 +2014,7 @@ func (x *ScheduleResult) String() string {
 func (*ScheduleResult) ProtoMessage() {}
 
 func (x *ScheduleResult) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[16]
+	mi := &file_norn_v1_schedule_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1926,7 +2027,7 @@ func (x *ScheduleResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleResult.ProtoReflect.Descriptor instead.
 func (*ScheduleResult) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{16}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ScheduleResult) GetSchedule() *Schedule {
@@ -1994,7 +2095,7 @@ type LaunchRequest struct {
 
 func (x *LaunchRequest) Reset() {
 	*x = LaunchRequest{}
-	mi := &file_norn_v1_schedule_proto_msgTypes[17]
+	mi := &file_norn_v1_schedule_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2006,7 +2107,7 @@ func (x *LaunchRequest) String() string {
 func (*LaunchRequest) ProtoMessage() {}
 
 func (x *LaunchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_schedule_proto_msgTypes[17]
+	mi := &file_norn_v1_schedule_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2019,7 +2120,7 @@ func (x *LaunchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchRequest.ProtoReflect.Descriptor instead.
 func (*LaunchRequest) Descriptor() ([]byte, []int) {
-	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{17}
+	return file_norn_v1_schedule_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LaunchRequest) GetTasks() []*TaskSpec {
@@ -2080,7 +2181,7 @@ const file_norn_v1_schedule_proto_rawDesc = "" +
 	"\x04note\x18\x0e \x01(\tR\x04note\x12(\n" +
 	"\x10pause_on_failure\x18\x0f \x01(\bR\x0epauseOnFailure\x12\x18\n" +
 	"\ahistory\x18\x10 \x01(\rR\ahistory\x12\x14\n" +
-	"\x05owner\x18\x11 \x01(\tR\x05owner\"\xa9\x02\n" +
+	"\x05owner\x18\x11 \x01(\tR\x05owner\"\xd7\x02\n" +
 	"\x12ScheduleDefinition\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\fR\x04uuid\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x124\n" +
@@ -2089,7 +2190,13 @@ const file_norn_v1_schedule_proto_rawDesc = "" +
 	"\x04spec\x18\x05 \x01(\v2\x15.norn.v1.ScheduleSpecR\x04spec\x12\x18\n" +
 	"\areading\x18\x06 \x01(\rR\areading\x124\n" +
 	"\n" +
-	"spec_apart\x18\a \x01(\v2\x15.norn.v1.ScheduleSpecR\tspecApart\"\xf7\x03\n" +
+	"spec_apart\x18\a \x01(\v2\x15.norn.v1.ScheduleSpecR\tspecApart\x12,\n" +
+	"\x05maker\x18\b \x01(\v2\x16.norn.v1.ScheduleMakerR\x05maker\"g\n" +
+	"\rScheduleMaker\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\x12\x14\n" +
+	"\x05roles\x18\x03 \x03(\tR\x05roles\x12\x16\n" +
+	"\x06prefix\x18\x04 \x01(\tR\x06prefix\"\xf7\x03\n" +
 	"\x06Launch\x12'\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x13.norn.v1.LaunchKindR\x04kind\x124\n" +
 	"\ainstant\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\ainstant\x12*\n" +
@@ -2103,7 +2210,7 @@ const file_norn_v1_schedule_proto_rawDesc = "" +
 	"\atask_id\x18\n" +
 	" \x01(\tR\x06taskId\x12!\n" +
 	"\flate_seconds\x18\v \x01(\x01R\vlateSeconds\x12\x12\n" +
-	"\x04note\x18\f \x01(\tR\x04note\"\xbd\x06\n" +
+	"\x04note\x18\f \x01(\tR\x04note\"\xd6\x06\n" +
 	"\bSchedule\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x18\n" +
@@ -2129,7 +2236,8 @@ const file_norn_v1_schedule_proto_rawDesc = "" +
 	"\bupcoming\x18\x14 \x03(\v2\x13.norn.v1.OccurrenceR\bupcoming\x12\x1a\n" +
 	"\bresolved\x18\x15 \x01(\tR\bresolved\x12\x1a\n" +
 	"\bwarnings\x18\x16 \x03(\tR\bwarnings\x12\x18\n" +
-	"\areading\x18\x17 \x01(\rR\areading\"z\n" +
+	"\areading\x18\x17 \x01(\rR\areading\x12\x17\n" +
+	"\amade_by\x18\x18 \x01(\tR\x06madeBy\"z\n" +
 	"\n" +
 	"Occurrence\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
@@ -2174,7 +2282,7 @@ const file_norn_v1_schedule_proto_rawDesc = "" +
 	"\x04from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x12\n" +
 	"\x04seed\x18\x03 \x01(\fR\x04seed\x12\x17\n" +
-	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"\xc9\x02\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"\xf7\x02\n" +
 	"\x0eScheduleChange\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
@@ -2183,7 +2291,8 @@ const file_norn_v1_schedule_proto_rawDesc = "" +
 	"\x05pause\x18\x04 \x01(\v2\x16.norn.v1.PauseScheduleH\x00R\x05pause\x121\n" +
 	"\x06delete\x18\x05 \x01(\v2\x17.norn.v1.DeleteScheduleH\x00R\x06delete\x124\n" +
 	"\atrigger\x18\x06 \x01(\v2\x18.norn.v1.TriggerScheduleH\x00R\atrigger\x127\n" +
-	"\bbackfill\x18\a \x01(\v2\x19.norn.v1.BackfillScheduleH\x00R\bbackfillB\b\n" +
+	"\bbackfill\x18\a \x01(\v2\x19.norn.v1.BackfillScheduleH\x00R\bbackfill\x12,\n" +
+	"\x05maker\x18\b \x01(\v2\x16.norn.v1.ScheduleMakerR\x05makerB\b\n" +
 	"\x06action\"K\n" +
 	"\x16ChangeSchedulesRequest\x121\n" +
 	"\achanges\x18\x01 \x03(\v2\x17.norn.v1.ScheduleChangeR\achanges\"I\n" +
@@ -2254,7 +2363,7 @@ func file_norn_v1_schedule_proto_rawDescGZIP() []byte {
 }
 
 var file_norn_v1_schedule_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_norn_v1_schedule_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_norn_v1_schedule_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_norn_v1_schedule_proto_goTypes = []any{
 	(Overlap)(0),                   // 0: norn.v1.Overlap
 	(CatchUp)(0),                   // 1: norn.v1.CatchUp
@@ -2263,78 +2372,81 @@ var file_norn_v1_schedule_proto_goTypes = []any{
 	(SkipReason)(0),                // 4: norn.v1.SkipReason
 	(*ScheduleSpec)(nil),           // 5: norn.v1.ScheduleSpec
 	(*ScheduleDefinition)(nil),     // 6: norn.v1.ScheduleDefinition
-	(*Launch)(nil),                 // 7: norn.v1.Launch
-	(*Schedule)(nil),               // 8: norn.v1.Schedule
-	(*Occurrence)(nil),             // 9: norn.v1.Occurrence
-	(*CronStatus)(nil),             // 10: norn.v1.CronStatus
-	(*SchedulesRequest)(nil),       // 11: norn.v1.SchedulesRequest
-	(*SchedulesReply)(nil),         // 12: norn.v1.SchedulesReply
-	(*PutSchedule)(nil),            // 13: norn.v1.PutSchedule
-	(*PauseSchedule)(nil),          // 14: norn.v1.PauseSchedule
-	(*DeleteSchedule)(nil),         // 15: norn.v1.DeleteSchedule
-	(*TriggerSchedule)(nil),        // 16: norn.v1.TriggerSchedule
-	(*BackfillSchedule)(nil),       // 17: norn.v1.BackfillSchedule
-	(*ScheduleChange)(nil),         // 18: norn.v1.ScheduleChange
-	(*ChangeSchedulesRequest)(nil), // 19: norn.v1.ChangeSchedulesRequest
-	(*ChangeSchedulesReply)(nil),   // 20: norn.v1.ChangeSchedulesReply
-	(*ScheduleResult)(nil),         // 21: norn.v1.ScheduleResult
-	(*LaunchRequest)(nil),          // 22: norn.v1.LaunchRequest
-	(*TaskSpec)(nil),               // 23: norn.v1.TaskSpec
-	(*timestamppb.Timestamp)(nil),  // 24: google.protobuf.Timestamp
-	(*Error)(nil),                  // 25: norn.v1.Error
-	(*Durability)(nil),             // 26: norn.v1.Durability
+	(*ScheduleMaker)(nil),          // 7: norn.v1.ScheduleMaker
+	(*Launch)(nil),                 // 8: norn.v1.Launch
+	(*Schedule)(nil),               // 9: norn.v1.Schedule
+	(*Occurrence)(nil),             // 10: norn.v1.Occurrence
+	(*CronStatus)(nil),             // 11: norn.v1.CronStatus
+	(*SchedulesRequest)(nil),       // 12: norn.v1.SchedulesRequest
+	(*SchedulesReply)(nil),         // 13: norn.v1.SchedulesReply
+	(*PutSchedule)(nil),            // 14: norn.v1.PutSchedule
+	(*PauseSchedule)(nil),          // 15: norn.v1.PauseSchedule
+	(*DeleteSchedule)(nil),         // 16: norn.v1.DeleteSchedule
+	(*TriggerSchedule)(nil),        // 17: norn.v1.TriggerSchedule
+	(*BackfillSchedule)(nil),       // 18: norn.v1.BackfillSchedule
+	(*ScheduleChange)(nil),         // 19: norn.v1.ScheduleChange
+	(*ChangeSchedulesRequest)(nil), // 20: norn.v1.ChangeSchedulesRequest
+	(*ChangeSchedulesReply)(nil),   // 21: norn.v1.ChangeSchedulesReply
+	(*ScheduleResult)(nil),         // 22: norn.v1.ScheduleResult
+	(*LaunchRequest)(nil),          // 23: norn.v1.LaunchRequest
+	(*TaskSpec)(nil),               // 24: norn.v1.TaskSpec
+	(*timestamppb.Timestamp)(nil),  // 25: google.protobuf.Timestamp
+	(*Error)(nil),                  // 26: norn.v1.Error
+	(*Durability)(nil),             // 27: norn.v1.Durability
 }
 var file_norn_v1_schedule_proto_depIdxs = []int32{
-	23, // 0: norn.v1.ScheduleSpec.task:type_name -> norn.v1.TaskSpec
+	24, // 0: norn.v1.ScheduleSpec.task:type_name -> norn.v1.TaskSpec
 	0,  // 1: norn.v1.ScheduleSpec.overlap:type_name -> norn.v1.Overlap
 	1,  // 2: norn.v1.ScheduleSpec.catch_up:type_name -> norn.v1.CatchUp
-	24, // 3: norn.v1.ScheduleSpec.start:type_name -> google.protobuf.Timestamp
-	24, // 4: norn.v1.ScheduleSpec.end:type_name -> google.protobuf.Timestamp
-	24, // 5: norn.v1.ScheduleDefinition.created:type_name -> google.protobuf.Timestamp
-	24, // 6: norn.v1.ScheduleDefinition.changed:type_name -> google.protobuf.Timestamp
+	25, // 3: norn.v1.ScheduleSpec.start:type_name -> google.protobuf.Timestamp
+	25, // 4: norn.v1.ScheduleSpec.end:type_name -> google.protobuf.Timestamp
+	25, // 5: norn.v1.ScheduleDefinition.created:type_name -> google.protobuf.Timestamp
+	25, // 6: norn.v1.ScheduleDefinition.changed:type_name -> google.protobuf.Timestamp
 	5,  // 7: norn.v1.ScheduleDefinition.spec:type_name -> norn.v1.ScheduleSpec
 	5,  // 8: norn.v1.ScheduleDefinition.spec_apart:type_name -> norn.v1.ScheduleSpec
-	2,  // 9: norn.v1.Launch.kind:type_name -> norn.v1.LaunchKind
-	24, // 10: norn.v1.Launch.instant:type_name -> google.protobuf.Timestamp
-	24, // 11: norn.v1.Launch.to:type_name -> google.protobuf.Timestamp
-	4,  // 12: norn.v1.Launch.reason:type_name -> norn.v1.SkipReason
-	3,  // 13: norn.v1.Launch.status:type_name -> norn.v1.LaunchStatus
-	24, // 14: norn.v1.Launch.begun:type_name -> google.protobuf.Timestamp
-	24, // 15: norn.v1.Launch.enqueued:type_name -> google.protobuf.Timestamp
-	24, // 16: norn.v1.Launch.finished:type_name -> google.protobuf.Timestamp
-	24, // 17: norn.v1.Schedule.created:type_name -> google.protobuf.Timestamp
-	24, // 18: norn.v1.Schedule.changed:type_name -> google.protobuf.Timestamp
-	5,  // 19: norn.v1.Schedule.spec:type_name -> norn.v1.ScheduleSpec
-	7,  // 20: norn.v1.Schedule.last:type_name -> norn.v1.Launch
-	24, // 21: norn.v1.Schedule.next:type_name -> google.protobuf.Timestamp
-	24, // 22: norn.v1.Schedule.next_launch:type_name -> google.protobuf.Timestamp
-	24, // 23: norn.v1.Schedule.queued:type_name -> google.protobuf.Timestamp
-	7,  // 24: norn.v1.Schedule.history:type_name -> norn.v1.Launch
-	9,  // 25: norn.v1.Schedule.upcoming:type_name -> norn.v1.Occurrence
-	24, // 26: norn.v1.Occurrence.at:type_name -> google.protobuf.Timestamp
-	24, // 27: norn.v1.SchedulesRequest.upcoming_from:type_name -> google.protobuf.Timestamp
-	8,  // 28: norn.v1.SchedulesReply.schedules:type_name -> norn.v1.Schedule
-	10, // 29: norn.v1.SchedulesReply.status:type_name -> norn.v1.CronStatus
-	5,  // 30: norn.v1.PutSchedule.spec:type_name -> norn.v1.ScheduleSpec
-	24, // 31: norn.v1.BackfillSchedule.from:type_name -> google.protobuf.Timestamp
-	24, // 32: norn.v1.BackfillSchedule.to:type_name -> google.protobuf.Timestamp
-	13, // 33: norn.v1.ScheduleChange.put:type_name -> norn.v1.PutSchedule
-	14, // 34: norn.v1.ScheduleChange.pause:type_name -> norn.v1.PauseSchedule
-	15, // 35: norn.v1.ScheduleChange.delete:type_name -> norn.v1.DeleteSchedule
-	16, // 36: norn.v1.ScheduleChange.trigger:type_name -> norn.v1.TriggerSchedule
-	17, // 37: norn.v1.ScheduleChange.backfill:type_name -> norn.v1.BackfillSchedule
-	18, // 38: norn.v1.ChangeSchedulesRequest.changes:type_name -> norn.v1.ScheduleChange
-	21, // 39: norn.v1.ChangeSchedulesReply.results:type_name -> norn.v1.ScheduleResult
-	8,  // 40: norn.v1.ScheduleResult.schedule:type_name -> norn.v1.Schedule
-	5,  // 41: norn.v1.ScheduleResult.before:type_name -> norn.v1.ScheduleSpec
-	25, // 42: norn.v1.ScheduleResult.error:type_name -> norn.v1.Error
-	23, // 43: norn.v1.LaunchRequest.tasks:type_name -> norn.v1.TaskSpec
-	26, // 44: norn.v1.LaunchRequest.durability:type_name -> norn.v1.Durability
-	45, // [45:45] is the sub-list for method output_type
-	45, // [45:45] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	7,  // 9: norn.v1.ScheduleDefinition.maker:type_name -> norn.v1.ScheduleMaker
+	2,  // 10: norn.v1.Launch.kind:type_name -> norn.v1.LaunchKind
+	25, // 11: norn.v1.Launch.instant:type_name -> google.protobuf.Timestamp
+	25, // 12: norn.v1.Launch.to:type_name -> google.protobuf.Timestamp
+	4,  // 13: norn.v1.Launch.reason:type_name -> norn.v1.SkipReason
+	3,  // 14: norn.v1.Launch.status:type_name -> norn.v1.LaunchStatus
+	25, // 15: norn.v1.Launch.begun:type_name -> google.protobuf.Timestamp
+	25, // 16: norn.v1.Launch.enqueued:type_name -> google.protobuf.Timestamp
+	25, // 17: norn.v1.Launch.finished:type_name -> google.protobuf.Timestamp
+	25, // 18: norn.v1.Schedule.created:type_name -> google.protobuf.Timestamp
+	25, // 19: norn.v1.Schedule.changed:type_name -> google.protobuf.Timestamp
+	5,  // 20: norn.v1.Schedule.spec:type_name -> norn.v1.ScheduleSpec
+	8,  // 21: norn.v1.Schedule.last:type_name -> norn.v1.Launch
+	25, // 22: norn.v1.Schedule.next:type_name -> google.protobuf.Timestamp
+	25, // 23: norn.v1.Schedule.next_launch:type_name -> google.protobuf.Timestamp
+	25, // 24: norn.v1.Schedule.queued:type_name -> google.protobuf.Timestamp
+	8,  // 25: norn.v1.Schedule.history:type_name -> norn.v1.Launch
+	10, // 26: norn.v1.Schedule.upcoming:type_name -> norn.v1.Occurrence
+	25, // 27: norn.v1.Occurrence.at:type_name -> google.protobuf.Timestamp
+	25, // 28: norn.v1.SchedulesRequest.upcoming_from:type_name -> google.protobuf.Timestamp
+	9,  // 29: norn.v1.SchedulesReply.schedules:type_name -> norn.v1.Schedule
+	11, // 30: norn.v1.SchedulesReply.status:type_name -> norn.v1.CronStatus
+	5,  // 31: norn.v1.PutSchedule.spec:type_name -> norn.v1.ScheduleSpec
+	25, // 32: norn.v1.BackfillSchedule.from:type_name -> google.protobuf.Timestamp
+	25, // 33: norn.v1.BackfillSchedule.to:type_name -> google.protobuf.Timestamp
+	14, // 34: norn.v1.ScheduleChange.put:type_name -> norn.v1.PutSchedule
+	15, // 35: norn.v1.ScheduleChange.pause:type_name -> norn.v1.PauseSchedule
+	16, // 36: norn.v1.ScheduleChange.delete:type_name -> norn.v1.DeleteSchedule
+	17, // 37: norn.v1.ScheduleChange.trigger:type_name -> norn.v1.TriggerSchedule
+	18, // 38: norn.v1.ScheduleChange.backfill:type_name -> norn.v1.BackfillSchedule
+	7,  // 39: norn.v1.ScheduleChange.maker:type_name -> norn.v1.ScheduleMaker
+	19, // 40: norn.v1.ChangeSchedulesRequest.changes:type_name -> norn.v1.ScheduleChange
+	22, // 41: norn.v1.ChangeSchedulesReply.results:type_name -> norn.v1.ScheduleResult
+	9,  // 42: norn.v1.ScheduleResult.schedule:type_name -> norn.v1.Schedule
+	5,  // 43: norn.v1.ScheduleResult.before:type_name -> norn.v1.ScheduleSpec
+	26, // 44: norn.v1.ScheduleResult.error:type_name -> norn.v1.Error
+	24, // 45: norn.v1.LaunchRequest.tasks:type_name -> norn.v1.TaskSpec
+	27, // 46: norn.v1.LaunchRequest.durability:type_name -> norn.v1.Durability
+	47, // [47:47] is the sub-list for method output_type
+	47, // [47:47] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_schedule_proto_init() }
@@ -2345,7 +2457,7 @@ func file_norn_v1_schedule_proto_init() {
 	file_norn_v1_error_proto_init()
 	file_norn_v1_service_proto_init()
 	file_norn_v1_task_proto_init()
-	file_norn_v1_schedule_proto_msgTypes[13].OneofWrappers = []any{
+	file_norn_v1_schedule_proto_msgTypes[14].OneofWrappers = []any{
 		(*ScheduleChange_Put)(nil),
 		(*ScheduleChange_Pause)(nil),
 		(*ScheduleChange_Delete)(nil),
@@ -2358,7 +2470,7 @@ func file_norn_v1_schedule_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_schedule_proto_rawDesc), len(file_norn_v1_schedule_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -2683,8 +2683,10 @@ type SessionName struct {
 	// For how long it is granted, from when it was written.
 	LeaseSeconds float64 `protobuf:"fixed64,7,opt,name=lease_seconds,json=leaseSeconds,proto3" json:"lease_seconds,omitempty"`
 	// Node and incarnation of the dispatcher.
-	Node          string `protobuf:"bytes,8,opt,name=node,proto3" json:"node,omitempty"`
-	Incarnation   []byte `protobuf:"bytes,9,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Node        string `protobuf:"bytes,8,opt,name=node,proto3" json:"node,omitempty"`
+	Incarnation []byte `protobuf:"bytes,9,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// Who opened the holder's session; empty: nobody has to show who it is.
+	Principal     string `protobuf:"bytes,10,opt,name=principal,proto3" json:"principal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2780,6 +2782,13 @@ func (x *SessionName) GetIncarnation() []byte {
 		return x.Incarnation
 	}
 	return nil
+}
+
+func (x *SessionName) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
 }
 
 // WorkersRequest (METHOD_WORKERS) asks for sessions, on all nodes that are up.
@@ -3631,7 +3640,7 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\x05ended\x18\x06 \x01(\bR\x05ended\"$\n" +
 	"\fSessionLeave\x12\x14\n" +
 	"\x05dying\x18\x01 \x01(\bR\x05dying\"\x11\n" +
-	"\x0fSessionLeaveAck\"\xa3\x02\n" +
+	"\x0fSessionLeaveAck\"\xc1\x02\n" +
 	"\vSessionName\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\fR\binstance\x12\x18\n" +
 	"\amachine\x18\x02 \x01(\tR\amachine\x12\x12\n" +
@@ -3642,7 +3651,9 @@ const file_norn_v1_session_proto_rawDesc = "" +
 	"\x04dead\x18\x06 \x01(\bR\x04dead\x12#\n" +
 	"\rlease_seconds\x18\a \x01(\x01R\fleaseSeconds\x12\x12\n" +
 	"\x04node\x18\b \x01(\tR\x04node\x12 \n" +
-	"\vincarnation\x18\t \x01(\fR\vincarnation\"\x86\x01\n" +
+	"\vincarnation\x18\t \x01(\fR\vincarnation\x12\x1c\n" +
+	"\tprincipal\x18\n" +
+	" \x01(\tR\tprincipal\"\x86\x01\n" +
 	"\x0eWorkersRequest\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\fR\x06cursor\x12\x14\n" +

@@ -484,7 +484,9 @@ type Claim struct {
 	// When the lease ends or ended, on the leader's clock.
 	End *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=end,proto3" json:"end,omitempty"`
 	// How it ended.
-	Outcome       ClaimOutcome `protobuf:"varint,5,opt,name=outcome,proto3,enum=norn.v1.ClaimOutcome" json:"outcome,omitempty"`
+	Outcome ClaimOutcome `protobuf:"varint,5,opt,name=outcome,proto3,enum=norn.v1.ClaimOutcome" json:"outcome,omitempty"`
+	// Who was let in and claimed the task; empty: nobody has to show who it is.
+	Principal     string `protobuf:"bytes,6,opt,name=principal,proto3" json:"principal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -554,6 +556,13 @@ func (x *Claim) GetOutcome() ClaimOutcome {
 	return ClaimOutcome_CLAIM_OUTCOME_UNSPECIFIED
 }
 
+func (x *Claim) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
 // Attempt is one try of a task that has ended.
 type Attempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -578,7 +587,11 @@ type Attempt struct {
 	// How long the task was ready before it was claimed; 0 also where that is not known.
 	WaitSeconds float64 `protobuf:"fixed64,10,opt,name=wait_seconds,json=waitSeconds,proto3" json:"wait_seconds,omitempty"`
 	// It completed the task or counts in attempts, as long as nobody has retried it by hand.
-	Counted       bool `protobuf:"varint,11,opt,name=counted,proto3" json:"counted,omitempty"`
+	Counted bool `protobuf:"varint,11,opt,name=counted,proto3" json:"counted,omitempty"`
+	// Who was let in and claimed the task; empty: nobody has to show who it is, or it is not known.
+	Principal string `protobuf:"bytes,12,opt,name=principal,proto3" json:"principal,omitempty"`
+	// Who has completed the task, where that is not known to be who claimed it.
+	CompletedBy   string `protobuf:"bytes,13,opt,name=completed_by,json=completedBy,proto3" json:"completed_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -688,6 +701,20 @@ func (x *Attempt) GetCounted() bool {
 		return x.Counted
 	}
 	return false
+}
+
+func (x *Attempt) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *Attempt) GetCompletedBy() string {
+	if x != nil {
+		return x.CompletedBy
+	}
+	return ""
 }
 
 // Update is one entry of a task's log.
@@ -1286,13 +1313,14 @@ const file_norn_v1_task_proto_rawDesc = "" +
 	"\x04tags\x18\x0e \x03(\tR\x04tags\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc6\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe4\x01\n" +
 	"\x05Claim\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\x12\x16\n" +
 	"\x06worker\x18\x02 \x01(\tR\x06worker\x120\n" +
 	"\x05start\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x12,\n" +
 	"\x03end\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x03end\x12/\n" +
-	"\aoutcome\x18\x05 \x01(\x0e2\x15.norn.v1.ClaimOutcomeR\aoutcome\"\xf4\x02\n" +
+	"\aoutcome\x18\x05 \x01(\x0e2\x15.norn.v1.ClaimOutcomeR\aoutcome\x12\x1c\n" +
+	"\tprincipal\x18\x06 \x01(\tR\tprincipal\"\xb5\x03\n" +
 	"\aAttempt\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x16\n" +
@@ -1305,7 +1333,9 @@ const file_norn_v1_task_proto_rawDesc = "" +
 	"\x05stack\x18\t \x01(\tR\x05stack\x12!\n" +
 	"\fwait_seconds\x18\n" +
 	" \x01(\x01R\vwaitSeconds\x12\x18\n" +
-	"\acounted\x18\v \x01(\bR\acounted\"\x8a\x01\n" +
+	"\acounted\x18\v \x01(\bR\acounted\x12\x1c\n" +
+	"\tprincipal\x18\f \x01(\tR\tprincipal\x12!\n" +
+	"\fcompleted_by\x18\r \x01(\tR\vcompletedBy\"\x8a\x01\n" +
 	"\x06Update\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x12\n" +
