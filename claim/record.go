@@ -30,26 +30,39 @@ type Record struct {
 	End     int64         // wall ns on the leader
 	Lease   time.Duration // length asked for at the grant or the last renewal
 	Outcome Outcome
+	// Principal is who was let in and asked; empty: nobody has to show who it is, or an
+	// older build granted the claim.
+	Principal string
 }
 
 // ErrRecord is returned when stored bytes are not a claim record.
 var ErrRecord = errors.New("claim: malformed record")
 
+// A record of the second version has a principal, and before the worker's name that name's
+// length.
 const (
-	recordVersion = 1
-	recordFixed   = 1 + 1 + 16 + 8 + 8 + 8 + 8
+	recordVersion    = 1
+	principalVersion = 2
+	recordFixed      = 1 + 1 + 16 + 8 + 8 + 8 + 8
 )
 
 // AppendTo appends the stored form of the record, all but the token, which is
 // part of its key.
 func (r *Record) AppendTo(dst []byte) []byte {
-	dst = append(dst, recordVersion, byte(r.Outcome))
+	version := byte(recordVersion)
+	if r.Principal != "" {
+		version = principalVersion
+	}
+	dst = append(dst, version, byte(r.Outcome))
 	dst = append(dst, r.Session[:]...)
 	dst = binary.BigEndian.AppendUint64(dst, r.Request)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(r.Start))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(r.End))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(r.Lease))
-	return append(dst, r.Worker...)
+	if r.Principal != "" {
+		dst = binary.BigEndian.AppendUint16(dst, uint16(len(r.Worker)))
+	}
+	return append(append(dst, r.Worker...), r.Principal...)
 }
 
 // DecodeRecord is the inverse of [Record.AppendTo]; the token comes from the
@@ -58,8 +71,9 @@ func DecodeRecord(token uint64, b []byte) (Record, error) {
 	if len(b) < recordFixed {
 		return Record{}, fmt.Errorf("%w: %d bytes", ErrRecord, len(b))
 	}
-	if b[0] != recordVersion || Outcome(b[1]) > Ended {
-		return Record{}, fmt.Errorf("%w: version %d, outcome %d", ErrRecord, b[0], b[1])
+	version := b[0]
+	if version != recordVersion && version != principalVersion || Outcome(b[1]) > Ended {
+		return Record{}, fmt.Errorf("%w: version %d, outcome %d", ErrRecord, version, b[1])
 	}
 	r := Record{Token: token, Outcome: Outcome(b[1]), Session: [16]byte(b[2:18])}
 	b = b[18:]
@@ -67,6 +81,17 @@ func DecodeRecord(token uint64, b []byte) (Record, error) {
 	r.Start = int64(binary.BigEndian.Uint64(b[8:]))
 	r.End = int64(binary.BigEndian.Uint64(b[16:]))
 	r.Lease = time.Duration(binary.BigEndian.Uint64(b[24:]))
-	r.Worker = string(b[32:])
+	if b = b[32:]; version == recordVersion {
+		r.Worker = string(b)
+		return r, nil
+	}
+	n := 0
+	if len(b) > 2 {
+		n = int(binary.BigEndian.Uint16(b))
+	}
+	if len(b) <= 2+n {
+		return Record{}, fmt.Errorf("%w: version %d without a principal", ErrRecord, version)
+	}
+	r.Worker, r.Principal = string(b[2:2+n]), string(b[2+n:])
 	return r, nil
 }

@@ -84,7 +84,7 @@ func TestWallClockJumpNeitherShortensNorLengthensALease(t *testing.T) {
 func TestRecordRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := Record{
-			Token: rapid.Uint64().Draw(t, "token"), Worker: rapid.String().Draw(t, "worker"),
+			Token: rapid.Uint64().Draw(t, "token"), Worker: rapid.String().Draw(t, "worker"), Principal: rapid.String().Draw(t, "principal"),
 			Request: rapid.Uint64().Draw(t, "request"), Start: rapid.Int64().Draw(t, "start"),
 			End: rapid.Int64().Draw(t, "end"), Lease: time.Duration(rapid.Int64().Draw(t, "lease")),
 			Outcome: Outcome(rapid.IntRange(0, int(Ended)).Draw(t, "outcome")),
@@ -98,6 +98,8 @@ func TestRecordRoundTrip(t *testing.T) {
 
 func FuzzDecodeRecord(f *testing.F) {
 	r := record(1, at(0))
+	f.Add(r.AppendTo(nil))
+	r.Principal = "ci"
 	f.Add(r.AppendTo(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := DecodeRecord(9, b)

@@ -9,11 +9,10 @@ import (
 type Attempt struct {
 	Number  uint64 // from 1 over the life of the task
 	Token   uint64
-	By      Kind   // of the fact: failed, expired or completed
-	Worker  string // empty: it gave no name, or is not known
-	Ready   int64  // wall ns from which it could be claimed; 0: not known
-	Start   int64  // wall ns; 0: not known
-	End     int64  // wall ns at which it ended, which is before its lease did
+	By      Kind  // of the fact: failed, expired or completed
+	Run           // who had the claim
+	Ready   int64 // wall ns from which it could be claimed; 0: not known
+	End     int64 // wall ns at which it ended, which is before its lease did
 	Error   string
 	RetryAt int64 // wall ns; of a failure
 	Counted bool  // it used up an attempt, or completed the task
@@ -36,28 +35,27 @@ type Attempts struct {
 // Take takes what a fact says; most say nothing. Errors as [DecodeEnqueued].
 func (s *Attempts) Take(f Fact) error {
 	a := Attempt{Token: f.Key.A, By: f.Key.Kind}
-	var run Run
 	switch f.Key.Kind {
 	case KindCompleted:
 		c, err := DecodeCompleted(f.Body)
 		if err != nil {
 			return err
 		}
-		run, _ = RunOf(c.Further)
+		a.Run, _ = RunOf(c.Further)
 		a.End, a.Counted = c.At, true
 	case KindFailed:
 		e, err := DecodeFailed(f.Body)
 		if err != nil {
 			return err
 		}
-		run, _ = RunOf(e.Further)
+		a.Run, _ = RunOf(e.Further)
 		a.End, a.Error, a.Counted, a.RetryAt = e.At, e.Error, e.Counted, e.RetryAt
 	case KindExpired:
 		e, err := DecodeExpired(f.Body)
 		if err != nil {
 			return err
 		}
-		run, _ = RunOf(e.Further)
+		a.Run, _ = RunOf(e.Further)
 		a.End, a.Counted = e.At, true
 	case KindRequeued:
 		r, err := DecodeRequeued(f.Body)
@@ -66,7 +64,6 @@ func (s *Attempts) Take(f Fact) error {
 	default:
 		return nil
 	}
-	a.Worker, a.Start = run.Worker, run.Start
 	if a.Token != 0 { // else it was completed without a claim
 		s.add(a)
 	}
@@ -83,8 +80,16 @@ func (s *Attempts) add(a Attempt) {
 		s.ends[a.Token] = len(s.all)
 		s.all = append(s.all, a)
 	case s.all[at].Start == 0: // completed wins, then failed: facts come in this order
-		s.all[at].Worker, s.all[at].Start = a.Worker, a.Start
+		s.all[at].known(a.Run)
 	}
+}
+
+// known takes over who had the claim; who has completed the task is known already.
+func (a *Attempt) known(r Run) {
+	if r.Completer = a.Completer; r.Completer == r.Principal {
+		r.Completer = ""
+	}
+	a.Run = r
 }
 
 // Of gives the attempts of a task, oldest first: the first three and the last 47. recall tells
@@ -111,7 +116,7 @@ func (s *Attempts) Of(t *Task, recall func(token uint64) (Run, error)) ([]Attemp
 			if err != nil {
 				return nil, err
 			}
-			a.Worker, a.Start = run.Worker, run.Start
+			a.known(run)
 		}
 	}
 	s.readiness(t, all)

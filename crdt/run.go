@@ -9,6 +9,11 @@ import (
 type Run struct {
 	Worker string // the name that it gave itself
 	Start  int64  // wall ns on the leader; 0: not known
+	// Principal is who was let in and claimed the task; empty: not known, or nobody is asked.
+	Principal string
+	// Completer is the principal that has completed the task, where that is not known to be
+	// the one that claimed it.
+	Completer string
 }
 
 // RunField is the number under which a run stands among the further fields of a fact.
@@ -18,8 +23,10 @@ const RunField = 1000
 
 // Fields of a run.
 const (
-	runWorker = 1
-	runStart  = 2
+	runWorker    = 1
+	runStart     = 2
+	runPrincipal = 3
+	runCompleter = 4
 )
 
 // AppendRun appends further fields, in their canonical form, with a run instead of the one
@@ -44,21 +51,31 @@ func AppendRun(dst, further []byte, r Run) []byte {
 }
 
 func appendRun(dst []byte, r Run) []byte {
-	size := 0
-	if r.Worker != "" {
-		size += protowire.SizeTag(runWorker) + protowire.SizeBytes(len(r.Worker))
-	}
+	size := textSize(runWorker, r.Worker)
 	if r.Start != 0 {
 		size += protowire.SizeTag(runStart) + protowire.SizeVarint(uint64(r.Start))
 	}
+	size += textSize(runPrincipal, r.Principal) + textSize(runCompleter, r.Completer)
 	dst = protowire.AppendVarint(protowire.AppendTag(dst, RunField, protowire.BytesType), uint64(size))
-	if r.Worker != "" {
-		dst = protowire.AppendString(protowire.AppendTag(dst, runWorker, protowire.BytesType), r.Worker)
-	}
+	dst = appendText(dst, runWorker, r.Worker)
 	if r.Start != 0 {
 		dst = protowire.AppendVarint(protowire.AppendTag(dst, runStart, protowire.VarintType), uint64(r.Start))
 	}
-	return dst
+	return appendText(appendText(dst, runPrincipal, r.Principal), runCompleter, r.Completer)
+}
+
+func textSize(n protowire.Number, text string) int {
+	if text == "" {
+		return 0
+	}
+	return protowire.SizeTag(n) + protowire.SizeBytes(len(text))
+}
+
+func appendText(dst []byte, n protowire.Number, text string) []byte {
+	if text == "" {
+		return dst
+	}
+	return protowire.AppendString(protowire.AppendTag(dst, n, protowire.BytesType), text)
 }
 
 // RunOf gives the run among further fields; ok is false where there is none.
@@ -87,10 +104,17 @@ func decodeRun(b []byte) (r Run) {
 			return r
 		}
 		_, kind, tag := protowire.ConsumeTag(b)
+		var text []byte
+		if kind == protowire.BytesType {
+			text, _ = protowire.ConsumeBytes(b[tag:])
+		}
 		switch {
-		case n == runWorker && kind == protowire.BytesType:
-			v, _ := protowire.ConsumeBytes(b[tag:])
-			r.Worker = string(v)
+		case n == runWorker && text != nil:
+			r.Worker = string(text)
+		case n == runPrincipal && text != nil:
+			r.Principal = string(text)
+		case n == runCompleter && text != nil:
+			r.Completer = string(text)
 		case n == runStart && kind == protowire.VarintType:
 			v, _ := protowire.ConsumeVarint(b[tag:])
 			r.Start = int64(v)

@@ -13,7 +13,7 @@ import (
 func TestARunStandsAmongFurtherFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		client := drawFurther(t)
-		want := Run{Worker: drawText(t, "worker"), Start: drawTime(t, "start")}
+		want := Run{Worker: drawText(t, "worker"), Start: drawTime(t, "start"), Principal: drawText(t, "principal"), Completer: drawText(t, "completer")}
 		all := AppendRun(nil, AppendRun(nil, client, Run{Worker: "another"}), want)
 		if got, ok := RunOf(all); !ok || got != want {
 			t.Fatalf("%+v (%v), want %+v", got, ok, want)
@@ -38,7 +38,7 @@ func TestARunStandsAmongFurtherFields(t *testing.T) {
 // TestWhoHadTheClaimIsNoContent: a retry through a node that does not know who had the claim
 // says the same.
 func TestWhoHadTheClaimIsNoContent(t *testing.T) {
-	run := AppendRun(nil, nil, Run{Worker: "w", Start: 7})
+	run := AppendRun(nil, nil, Run{Worker: "w", Start: 7, Principal: "ci", Completer: "ann"})
 	for kind, bodies := range map[Kind][2][]byte{
 		KindCompleted: {Completed{Token: 1}.Encode(), Completed{Token: 1, Further: run}.Encode()},
 		KindFailed:    {Failed{Token: 1}.Encode(), Failed{Token: 1, Further: run}.Encode()},

@@ -184,7 +184,7 @@ func AcceptRelease(v *Vnode, tx store.Tx, task id.ID, token uint64, now clock.Ti
 		v.endClaim(tx, task, token, claim.Released)
 		return nil
 	}
-	if _, ended := tx.Get(appendClaim(v.keyspace[:0], tableEnded, v.Partition, task, token)); ended && EndedAs(v, tx, task, token) != claim.Ended {
+	if _, ended := tx.Get(appendClaim(v.keyspace[:0], tableEnded, v.Partition, task, token)); ended && Ended(v, tx, task, token).Outcome != claim.Ended {
 		return nil // else a retry that comes late would take it back ([revive])
 	}
 	maybe := v.recent.Maybe(task)
@@ -392,17 +392,12 @@ func (s *standing) seize(v *Vnode, tx store.Tx, task id.ID, r *claim.Record) {
 	}
 }
 
-// EndedAs tells how a claim has ended here; active where it has not, or is not known.
-func EndedAs(v *Vnode, view store.View, task id.ID, token uint64) claim.Outcome {
-	b, ok := view.Get(appendClaim(nil, tableEnded, v.Partition, task, token))
-	if !ok {
-		return claim.Active
+// Ended is a claim that has ended here; zero where it has not, or is not known.
+func Ended(v *Vnode, view store.View, task id.ID, token uint64) (r claim.Record) {
+	if b, ok := view.Get(appendClaim(nil, tableEnded, v.Partition, task, token)); ok {
+		r, _ = claim.DecodeRecord(token, b) // what is damaged is for who reads it
 	}
-	r, err := claim.DecodeRecord(token, b)
-	if err != nil { // what is damaged is for who reads it
-		return claim.Active
-	}
-	return r.Outcome
+	return r
 }
 
 // EndOf gives what ends a claim here and a follower that still holds it has not

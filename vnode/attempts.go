@@ -10,7 +10,9 @@ import (
 )
 
 // runOf is what the fact of its end says of a claim.
-func runOf(r *claim.Record) crdt.Run { return crdt.Run{Worker: r.Worker, Start: r.Start} }
+func runOf(r *claim.Record) crdt.Run {
+	return crdt.Run{Worker: r.Worker, Start: r.Start, Principal: r.Principal}
+}
 
 // attemptsOf gives how the attempts of a task have ended, see [crdt.Attempts]. It returns
 // ErrDamaged when something stored cannot be read.

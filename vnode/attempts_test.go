@@ -54,9 +54,9 @@ func TestAnAttemptSaysWhenItEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, want := r.attempts(task), []crdt.Attempt{
-		{Number: 1, By: crdt.KindFailed, Worker: "a", Ready: begin, Start: ms(200), End: ms(500), Error: "no luck for a", Counted: true},
-		{Number: 2, By: crdt.KindFailed, Worker: "b", Ready: ms(600), Start: ms(650), End: ms(950), Error: "no luck for b"},
-		{Number: 3, By: crdt.KindCompleted, Worker: "c", Ready: ms(1050), Start: ms(1100), End: ms(2100), Counted: true},
+		{Number: 1, By: crdt.KindFailed, Run: crdt.Run{Worker: "a", Start: ms(200)}, Ready: begin, End: ms(500), Error: "no luck for a", Counted: true},
+		{Number: 2, By: crdt.KindFailed, Run: crdt.Run{Worker: "b", Start: ms(650)}, Ready: ms(600), End: ms(950), Error: "no luck for b"},
+		{Number: 3, By: crdt.KindCompleted, Run: crdt.Run{Worker: "c", Start: ms(1100)}, Ready: ms(1050), End: ms(2100), Counted: true},
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%+v", got)

@@ -20,8 +20,9 @@ type Ask struct {
 	Session [16]byte
 	Request uint64
 	Lease   time.Duration
-	Log     int // bytes of updates that a grant is to tell of, see [ReadOptions]
-	Claims  int // so many of those that have ended is a grant to tell of; 0: all, see [ReadOptions]
+	By      string // see [claim.Record.Principal]
+	Log     int    // bytes of updates that a grant is to tell of, see [ReadOptions]
+	Claims  int    // so many of those that have ended is a grant to tell of; 0: all, see [ReadOptions]
 }
 
 // ErrNothing is returned when no task of the queue is ready here.
@@ -58,7 +59,7 @@ func (v *Vnode) Grant(tx store.Tx, queueName string, ask Ask, now clock.Time) (*
 	r := claim.Record{
 		Token:  v.epoch<<32 | uint64(v.seq),
 		Worker: ask.Worker, Session: ask.Session, Request: ask.Request,
-		Start: now.Wall, End: now.Wall + int64(ask.Lease), Lease: ask.Lease,
+		Start: now.Wall, End: now.Wall + int64(ask.Lease), Lease: ask.Lease, Principal: ask.By,
 	}
 	v.claims.Grant(task, briefOf(d.Task), r, now)
 	setClaim(v, tx, tableActive, task, &r)
@@ -184,7 +185,7 @@ func (v *Vnode) Fail(tx store.Tx, task id.ID, f Failure, now clock.Time) (crdt.S
 func (v *Vnode) Release(tx store.Tx, task id.ID, token uint64, now clock.Time) (bool, error) {
 	arrive(v, now)
 	if _, _, err := v.claims.Current(task, token, now); err != nil {
-		if EndedAs(v, tx, task, token) == claim.Released {
+		if Ended(v, tx, task, token).Outcome == claim.Released {
 			return true, nil
 		}
 		return false, err

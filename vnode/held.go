@@ -15,15 +15,15 @@ var ErrHeld = errors.New("vnode: malformed claims")
 
 const (
 	heldVersion = 1
-	// maxWorker bounds the name in a record; the protocol takes 256 bytes.
+	// maxWorker bounds each name in a record; the protocol takes 256 bytes.
 	maxWorker = 512
 )
 
 // checkRecord returns ErrHeld for the record of a claim that has ended or that
 // no leader can have granted.
 func checkRecord(r *claim.Record) error {
-	if r.Outcome != claim.Active || r.Lease < 0 || r.Lease > clock.MaxLease || len(r.Worker) > maxWorker {
-		return fmt.Errorf("%w: outcome %d, lease %v, a worker's name of %d bytes", ErrHeld, r.Outcome, r.Lease, len(r.Worker))
+	if r.Outcome != claim.Active || r.Lease < 0 || r.Lease > clock.MaxLease || max(len(r.Worker), len(r.Principal)) > maxWorker {
+		return fmt.Errorf("%w: outcome %d, lease %v, names of %d and %d bytes", ErrHeld, r.Outcome, r.Lease, len(r.Worker), len(r.Principal))
 	}
 	return nil
 }

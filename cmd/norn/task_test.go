@@ -44,7 +44,8 @@ const grantsJSON = `[
           "worker": "me",
           "start": "TIME",
           "end": "TIME",
-          "outcome": "active"
+          "outcome": "active",
+          "principal": ""
         }
       ],
       "updates": [],
@@ -97,7 +98,8 @@ const doneJSON = `{
       "worker": "me",
       "start": "TIME",
       "end": "TIME",
-      "outcome": "completed"
+      "outcome": "completed",
+      "principal": ""
     }
   ],
   "updates": [
@@ -134,7 +136,9 @@ const doneJSON = `{
       "error": "",
       "stack": "",
       "wait_seconds": SECONDS,
-      "counted": true
+      "counted": true,
+      "principal": "",
+      "completed_by": ""
     }
   ],
   "kind": "greet",

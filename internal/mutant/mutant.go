@@ -134,6 +134,7 @@ const (
 	RouteUnjudged          // a method is carried out without a look at who asks
 	TableBeforeLog         // a table is made of what the log does not have on disk yet
 	TablesHidden           // what is earlier in the log is applied again over tables that were taken in
+	ClaimOfOthers          // a claim is ended by somebody who may work on its queue, and did not claim it
 	last
 )
 

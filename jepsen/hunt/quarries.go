@@ -178,6 +178,7 @@ func workers() []Quarry {
 		by("node/access", "TestATokenExpires", mutant.ExpiryReversed),
 		by("node/core", "TestAScopeGoesAlong", mutant.ScopeLost),
 		by("node/core", "TestWhatMayNotBeSeenIsNotThere", mutant.ScopeText),
+		by("node/core", "TestAClaimIsItsPrincipals", mutant.ClaimOfOthers),
 	}
 }
 

@@ -490,21 +490,21 @@ func (c *Core) handle(now clock.Time, r *message.Request) {
 	c.fetches.tooFewAnswered = r.Unsure
 	switch m := r.Body.(type) {
 	case *nornv1.EnqueueRequest:
-		enqueuing{c}.enqueue(now, r.From, m)
+		enqueuing{c, r.Scope}.enqueue(now, r.From, m)
 	case *nornv1.LaunchRequest:
-		enqueuing{c}.launch(now, r, m)
+		enqueuing{Core: c}.launch(now, r, m)
 	case *nornv1.ClaimRequest:
 		c.claim(now, r, m)
 	case *nornv1.RenewRequest:
-		settling{c}.renew(now, r.From, m)
+		settling{c}.renew(now, r, m)
 	case *nornv1.UpdateRequest:
-		settling{c}.update(now, r.From, m)
+		settling{c}.update(now, r, m)
 	case *nornv1.CompleteRequest:
-		settling{c}.complete(now, r.From, m)
+		settling{c}.complete(now, r, m)
 	case *nornv1.FailRequest:
-		settling{c}.fail(now, r.From, m)
+		settling{c}.fail(now, r, m)
 	case *nornv1.ReleaseRequest:
-		settling{c}.release(now, r.From, m)
+		settling{c}.release(now, r, m)
 	case *nornv1.WorkRequest:
 		working{c}.work(now, r, m)
 	case *nornv1.CancelRequest:

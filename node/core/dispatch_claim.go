@@ -28,6 +28,13 @@ func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest)
 		c.round.Refuse(r.From, err)
 		return
 	}
+	if !w.routed {
+		err = c.sessions.foreign(w.ask.Session, w.ask.By)
+	}
+	if err != nil {
+		c.round.Refuse(r.From, err)
+		return
+	}
 	c.readyIndex.came++
 	w.Number = c.readyIndex.came
 	if !w.routed {
@@ -219,7 +226,7 @@ func newClaimRequest(r *message.Request, m *nornv1.ClaimRequest, lease time.Dura
 	wait := proto.Seconds(m.GetWaitSeconds())
 	w := &claimRequest{from: r.From, received: r.Received, Deadline: call.Deadline{Until: r.Received + int64(wait)}, max: max(1, int(m.GetMaxTasks()))}
 	w.body, w.routed, w.mayDecline, w.parks, w.prompt = m, r.Routed, r.Choosy, wait > 0, r.Prompt
-	w.ask = vnode.Ask{Worker: m.GetWorker(), Request: m.GetRequestNo(), Lease: lease, Log: proto.MaxUpdatesInList, Claims: grantClaims}
+	w.ask = vnode.Ask{Worker: m.GetWorker(), Request: m.GetRequestNo(), Lease: lease, Log: proto.MaxUpdatesInList, Claims: grantClaims, By: r.By}
 	copy(w.ask.Session[:], m.GetSession())
 	w.names = slices.Compact(slices.Sorted(slices.Values(m.GetQueues())))
 	for _, name := range w.names {
@@ -253,6 +260,9 @@ func (c *Core) repeat(now clock.Time, w *claimRequest) bool {
 		v := c.vnodes.Use(g.Partition)
 		if (c.leases.shared(g.Partition) || c.view.Company()) && g.Token>>32 != v.Leading() && !mutant.RepeatOfBefore.On() {
 			continue // the leader that granted it may have taken it back, or be about to (docs/contributors/model.md)
+		}
+		if held := vnode.EntryOf(v, g.Task).Of(g.Token); held != nil && !holds(&held.Record, w.ask.By) {
+			continue
 		}
 		r, err := v.Renew(c.round.Tx, g.Task, g.Token, w.ask.Lease, now)
 		if err != nil {

@@ -40,7 +40,7 @@ func (d offer) holds(g message.GrantRef) bool {
 // used tells whether a worker has ended a claim: it has heard of it from an answer to the
 // same request again, which waited for its own majority, and had one.
 func (d offer) used(g message.GrantRef) bool {
-	switch vnode.EndedAs(d.c.vnodes.See(g.Partition), d.c.round.Tx, g.Task, g.Token) {
+	switch vnode.Ended(d.c.vnodes.See(g.Partition), d.c.round.Tx, g.Task, g.Token).Outcome {
 	case claim.Completed, claim.Failed, claim.Ended:
 		return true
 	}

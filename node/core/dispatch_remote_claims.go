@@ -192,7 +192,7 @@ func (s *remoteClaims) ask(now clock.Time, w *claimRequest, to register.Member) 
 	body.WaitSeconds = 0
 	waited := time.Duration(now.Mono - w.received)
 	r := s.c.routes
-	g := r.gather(now, &message.Request{From: w.from}, nil, 0)
+	g := r.gather(now, &message.Request{From: w.from, By: w.ask.By}, nil, 0)
 	k := &remoteClaim{s: s, w: w, to: to, waited: waited}
 	g.join, g.then, g.choosy = k, k.came, first
 	if w.key().Named() {

@@ -12,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -19,7 +20,10 @@ import (
 )
 
 // enqueuing answers enqueues.
-type enqueuing struct{ *Core }
+type enqueuing struct {
+	*Core
+	scope *guard.Scope // of who enqueues, see [message.Request]
+}
 
 // enqueue judges every task of the request for itself.
 func (c enqueuing) enqueue(now clock.Time, from message.Origin, m *nornv1.EnqueueRequest) {
@@ -148,6 +152,8 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 	keys{c.Core}.bar(now, h.past, task)
 	got, problem := c.put(now, v, task, &spec, t)
 	switch {
+	case errors.Is(problem, vnode.ErrConflict) && c.hides(p, task):
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS, "ID %s cannot be used; use a new ID", task)
 	case errors.Is(problem, vnode.ErrConflict):
 		res.StoredDigest = got.Digest[:]
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS,
@@ -171,6 +177,17 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 		c.quorumWrites.led(v.Leading(), receipt) // or the next leader gives the key to another one before it hears of this
 	}
 	return nil
+}
+
+// hides tells whether what is stored under an ID is nothing that who enqueues may see. That the
+// ID is taken cannot be kept from who has it, and nothing else is told (docs/contributors/adr/0011).
+func (c enqueuing) hides(p ring.Partition, task id.ID) bool {
+	if c.scope == nil {
+		return false
+	}
+	f, stored := vnode.FactOf(c.round.Tx, p, task, crdt.Key{Kind: crdt.KindEnqueued})
+	old, err := crdt.DecodeEnqueued(f.Body)
+	return !stored || err != nil || !c.scope.May(guard.See, old.Queue)
 }
 
 // put stores a task, or finds it. What a client leaves open of a retry policy is filled in by

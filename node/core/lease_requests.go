@@ -83,16 +83,46 @@ func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
 	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST, "claim %d on task %s is lost: %s (the task is %s)", token, task, why, d.State)
 }
 
-// others refuses what a session says of a claim that another one holds.
-func (c settling) others(task id.ID, token uint64, by []byte, worker string) *proto.Error {
-	if len(by) == 0 {
-		return nil
-	}
+// others refuses what a principal or a session says of a claim that another one holds.
+func (c settling) others(task id.ID, token uint64, by []byte, worker, principal string) *proto.Error {
 	r := vnode.EntryOf(c.vnode(task), task).Of(token)
-	if r == nil || bytes.Equal(r.Session[:], by) && (worker == "" || r.Worker == worker) {
+	if r != nil && !holds(&r.Record, principal) {
+		return notTheirs(task, token, principal)
+	}
+	if len(by) == 0 || r == nil || bytes.Equal(r.Session[:], by) && (worker == "" || r.Worker == worker) {
 		return nil
 	}
 	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST, "claim %d on task %s is not of this session, but of %q: only that one may renew it, fail it or give it back", token, task, r.Worker)
+}
+
+// holds tells whether a claim is a principal's own. Where either is not known everybody's are:
+// nobody has to show who it is, or an older build has passed the request on.
+func holds(r *claim.Record, principal string) bool {
+	return principal == "" || r.Principal == "" || r.Principal == principal || mutant.ClaimOfOthers.On()
+}
+
+func notTheirs(task id.ID, token uint64, principal string) *proto.Error {
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST, "claim %d on task %s is not %s's: only who has claimed a task renews it, fails it, gives it back or adds to its log; to complete it takes the verb work on its queue", token, task, principal)
+}
+
+// writer refuses updates of a claim that is not their sender's. A node that does not know the
+// claim takes them of those who may work on all queues, as it takes completions (docs/contributors/adr/0011).
+func (c settling) writer(task id.ID, token uint64, q *message.Request) *proto.Error {
+	if q.By == "" {
+		return nil
+	}
+	v := c.vnodes.See(ring.Of(task, len(c.view.Cells)))
+	r := vnode.Ended(v, c.round.Tx, task, token)
+	if held := vnode.EntryOf(v, task).Of(token); held != nil {
+		r = held.Record
+	}
+	switch {
+	case !holds(&r, q.By):
+		return notTheirs(task, token, q.By)
+	case r.Token == 0 && q.Scope != nil:
+		return c.lost(task, token, nil)
+	}
+	return nil
 }
 
 // stateOf is the state of a task whose claim is lost.
@@ -104,7 +134,8 @@ func (c settling) stateOf(task id.ID) nornv1.State {
 	return nornv1.State(d.State)
 }
 
-func (c settling) renew(now clock.Time, from message.Origin, m *nornv1.RenewRequest) {
+func (c settling) renew(now clock.Time, q *message.Request, m *nornv1.RenewRequest) {
+	from := q.From
 	if err := convert.CheckBatch(len(m.GetClaims())); err != nil {
 		c.round.Refuse(from, err)
 		return
@@ -127,7 +158,7 @@ func (c settling) renew(now clock.Time, from message.Origin, m *nornv1.RenewRequ
 			res.Error = bad.Proto()
 			continue
 		}
-		if bad = c.others(task, ref.GetToken(), ref.GetSession(), ref.GetWorker()); bad != nil {
+		if bad = c.others(task, ref.GetToken(), ref.GetSession(), ref.GetWorker(), q.By); bad != nil {
 			res.Error = bad.Proto()
 			continue
 		}
@@ -161,7 +192,7 @@ func (c settling) renew(now clock.Time, from message.Origin, m *nornv1.RenewRequ
 	})
 }
 
-func (c settling) update(now clock.Time, from message.Origin, m *nornv1.UpdateRequest) {
+func (c settling) update(now clock.Time, r *message.Request, m *nornv1.UpdateRequest) {
 	task, bad := convert.ClaimRef(m.GetId(), m.GetToken())
 	if bad == nil {
 		bad = convert.CheckBatch(1 + len(m.GetMore()))
@@ -185,8 +216,11 @@ func (c settling) update(now clock.Time, from message.Origin, m *nornv1.UpdateRe
 			all[i].Further, bad = convert.UnknownUpTo(of, proto.MaxUpdateBytes-len(all[i].Data), "update")
 		}
 	}
+	if bad == nil {
+		bad = c.writer(task, m.GetToken(), r)
+	}
 	if bad != nil {
-		c.round.Refuse(from, bad)
+		c.round.Refuse(r.From, bad)
 		return
 	}
 	reply, at := &nornv1.WriteReply{}, c.standing.Clocks.Stamp(now, task)
@@ -201,7 +235,7 @@ func (c settling) update(now clock.Time, from message.Origin, m *nornv1.UpdateRe
 		}
 		reply.Results = append(reply.Results, res)
 	}
-	c.round.Reply(from, reply)
+	c.round.Reply(r.From, reply)
 }
 
 // full refuses an update that the log of its task has no room for, or that comes behind one.
@@ -231,13 +265,13 @@ func (c settling) full(f crdt.Fact, last bool, before *nornv1.Error) *nornv1.Err
 // granted, and for each the task with its completions is read.
 const maxSame = 64
 
-func (c settling) complete(now clock.Time, from message.Origin, m *nornv1.CompleteRequest) {
+func (c settling) complete(now clock.Time, r *message.Request, m *nornv1.CompleteRequest) {
 	err := convert.CheckBatch(len(m.GetCompletions()))
 	if err == nil {
 		err = c.quorumWrites.checkEnd(m.GetDurability())
 	}
 	if err != nil {
-		c.round.Refuse(from, err)
+		c.round.Refuse(r.From, err)
 		return
 	}
 	n := len(m.GetCompletions())
@@ -264,7 +298,7 @@ func (c settling) complete(now clock.Time, from message.Origin, m *nornv1.Comple
 			res.Error = bad.Proto()
 			continue
 		}
-		f := crdt.Completed{Token: done.GetToken(), Seq: done.GetSeq(), At: c.standing.Clocks.Stamp(now, task), Result: done.GetResult(), Further: c.run(task, done.GetToken(), extra)}
+		f := crdt.Completed{Token: done.GetToken(), Seq: done.GetSeq(), At: c.standing.Clocks.Stamp(now, task), Result: done.GetResult(), Further: c.run(task, done.GetToken(), r.By, extra)}
 		if done.GetAutoSeq() {
 			f.Seq = vnode.NextSeq(c.round.Tx, ring.Of(task, len(c.view.Cells)), task, f.Token)
 		}
@@ -276,18 +310,24 @@ func (c settling) complete(now clock.Time, from message.Origin, m *nornv1.Comple
 			decided(c.Core, message.DecidedCompleted, end)
 		}
 	}
-	c.round.Reply(from, reply)
+	c.round.Reply(r.From, reply)
 }
 
-// run adds to further fields who has had a claim, where that is known here. They are valid
-// until the next call.
-func (c settling) run(task id.ID, token uint64, further []byte) []byte {
-	r := vnode.EntryOf(c.vnodes.See(ring.Of(task, len(c.view.Cells))), task).Of(token)
-	if r == nil {
+// run adds to further fields who has had a claim, where that is known here, and who completes
+// the task, where that is somebody else. They are valid until the next call.
+func (c settling) run(task id.ID, token uint64, by string, further []byte) []byte {
+	run := crdt.Run{Completer: by}
+	if r := vnode.EntryOf(c.vnodes.See(ring.Of(task, len(c.view.Cells))), task).Of(token); r != nil {
+		run.Worker, run.Start, run.Principal = r.Worker, r.Start, r.Principal
+	}
+	if run.Completer == run.Principal {
+		run.Completer = ""
+	}
+	if run == (crdt.Run{}) {
 		return crdt.WithoutRun(further)
 	}
 	space := &c.quorumWrites.space
-	*space = crdt.AppendRun((*space)[:0], further, crdt.Run{Worker: r.Worker, Start: r.Start})
+	*space = crdt.AppendRun((*space)[:0], further, run)
 	return *space
 }
 
@@ -339,27 +379,27 @@ func (c settling) bought(res *nornv1.WriteResult, task id.ID, existed bool) {
 	c.quorumWrites.bought(res, res.Receipt, task, existed, crdt.Key{})
 }
 
-func (c settling) fail(now clock.Time, from message.Origin, m *nornv1.FailRequest) {
+func (c settling) fail(now clock.Time, r *message.Request, m *nornv1.FailRequest) {
 	err := convert.CheckBatch(len(m.GetFailures()))
 	if err == nil {
 		err = c.led()
 	}
 	if err != nil {
-		c.round.Refuse(from, err)
+		c.round.Refuse(r.From, err)
 		return
 	}
 	reply := &nornv1.WriteReply{}
 	for _, f := range m.GetFailures() {
 		res := &nornv1.WriteResult{}
 		reply.Results = append(reply.Results, res)
-		if err := c.failOne(now, f, res); err != nil {
+		if err := c.failOne(now, f, r.By, res); err != nil {
 			res.Error = err.Proto()
 		}
 	}
-	c.round.Reply(from, reply)
+	c.round.Reply(r.From, reply)
 }
 
-func (c settling) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteResult) *proto.Error {
+func (c settling) failOne(now clock.Time, f *nornv1.Failure, principal string, res *nornv1.WriteResult) *proto.Error {
 	task, bad := convert.TaskRef(f.GetId(), f.GetToken())
 	if bad != nil {
 		return bad
@@ -385,7 +425,7 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteRe
 		return proto.Invalid("at_least_seconds of %v is outside 0 to a year", f.GetAtLeastSeconds())
 	}
 	what.AtLeast = proto.Seconds(f.GetAtLeastSeconds())
-	if bad := c.others(task, f.GetToken(), f.GetSession(), f.GetWorker()); bad != nil {
+	if bad := c.others(task, f.GetToken(), f.GetSession(), f.GetWorker(), principal); bad != nil {
 		return bad
 	}
 	v := c.vnode(task)
@@ -405,7 +445,8 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, res *nornv1.WriteRe
 	return nil
 }
 
-func (c settling) release(now clock.Time, from message.Origin, m *nornv1.ReleaseRequest) {
+func (c settling) release(now clock.Time, q *message.Request, m *nornv1.ReleaseRequest) {
+	from := q.From
 	err := convert.CheckBatch(len(m.GetClaims()))
 	if err == nil {
 		err = c.led()
@@ -424,7 +465,7 @@ func (c settling) release(now clock.Time, from message.Origin, m *nornv1.Release
 			res.Error = bad.Proto()
 			continue
 		}
-		if bad = c.others(task, ref.GetToken(), ref.GetSession(), ref.GetWorker()); bad != nil {
+		if bad = c.others(task, ref.GetToken(), ref.GetSession(), ref.GetWorker(), q.By); bad != nil {
 			res.Error = bad.Proto()
 			continue
 		}

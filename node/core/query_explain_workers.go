@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
@@ -151,7 +152,7 @@ func explain(r *routes, now clock.Time, q *message.Request, m *nornv1.ExplainReq
 		r.c.round.Refuse(q.From, refusal.Crowded(maxGathers))
 		return true
 	}
-	e := &explained{}
+	e := &explained{scope: q.Scope}
 	g := r.gather(now, q, e, 0)
 	g.then = func(g *scatterRequest) {
 		if e.err != nil || e.reply.GetState() != nornv1.State_STATE_READY {
@@ -176,7 +177,8 @@ type explained struct {
 	reply *nornv1.ExplainReply
 	err   *proto.Error
 	all   serving
-	now   int64 // wall ns
+	now   int64        // wall ns
+	scope *guard.Scope // of who asks, who may not be shown all workers
 }
 
 func (e *explained) take(_ []int, m gproto.Message) {
@@ -210,5 +212,6 @@ func (e *explained) answer() (gproto.Message, *proto.Error) {
 		return nil, e.err
 	}
 	e.reply.Reasons = withWorkers(e.reply.GetReasons(), e.all.reasons(e.reply.GetQueue(), e.now))
+	e.scope.Show(e.reply)
 	return e.reply, nil
 }

@@ -171,10 +171,13 @@ func (r *routes) take(now clock.Time, q *message.Request) bool {
 	if r.c.view.Alone || q.Routed {
 		return false
 	}
-	if m, adds := q.Body.(*nornv1.EnqueueRequest); adds && ((enqueuing{r.c}).shut(q.From) || convert.CheckTasks(m.GetTasks()) != nil) {
+	if m, adds := q.Body.(*nornv1.EnqueueRequest); adds && ((enqueuing{Core: r.c}).shut(q.From) || convert.CheckTasks(m.GetTasks()) != nil) {
 		return false // refused as a whole: so that the client asks another node, or because of what its parts have together
 	}
 	if list, ok := itemsOf(r.c, now, q.Body); ok {
+		if _, is := q.Body.(*nornv1.UpdateRequest); is && q.By != "" {
+			list.best = func(int) bool { return true } // whose claim it is is known best to the leader
+		}
 		return r.split(now, q, list)
 	}
 	switch m := q.Body.(type) {

@@ -32,6 +32,7 @@ type scatterRequest struct {
 	method uint16                // of its parts, where that is another one than its own; 0: it is not
 
 	scope *guard.Scope // of its parts, see [message.Request]
+	by    string       // likewise
 
 	choosy   bool // its parts are, see [message.Forward]
 	declined bool // one of them was, see [message.Forwarded]
@@ -84,7 +85,7 @@ type joiner interface {
 
 // gather begins one. wait is how long the request itself may wait.
 func (r *routes) gather(now clock.Time, q *message.Request, join joiner, wait time.Duration) *scatterRequest {
-	g := &scatterRequest{from: q.From, scope: q.Scope, join: join, left: make(map[uint64]*leg)}
+	g := &scatterRequest{from: q.From, scope: q.Scope, by: q.By, join: join, left: make(map[uint64]*leg)}
 	g.Until = now.Mono + int64(wait+forwardTimeout)
 	if q.Deadline != 0 {
 		g.Until = min(g.Until, q.Deadline)
@@ -116,7 +117,7 @@ func (r *routes) forward(now clock.Time, g *scatterRequest, to register.Member, 
 	if to == r.c.cfg.Self {
 		r.c.request(now, &message.Request{
 			From: message.Origin{Conn: message.PartConn, Request: p.number, Method: method}, Body: body,
-			Received: now.Mono, Deadline: g.Until, Routed: true, Choosy: g.choosy, Partitions: only, Scope: g.scope,
+			Received: now.Mono, Deadline: g.Until, Routed: true, Choosy: g.choosy, Partitions: only, Scope: g.scope, By: g.by,
 		})
 		return
 	}
@@ -126,7 +127,7 @@ func (r *routes) forward(now clock.Time, g *scatterRequest, to register.Member, 
 	}
 	// It says nothing about what is on this disk.
 	r.c.round.SendNow(to, &message.Forward{
-		Number: p.number, Method: method, Wait: time.Duration(max(g.Until-now.Mono, 1)), Partitions: only, Body: body, Choosy: g.choosy, Scope: scope,
+		Number: p.number, Method: method, Wait: time.Duration(max(g.Until-now.Mono, 1)), Partitions: only, Body: body, Choosy: g.choosy, Scope: scope, By: g.by,
 	})
 }
 
@@ -140,7 +141,7 @@ func ownPart(r *routes, now clock.Time, g *scatterRequest, n int, method uint16,
 	p := &leg{g: g, number: r.number, at: r.c.cfg.Self, idx: []int{n}, method: method}
 	g.left[p.number], r.parts[p.number] = p, p
 	r.c.request(now, &message.Request{
-		From: message.Origin{Conn: message.PartConn, Request: p.number, Method: method}, Body: body, Received: received, Deadline: g.Until - int64(ownAnswer), Prompt: true, Scope: g.scope,
+		From: message.Origin{Conn: message.PartConn, Request: p.number, Method: method}, Body: body, Received: received, Deadline: g.Until - int64(ownAnswer), Prompt: true, Scope: g.scope, By: g.by,
 	})
 }
 
@@ -148,7 +149,7 @@ func ownPart(r *routes, now clock.Time, g *scatterRequest, n int, method uint16,
 func (r *routes) asked(now clock.Time, from register.Member, m *message.Forward) {
 	q := &message.Request{
 		From: message.Origin{Conn: r.conn(from), Request: m.Number, Method: m.Method}, Body: m.Body,
-		Received: now.Mono, Routed: true, Choosy: m.Choosy, Partitions: m.Partitions, Scope: m.Scope,
+		Received: now.Mono, Routed: true, Choosy: m.Choosy, Partitions: m.Partitions, Scope: m.Scope, By: m.By,
 	}
 	for _, p := range m.Partitions {
 		if int(p) >= len(r.c.view.Cells) {

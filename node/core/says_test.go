@@ -256,7 +256,7 @@ func TestANodeThatWasRemovedLearnsOfItsPartitions(t *testing.T) {
 func TestAFullDiskTakesPartsOfOthers(t *testing.T) {
 	r := newRig(t)
 	r.core.cfg.DiskReserve, r.core.disk = 2, 1
-	if e := (enqueuing{r.core}); !e.shut(message.Origin{Conn: 1}) || e.shut(message.Origin{Conn: message.PeerConns}) {
+	if e := (enqueuing{Core: r.core}); !e.shut(message.Origin{Conn: 1}) || e.shut(message.Origin{Conn: message.PeerConns}) {
 		t.Errorf("shut for clients: %v, for other nodes: %v", e.shut(message.Origin{Conn: 1}), e.shut(message.Origin{Conn: message.PeerConns}))
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/guard"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/session"
 
 	gproto "google.golang.org/protobuf/proto"
 )
@@ -117,6 +119,51 @@ func TestListsHaveWhatMayBeSeen(t *testing.T) {
 		one, none := r.scoped(i, &nornv1.QueuesRequest{Names: []string{"acme2/mail"}}, acme), r.scoped(i, &nornv1.QueuesRequest{Names: []string{"acme3/mail"}}, acme)
 		if strings.ReplaceAll(one, "acme2", "acme3") != none {
 			t.Errorf("a queue that may not be seen is %s, one that is not there %s", one, none)
+		}
+	}
+}
+
+// TestAnEnqueueDoesNotTellWhatIsHidden: under the ID of a task of another queue it is refused in
+// the same words whatever the task is and has come to, through each node.
+func TestAnEnqueueDoesNotTellWhatIsHidden(t *testing.T) {
+	r := newCluster(t, 4, 0)
+	acme := scopeOf(guard.Rule{Verbs: guard.All &^ (guard.Cluster | guard.Access), Pattern: "acme/*"})
+	for p := range ring.Partition(4) {
+		ready, cancelled := r.stored("acme2/mail", p), r.stored("other", p)
+		r.scoped(0, &nornv1.CancelRequest{Ids: [][]byte{cancelled.Bytes()}}, nil)
+		for i := range r.peers {
+			var said []string
+			for _, task := range []id.ID{ready, cancelled} {
+				mine := spec("acme/mail")
+				mine.Id = task.Bytes()
+				got := r.scoped(i, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{mine}}, acme)
+				said = append(said, strings.ReplaceAll(got, task.String(), "ID"))
+			}
+			if said[0] != said[1] || !strings.Contains(said[0], "ALREADY_EXISTS") || strings.Contains(said[0], "digest") || strings.Contains(said[0], "spec") {
+				t.Errorf("partition %d, node %d: one is told\n%s\nthe other\n%s", p, i+1, said[0], said[1])
+			}
+		}
+	}
+}
+
+// TestAnExplanationOfAllNodesIsHeldToAScope: workers that serve queues that somebody may not see
+// too are named to nobody but who may see those, and that there are none is not said either.
+func TestAnExplanationOfAllNodesIsHeldToAScope(t *testing.T) {
+	r := newTrio(t)
+	h := r.newHand("nightly", 1, 1, func(c *session.WorkerConfig) {
+		c.Capacity.Queues = append(c.Capacity.Queues, session.QueueSlots{Queue: "secret"})
+	})
+	r.stored("q", 0)
+	r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(h.running) == 1 }, h)
+	task := r.stored("q", 1)
+	some := scopeOf(guard.Rule{Verbs: guard.See, Pattern: "q"})
+	for i := range r.peers {
+		if got := r.scoped(i, &nornv1.ExplainRequest{Id: task.Bytes()}, nil); !strings.Contains(got, "nightly 1 of 1") {
+			t.Errorf("node %d explains to who may see all: %s", i+1, got)
+		}
+		got := r.scoped(i, &nornv1.ExplainRequest{Id: task.Bytes()}, some)
+		if strings.Contains(got, "nightly") || strings.Contains(got, "secret") || strings.Contains(got, "none is connected") || !strings.Contains(got, "no worker asks for tasks of this queue, or those that do cannot begin them") {
+			t.Errorf("node %d explains to who may see queue q: %s", i+1, got)
 		}
 	}
 }

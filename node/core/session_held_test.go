@@ -39,7 +39,7 @@ func TestTwoWhoWantOneName(t *testing.T) {
 		t.Errorf("asked for %v, and %d wait", c.round.Ready.Register, len(n.waiting))
 	}
 	c.round.Ready.Register, n.waiting, n.busy = nil, nil, false
-	data := n.data(session.Cell{Holder: want(1).Identity, Association: 1}, time.Minute)
+	data := n.data(&shard{}, session.Cell{Holder: want(1).Identity, Association: 1}, time.Minute)
 	later := register.State{NamesAt: 9, HoldersAt: 9, Names: map[string]register.Name{"w": {Version: 9, Data: data}}}
 	n.learn(r.now, &later)
 	n.learn(r.now, &register.State{NamesAt: 8, HoldersAt: 8})

@@ -28,13 +28,14 @@ type hand struct {
 	deaf    func(session.Message) bool // it does not get these
 	gone    bool                       // it does nothing any more
 	calls   int                        // requests that it has made
+	by      string                     // its principal
 }
 
 // newHand makes a worker that is with a node.
 func (r *trio) newHand(name string, node, slots int, more ...func(*session.WorkerConfig)) *hand {
 	r.t.Helper()
 	r.next++
-	h := &hand{r: r, node: node, running: make(map[session.Claim]*nornv1.Grant)}
+	h := &hand{r: r, node: node, running: make(map[session.Claim]*nornv1.Grant), by: r.hands}
 	h.self = session.Identity{Name: name, Instance: session.Instance{byte(r.next), 1}, Machine: "m", Started: r.now.Wall}
 	cfg := session.WorkerConfig{Identity: h.self, Capacity: session.Capacity{Slots: slots, Queues: []session.QueueSlots{{Queue: "q"}}}, Stop: time.Second}
 	for _, f := range more {
@@ -93,7 +94,7 @@ func (h *hand) exchange() (more bool) {
 		from := message.Origin{Conn: h.conn, Request: r.next}
 		h.open, h.calls = append(h.open, from), h.calls+1
 		body := session.Bundle(h.self.Instance, h.m.Info().Association, h.m.Stamp(r.now), ready.Send, 5*time.Minute)
-		r.check(p.core.Step(r.now, &message.Request{From: from, Body: body, Received: r.now.Mono}))
+		r.check(p.core.Step(r.now, &message.Request{From: from, Body: body, Received: r.now.Mono, By: h.by}))
 		r.turn(h.node)
 		r.settle()
 	}

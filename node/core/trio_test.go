@@ -61,6 +61,7 @@ type trio struct {
 	repair   time.Duration
 	wrong    map[int]time.Duration // by how much wall clocks of nodes are ahead
 	leads    int                   // whose member leads the register
+	hands    string                // the principal of workers with a session
 	beside   func(*Config)         // what a node knows besides its disk; nil: nothing
 	bare     bool                  // trees are kept from the second node on
 	grace    time.Duration         // of tombstones; 0: a week

@@ -44,7 +44,7 @@ type workAsks struct {
 	shares   map[session.Instance]*session.Shares
 	later    call.ByTime[*workLater]
 	renewals renewals
-	scopes   scope.Holders[session.Instance] // of workers, see [message.Request]
+	holders  scope.Holders[session.Instance] // who the workers are, see [message.Request]
 }
 
 // workLater is something to be asked again.
@@ -65,7 +65,7 @@ func (a *workAsks) put(now clock.Time, method nornv1.Method, body gproto.Message
 	a.number++
 	number = a.number
 	a.open[number] = then
-	a.s.c.request(now, &message.Request{From: message.Origin{Conn: message.WorkConn, Request: number, Method: uint16(method)}, Body: body, Received: now.Mono, Scope: a.scopes.Now})
+	a.s.c.request(now, &message.Request{From: message.Origin{Conn: message.WorkConn, Request: number, Method: uint16(method)}, Body: body, Received: now.Mono, Scope: a.holders.Now.Scope, By: a.holders.Now.By})
 	return number
 }
 
@@ -147,7 +147,7 @@ func (a *workAsks) settle(now clock.Time, all []session.Settle) {
 // end asks for claims to be ended: completions of whoever keeps the tasks, the rest
 // of their leaders.
 func (a *workAsks) end(now clock.Time, list []*ending) {
-	scope.By(&a.scopes, list, func(e **ending) session.Instance { return (*e).Instance }, func(list []*ending) { a.endAll(now, list) })
+	scope.By(&a.holders, list, func(e **ending) session.Instance { return (*e).Instance }, func(list []*ending) { a.endAll(now, list) })
 }
 
 func (a *workAsks) endAll(now clock.Time, list []*ending) {

@@ -55,7 +55,9 @@ type shard struct {
 	cell    session.Cell
 	node    register.Member // the holder's dispatcher
 	lease   time.Duration
-	seen    int64 // mono ns at which this node saw the version
+	// principal is who opened the holder's session.
+	principal string
+	seen      int64 // mono ns at which this node saw the version
 }
 
 func (n *workerNames) begin(s *sessions) {
@@ -141,7 +143,7 @@ func readShard(name string, held register.Name, now clock.Time) *shard {
 		c.cell.Holder.Started = t.AsTime().UnixNano()
 	}
 	c.node = register.Member{Node: w.GetNode(), Incarnation: register.Incarnation(w.GetIncarnation())}
-	c.lease = proto.Seconds(w.GetLeaseSeconds())
+	c.lease, c.principal = proto.Seconds(w.GetLeaseSeconds()), w.GetPrincipal()
 	return c
 }
 
@@ -213,7 +215,7 @@ func (n *workerNames) write(now clock.Time, some []session.NameRequest) {
 			lease = c.lease
 		}
 		changes = append(changes, register.NameChange{
-			Name: r.Identity.Name, Old: c.version, Data: n.data(next, lease),
+			Name: r.Identity.Name, Old: c.version, Data: n.data(c, next, lease),
 			Other: next.Holder.Instance != c.cell.Holder.Instance || next.Dead != c.cell.Dead,
 		})
 		asked = append(asked, nameLease{r, verdict})
@@ -252,14 +254,17 @@ func (n *workerNames) answer(now clock.Time, r session.NameRequest, v session.Na
 }
 
 // data is what the register keeps of a holder; nothing for a name that is free.
-func (n *workerNames) data(c session.Cell, lease time.Duration) []byte {
+func (n *workerNames) data(was *shard, c session.Cell, lease time.Duration) []byte {
 	if c.Holder.Instance.IsZero() {
 		return nil
 	}
 	self := n.s.c.cfg.Self
 	w := &nornv1.SessionName{
 		Instance: c.Holder.Instance[:], Machine: c.Holder.Machine, Lock: c.Holder.Lock, Association: c.Association, Dead: c.Dead,
-		LeaseSeconds: lease.Seconds(), Node: self.Node, Incarnation: self.Incarnation[:],
+		LeaseSeconds: lease.Seconds(), Node: self.Node, Incarnation: self.Incarnation[:], Principal: n.s.asks.holders.Of(c.Holder.Instance).By,
+	}
+	if w.Principal == "" && was.cell.Holder.Instance == c.Holder.Instance {
+		w.Principal = was.principal
 	}
 	if c.Holder.Started != 0 {
 		w.StartedAt = timestamppb.New(time.Unix(0, c.Holder.Started))

@@ -48,7 +48,7 @@ func (a *workAsks) renewDue(now clock.Time) {
 	}
 	all := slices.DeleteFunc(w.waiting, func(r session.Renew) bool { return !a.s.d.Renews(r.Instance) })
 	*w = renewals{at: clock.Never}
-	scope.By(&a.scopes, all, func(r *session.Renew) session.Instance { return r.Instance }, func(all []session.Renew) { a.renewAll(now, all) })
+	scope.By(&a.holders, all, func(r *session.Renew) session.Instance { return r.Instance }, func(all []session.Renew) { a.renewAll(now, all) })
 }
 
 // renewing is the claims of one heartbeat that are being renewed.

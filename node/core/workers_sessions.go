@@ -5,10 +5,12 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/scope"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -101,7 +103,11 @@ func (s *sessions) request(now clock.Time, r *message.Request, m *nornv1.Session
 		return
 	}
 	instance, association := session.Instance(m.GetInstance()), m.GetAssociation()
-	s.asks.scopes.Hold(instance, r.Scope, s.d.Knows)
+	if err := s.foreign(instance, r.By); err != nil {
+		s.c.round.Refuse(r.From, err)
+		return
+	}
+	s.asks.holders.Hold(instance, scope.Holder{Scope: r.Scope, By: r.By}, s.d.Knows)
 	st := s.stream(now, r.From.Conn, instance, association)
 	for _, message := range all {
 		s.d.Step(now, message)
@@ -122,6 +128,21 @@ func (s *sessions) request(now clock.Time, r *message.Request, m *nornv1.Session
 	s.open[message.NumberOf(r.From)], st.open = h, append(st.open, h)
 	s.waits.Add(h)
 	s.touch(st)
+}
+
+// foreign refuses a principal the session that another one has opened, here or elsewhere: who
+// may see workers is told their instances.
+func (s *sessions) foreign(instance session.Instance, by string) *proto.Error {
+	opener := s.asks.holders.Of(instance).By
+	if name, held := s.names.of[instance]; held && !s.d.Knows(instance) {
+		opener = s.names.cells[name].principal
+	}
+	if by == "" || opener == "" || by == opener || mutant.ClaimOfOthers.On() {
+		return nil
+	}
+	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_PERMISSION_DENIED, "the session of this worker was opened by another principal than %s; begin one with an instance of its own", by)
+	e.Lasting = true
+	return e
 }
 
 // stream gives the stream of an association, nil when there is a later one.

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/scope"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
@@ -130,6 +131,7 @@ func (a *workAsks) ask(now clock.Time, w *want, queues []string, most int, wait 
 	}
 	received := now.Mono
 	number := uint64(0)
+	a.holders.Now = scope.Holder{By: a.holders.Of(w.Instance).By} // its queues were judged when it named them
 	number = a.put(now, nornv1.Method_METHOD_CLAIM, m, func(now clock.Time, r *message.Reply) {
 		delete(w.open, number)
 		reply, _ := r.Message.(*nornv1.ClaimReply)
@@ -159,6 +161,7 @@ func (a *workAsks) ask(now clock.Time, w *want, queues []string, most int, wait 
 		}
 		then(now, len(reply.GetGrants()))
 	})
+	a.holders.Now = scope.Holder{}
 	w.open[number] = true
 }
 

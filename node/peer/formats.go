@@ -119,6 +119,7 @@ func forward(c *coder, m *message.Forward) {
 	if c.phase == reading || m.Scope != nil {
 		whole(c, 8, &m.Method, math.MaxUint16) // in the place of 2: a build that knows no scopes refuses it
 	}
+	c.text(9, &m.By)
 	of := methodOf(c, m.Method)
 	if of != nil && c.phase == sizing && !of.Asks(m.Body) {
 		c.fail(fmt.Errorf("%w: a request %T of method %d", ErrUnknown, m.Body, m.Method))

@@ -10,6 +10,23 @@ import (
 	"unicode/utf8"
 )
 
+// Worker shows who has a claim: its name, and the principals that claimed and completed the task.
+func Worker(name, principal, completer string) string {
+	if completer != "" {
+		completer = "completed by " + completer
+	}
+	var by []string
+	for _, who := range []string{principal, completer} {
+		if who != "" {
+			by = append(by, who)
+		}
+	}
+	if len(by) == 0 {
+		return Text([]byte(name), 40)
+	}
+	return Text([]byte(name), 40) + " (" + Text([]byte(strings.Join(by, ", ")), 60) + ")"
+}
+
 // Text shows bytes on one line of a terminal: as they are when they are
 // printable, quoted when they are text, else in hexadecimal. Over most
 // characters, the rest is an ellipsis; 0 means no limit.

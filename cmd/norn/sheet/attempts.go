@@ -32,13 +32,13 @@ func attemptTable(w io.Writer, t *nornv1.Task, now time.Time) {
 			outcome += ", not counted"
 		}
 		message, _, _ := strings.Cut(a.GetError(), "\n")
-		g.Row(fmt.Sprint(a.GetNumber()), render.Text([]byte(a.GetWorker()), 40), second(a.GetStart()), waited, ran, outcome, render.Text([]byte(message), 100))
+		g.Row(fmt.Sprint(a.GetNumber()), render.Worker(a.GetWorker(), a.GetPrincipal(), a.GetCompletedBy()), second(a.GetStart()), waited, ran, outcome, render.Text([]byte(message), 100))
 		rows++
 	}
 	for _, c := range t.GetClaims() {
 		if c.GetOutcome() == nornv1.ClaimOutcome_CLAIM_OUTCOME_ACTIVE {
 			ran := render.Duration(max(now.Sub(c.GetStart().AsTime()), 0))
-			g.Row("", render.Text([]byte(c.GetWorker()), 40), second(c.GetStart()), "", ran, "running", "")
+			g.Row("", render.Worker(c.GetWorker(), c.GetPrincipal(), ""), second(c.GetStart()), "", ran, "running", "")
 			rows++
 		}
 	}

@@ -21,13 +21,13 @@ func TestAttemptTable(t *testing.T) {
 	}
 	task := &nornv1.Task{
 		AttemptLog: []*nornv1.Attempt{
-			{Number: 1, Worker: "first", Start: timestamppb.New(at), WaitSeconds: 0.5, DurationSeconds: 1.5, Outcome: nornv1.ClaimOutcome_CLAIM_OUTCOME_FAILED, Error: "no luck\nat all", Counted: true},
+			{Number: 1, Worker: "first", Principal: "ci", CompletedBy: "ann", Start: timestamppb.New(at), WaitSeconds: 0.5, DurationSeconds: 1.5, Outcome: nornv1.ClaimOutcome_CLAIM_OUTCOME_FAILED, Error: "no luck\nat all", Counted: true},
 			{Number: 9, Outcome: nornv1.ClaimOutcome_CLAIM_OUTCOME_FAILED, Error: "snoozed"},
 		},
 		Claims: []*nornv1.Claim{{Worker: "runs", Start: timestamppb.New(at), Outcome: nornv1.ClaimOutcome_CLAIM_OUTCOME_ACTIVE}},
 	}
 	attemptTable(&out, task, at.Add(3*time.Second))
-	for _, want := range []string{"first", "500ms", "1.5s", "no luck", "7 more, not kept", "failed, not counted", "runs", "3s", "running"} {
+	for _, want := range []string{"first (ci, completed by ann)", "500ms", "1.5s", "no luck", "7 more, not kept", "failed, not counted", "runs", "3s", "running"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, out.String())
 		}

@@ -154,7 +154,7 @@ func newest(updates []crdt.Update, limit int) []crdt.Update {
 func Claim(r *claim.Record) *nornv1.Claim {
 	return &nornv1.Claim{
 		Token: r.Token, Worker: r.Worker, Start: Timestamp(r.Start), End: Timestamp(r.End),
-		Outcome: nornv1.ClaimOutcome(r.Outcome) + 1,
+		Outcome: nornv1.ClaimOutcome(r.Outcome) + 1, Principal: r.Principal,
 	}
 }
 
@@ -162,7 +162,7 @@ func Claim(r *claim.Record) *nornv1.Claim {
 func Attempt(a *crdt.Attempt) *nornv1.Attempt {
 	w := &nornv1.Attempt{
 		Number: a.Number, Token: a.Token, Worker: a.Worker, Start: Timestamp(a.Start), End: Timestamp(a.End),
-		Outcome: nornv1.ClaimOutcome_CLAIM_OUTCOME_COMPLETED, Counted: a.Counted,
+		Outcome: nornv1.ClaimOutcome_CLAIM_OUTCOME_COMPLETED, Counted: a.Counted, Principal: a.Principal, CompletedBy: a.Completer,
 	}
 	switch a.By {
 	case crdt.KindFailed:

@@ -34,6 +34,7 @@ type Request struct {
 	Deadline int64
 
 	Scope *guard.Scope // what its sender may see and do; nil: everything
+	By    string       // who its sender is; empty: nobody has to show that
 
 	Routed     bool             // it is answered here, by whatever is here
 	Prompt     bool             // other parts of its request wait for its answer: a claim that is not granted at once is given up

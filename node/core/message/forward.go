@@ -31,6 +31,8 @@ type Forward struct {
 	Choosy bool
 	// Scope is what the sender of the request may see and do; nil: everything.
 	Scope *guard.Scope
+	// By is who its sender is; empty: nobody has to show that.
+	By string
 }
 
 // Forwarded answers a [Forward]: a message or an error.
