@@ -107,7 +107,7 @@ func (c backups) restore(now clock.Time, r *message.Request, m *nornv1.RestoreRe
 	switch {
 	case bad != nil:
 	case diskLow(c.Core):
-		bad = enqueuing{c.Core}.full()
+		bad = enqueuing{Core: c.Core}.full()
 	case c.view.Deleting(p):
 		bad = refusal.Unreachable(p)
 	default:
