@@ -147,6 +147,31 @@ func TestALeakedTokenOfEachRole(t *testing.T) {
 	}
 }
 
+// secured starts a node by the command that docs/how-to/access.md has for the first one.
+func secured(t *testing.T, dir, command string, i int, client string, peers []string) {
+	t.Helper()
+	name := string(rune('a' + i))
+	command = strings.NewReplacer("a.pem", name+".pem", "a.key", name+".key", "--name a", "--name "+name, "/var/lib/norn", filepath.Join(dir, "data-"+name),
+		"0.0.0.0:7711", client, "0.0.0.0:7712", peers[i], "a.example:7712", peers[i]).Replace(command)
+	args := append(strings.Fields(command)[1:], "--http-listen", "127.0.0.1:0", "--eta", "100ms", "--log-format", "json")
+	if i > 0 {
+		args = append(args, "--join", peers[0])
+	}
+	server := exec.Command(the.norn, args...)
+	server.Dir = dir
+	s, err := launchAs(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = s.cmd.Process.Kill() // it may have ended
+		<-s.done
+	})
+	if err := s.wait(); err != nil {
+		t.Fatal(err, s.log)
+	}
+}
+
 // TestSecureAClusterInTenMinutes does what docs/how-to/access.md says, word for word but for addresses,
 // on three nodes; then each token does its work over TLS on each of them, and nobody gets in
 // without one.
@@ -177,26 +202,8 @@ func TestSecureAClusterInTenMinutes(t *testing.T) {
 	for _, block := range regexp.MustCompile(`(?m)(^       .*\n)+`).FindAllString(accessPage(t, "Secure a cluster in ten minutes"), -1) {
 		switch {
 		case strings.Contains(block, "norn server"):
-			for i, name := range []string{"a", "b", "c"} {
-				command := strings.NewReplacer("a.pem", name+".pem", "a.key", name+".key", "--name a", "--name "+name, "/var/lib/norn", filepath.Join(dir, "data-"+name),
-					"0.0.0.0:7711", clients[i], "0.0.0.0:7712", peers[i], "a.example:7712", peers[i]).Replace(strings.TrimSpace(block))
-				args := append(strings.Fields(command)[1:], "--http-listen", "127.0.0.1:0", "--eta", "100ms", "--log-format", "json")
-				if i > 0 {
-					args = append(args, "--join", peers[0])
-				}
-				server := exec.Command(the.norn, args...)
-				server.Dir = dir
-				s, err := launchAs(server)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() {
-					_ = s.cmd.Process.Kill() // it may have ended
-					<-s.done
-				})
-				if err := s.wait(); err != nil {
-					t.Fatal(err, s.log)
-				}
+			for i := range clients {
+				secured(t, dir, strings.TrimSpace(block), i, clients[i], peers)
 			}
 		case strings.Contains(block, "revoke"):
 			for line := range strings.Lines(block) {
