@@ -104,7 +104,6 @@ func looseness() map[string]int {
 		"docs/how-to/dashboard.md":    25,
 		"docs/how-to/operating.md":    18,
 		"docs/how-to/outbox.md":       24,
-		"docs/how-to/versions.md":     38,
 		"docs/reference/http.md":      68,
 		"docs/reference/logs.md":      23,
 		"docs/reference/protocol.md":  276,

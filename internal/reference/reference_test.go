@@ -10,10 +10,10 @@ var rewrite = flag.Bool("rewrite", false, "write the pages instead of comparing 
 
 // TestPagesAreCurrent: each page that follows from the source is what it says now.
 func TestPagesAreCurrent(t *testing.T) {
-	for name, make := range map[string]func(string) (string, error){
+	for name, of := range map[string]func(string) (string, error){
 		"settings": Settings, "metrics": Metrics, "errors": Errors, "limits": Limits,
 	} {
-		page, err := make("../..")
+		page, err := of("../..")
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
