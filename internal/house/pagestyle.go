@@ -98,13 +98,13 @@ func item(text string) bool {
 // goes down.
 func looseness() map[string]int {
 	return map[string]int{
-		"docs/how-to/access.md":       24,
-		"docs/how-to/backup.md":       46,
-		"docs/how-to/dashboard.md":    25,
-		"docs/how-to/operating.md":    18,
-		"docs/how-to/outbox.md":       24,
-		"docs/reference/http.md":      68,
-		"docs/reference/logs.md":      23,
-		"docs/reference/protocol.md":  276,
+		"docs/how-to/access.md":      24,
+		"docs/how-to/backup.md":      46,
+		"docs/how-to/dashboard.md":   25,
+		"docs/how-to/operating.md":   18,
+		"docs/how-to/outbox.md":      24,
+		"docs/reference/http.md":     68,
+		"docs/reference/logs.md":     23,
+		"docs/reference/protocol.md": 276,
 	}
 }
