@@ -311,7 +311,8 @@ type Config struct {
 	// AuthMaxStale is for how long a node that hears no majority of the register takes tokens of
 	// the register. Default 0: for ever, so that data goes on for those who were let in.
 	AuthMaxStale time.Duration
-	// InsecureOpen allows Auth: open on another address than loopback.
+	// InsecureOpen allows to ask nobody who they are (auth: open) on another address than loopback.
+	// Default false. Danger: whoever reaches it may do everything.
 	InsecureOpen bool
 	// AuditLog is where it is written down who changed what: settings of queues, schedules,
 	// workers, members, tasks cancelled or retried by an operator, and what was refused. off,
