@@ -234,6 +234,27 @@ func (d *directory) enter(cfg *config.Config, cluster register.Cluster, open ope
 	return err
 }
 
+// StoreDir is a store of a data directory.
+type StoreDir struct{ Name, Dir string }
+
+// Stores gives the stores of a formatted data directory.
+func Stores(data string) ([]StoreDir, error) {
+	if !Formatted(data) {
+		return nil, fmt.Errorf("%w: %s is no data directory of a node: it has no %s", ErrDirectory, data, identityFile)
+	}
+	return []StoreDir{{factsDir, filepath.Join(data, factsDir)}, {registerDir, filepath.Join(data, registerDir)}}, nil
+}
+
+// FormatOf gives the format of a data directory, and the one that this build writes. The
+// error is ErrDirectory for one that it cannot read.
+func FormatOf(data string) (has, writes int, err error) {
+	super, _, err := readSuperblock(data)
+	if err != nil {
+		return 0, formatVersion, err
+	}
+	return super.last.FormatVersion, formatVersion, nil
+}
+
 // Formatted tells whether a directory belongs to a node already, and is not that of a first
 // start.
 func Formatted(data string) bool {
