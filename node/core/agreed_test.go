@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/repair"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -40,15 +41,15 @@ func TestWhatAComparisonProves(t *testing.T) {
 	r.now = r.now.Add(time.Minute)
 	c := r.peers[0].core
 	p, k := c.collect.tombstones, message.Pair{Partition: 1, Peer: r.peers[1].self}
-	proves := r.now.Mono - int64(settleTime) - 2*int64(eta)
-	p.begin(r.now, k)
+	proves := r.now.Mono - int64(repair.Settle) - 2*int64(eta)
+	p.Began(r.now, k, 7)
 	p.ended(r.now.Add(time.Second), k, &antientropy.Result{})
 	if m := p.marks[k]; m == nil || m.latest != proves || m.waiting != proves {
 		t.Errorf("it began at %d, and proves what was there at %+v", r.now.Mono, m)
 	}
-	p.begin(r.now.Add(2*time.Second), k)
+	p.Began(r.now.Add(2*time.Second), k, 7)
 	p.ended(r.now.Add(3*time.Second), k, &antientropy.Result{Skipped: 1})
-	p.begin(r.now.Add(2*time.Second), k)
+	p.Began(r.now.Add(2*time.Second), k, 7)
 	c.view.Cells[1].Epoch++
 	p.ended(r.now.Add(3*time.Second), k, &antientropy.Result{})
 	if m := p.marks[k]; m.latest != proves {
@@ -66,7 +67,7 @@ func TestWhatIsKnownOfAllMembers(t *testing.T) {
 	c.edges.watches.needs.led[1] = r.now.Mono
 	compared := func(i int, began time.Duration) {
 		k := message.Pair{Partition: 1, Peer: r.peers[i].self}
-		p.begin(r.now.Add(began), k)
+		p.Began(r.now.Add(began), k, 7)
 		p.ended(r.now.Add(began+time.Second), k, &antientropy.Result{})
 	}
 	compared(1, -time.Second)

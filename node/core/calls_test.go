@@ -132,7 +132,7 @@ func (c *calling) asks(name string, by *belief) *askedCall {
 	case "claim", "grant":
 		m = claimUpTo(1)
 	case "renew":
-		m = &nornv1.RenewRequest{Claims: refOf(c.task, by.token), LeaseSeconds: lease.Seconds()}
+		m = &nornv1.RenewRequest{Claims: refOf(c.task, by.token), LeaseSeconds: leaseTime.Seconds()}
 	case "update":
 		a.data = fmt.Sprintf("%d/%d", by.token, c.seq)
 		m = &nornv1.UpdateRequest{Id: c.task.Bytes(), Token: by.token, Seq: c.seq, Data: []byte(a.data)}
@@ -185,7 +185,7 @@ func (c *calling) answered(a *askedCall) (answered, fine bool) {
 		return true, len(m.Grants) > 0
 	case *nornv1.RenewReply:
 		if m.Results[0].Error == nil && a.by.until > 0 {
-			a.by.until = max(a.by.until, a.at+int64(lease))
+			a.by.until = max(a.by.until, a.at+int64(leaseTime))
 			c.alone(a.by)
 		}
 		return true, m.Results[0].Error == nil
@@ -225,7 +225,7 @@ func (c *calling) granted(a *askedCall, token uint64) {
 	if a.after {
 		c.wrong("it was granted after its completion was acknowledged")
 	}
-	c.mine = &belief{token, a.at + int64(lease)}
+	c.mine = &belief{token, a.at + int64(leaseTime)}
 	c.all = append(c.all, c.mine)
 	c.alone(c.mine)
 }
@@ -265,7 +265,7 @@ func (c *calling) held() *belief {
 }
 
 // expires lets the worker's lease and the buffer run out.
-func (c *calling) expires() { c.waits(lease+eta+2*time.Second, time.Second) }
+func (c *calling) expires() { c.waits(leaseTime+eta+2*time.Second, time.Second) }
 
 // begins does what a call needs before it, and gives the worker.
 func (c *calling) begins(name string) *belief {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
@@ -17,7 +18,7 @@ func (r *trio) postponed(i int, m *nornv1.ClaimRequest) message.Origin {
 	r.t.Helper()
 	from := r.send(i, m)
 	for range 100 {
-		if len(r.peers[i].core.leases.postponed) > 0 {
+		if len(r.peers[i].core.offers.postponed) > 0 {
 			return from
 		}
 		r.live(50*time.Millisecond, 50*time.Millisecond, isClaims)
@@ -46,7 +47,7 @@ func TestCancelOfAPostponedRequest(t *testing.T) {
 		r.check(r.peers[i].core.Step(r.now, message.Cancel{From: from}))
 		r.turn(i)
 		if when == "on its way" {
-			r.live(grantTimeout+time.Second, 50*time.Millisecond, isClaims)
+			r.live(lease.Timeout+time.Second, 50*time.Millisecond, isClaims)
 		}
 		if reply, answered := r.peers[i].replies[from]; !answered || reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_CANCELLED {
 			t.Errorf("%s: it is not answered: %v", when, reply)

@@ -47,7 +47,7 @@ func TestSameClaimRequestGetsTheSameGrants(t *testing.T) {
 		t.Fatalf("first %v, again %v", first, again)
 	}
 	// The repeated answer may be counted from its own request: it was renewed.
-	if end := again[0].End.AsTime().UnixNano(); end != r.now.Wall+int64(lease) {
+	if end := again[0].End.AsTime().UnixNano(); end != r.now.Wall+int64(leaseTime) {
 		t.Fatalf("the repeated grant ends %v after now, not one lease", time.Duration(end-r.now.Wall))
 	}
 	r.crash(0)

@@ -92,7 +92,7 @@ func TestAStepOfTheClockEndsNoRecoveredClaim(t *testing.T) {
 		}
 		r.live(2*time.Second, 100*time.Millisecond, nothing)
 		right := r.now
-		r.now.Wall += int64(off + lease)
+		r.now.Wall += int64(off + leaseTime)
 		p := r.peers[heir]
 		r.check(p.core.Step(r.now, message.Tick{}))
 		r.turn(heir)
@@ -274,7 +274,7 @@ func TestALeaderWhoseClockWasSetRenewsNothing(t *testing.T) {
 			t.Errorf("off by %v: the next leader does not renew: %v", off, res)
 		}
 		for i, end := range r.ends(task, token) {
-			if i != old && end != r.now.Wall+int64(lease) { // who is off takes no claims
+			if i != old && end != r.now.Wall+int64(leaseTime) { // who is off takes no claims
 				t.Errorf("off by %v: renewed at %d to %d", off, r.now.Wall, end)
 			}
 		}
@@ -284,7 +284,7 @@ func TestALeaderWhoseClockWasSetRenewsNothing(t *testing.T) {
 
 func (r *trio) renew(i int, task id.ID, token uint64) *nornv1.RenewResult {
 	r.t.Helper()
-	return ask[*nornv1.RenewReply](r, i, &nornv1.RenewRequest{Claims: refOf(task, token), LeaseSeconds: lease.Seconds()}).Results[0]
+	return ask[*nornv1.RenewReply](r, i, &nornv1.RenewRequest{Claims: refOf(task, token), LeaseSeconds: leaseTime.Seconds()}).Results[0]
 }
 
 // TestALeaderThatWasSuspendedSoonRenews: all machines were, or an operator has set

@@ -563,9 +563,9 @@ func TestReplicasHealEachOther(t *testing.T) {
 		want := r.peers[0].facts(t)
 		for i, p := range r.peers {
 			if got := p.facts(t); !slices.Equal(got, want) {
-				rt.Fatalf("node %d has %d facts, the first one %d; rounds: %d well, %d failed", i, len(got), len(want), p.core.repairs.compare, p.core.repairs.failed)
+				rt.Fatalf("node %d has %d facts, the first one %d; rounds: %d well, %d failed", i, len(got), len(want), p.core.repairs.Well, p.core.repairs.Failed)
 			}
-			if n := len(p.core.repairs.begun); n != 0 {
+			if n := p.core.repairs.Begun(); n != 0 {
 				rt.Fatalf("node %d: %d rounds never end", i, n)
 			}
 		}
@@ -574,7 +574,7 @@ func TestReplicasHealEachOther(t *testing.T) {
 				rt.Fatalf("%s is on %d disks", task, n)
 			}
 		}
-		if r.peers[0].core.repairs.compare+r.peers[0].core.repairs.roots.Equal == 0 {
+		if r.peers[0].core.repairs.Well+r.peers[0].core.repairs.Roots.Equal == 0 {
 			rt.Fatal("nothing was compared")
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 )
@@ -18,7 +17,7 @@ func TestACopyIsNotHeldBackByTheRateOfRepair(t *testing.T) {
 		r.enqueue(0, r.ids.Next(r.now.Wall), nil)
 	}
 	r.settle()
-	r.peers[0].core.repairs.cfg.Bucket.Take(r.now, 1<<40) // repair has nothing left for hours
+	r.peers[0].core.repairs.Bucket.Take(r.now, 1<<40) // repair has nothing left for hours
 	r.join()
 	r.run(2)
 	r.audit()
@@ -40,28 +39,6 @@ func TestACopyIsWrittenInBulk(t *testing.T) {
 	r.audit()
 }
 
-// TestPagesOfACopyDoNotWaitForTheDisk: a question, or facts and nothing else, may
-// leave before the sync of the round; what says that something is here may not.
-func TestPagesOfACopyDoNotWaitForTheDisk(t *testing.T) {
-	for _, c := range []struct {
-		m    antientropy.Message
-		soon bool
-	}{
-		{antientropy.Message{Kind: antientropy.KindHello}, false},
-		{antientropy.Message{Kind: antientropy.KindWelcome}, false},
-		{antientropy.Message{Kind: antientropy.KindRefusal}, false},
-		{antientropy.Message{Kind: antientropy.KindRequest, Wants: make([]antientropy.Want, 1)}, true},
-		{antientropy.Message{Kind: antientropy.KindRequest, Asks: make([]antientropy.Ask, 1)}, true},
-		{antientropy.Message{Kind: antientropy.KindAnswer, Done: 1}, true},
-		{antientropy.Message{Kind: antientropy.KindAnswer, Splits: make([]antientropy.Split, 1)}, false},
-		{antientropy.Message{Kind: antientropy.KindAnswer, New: 1, Done: 1}, false},
-	} {
-		if promisesNothing(&c.m) != c.soon {
-			t.Errorf("%s: leaves before the sync: %v", c.m.String(), !c.soon)
-		}
-	}
-}
-
 // TestWhoIsRemovedIsNotAskedOn: a comparison goes on while the other side does not
 // answer, for it may come back; not when that was removed, as when another incarnation
 // has its name. Facts travelled to such a one for 20 s (simulator, seed 423).
@@ -75,13 +52,13 @@ func TestWhoIsRemovedIsNotAskedOn(t *testing.T) {
 		r.tell()
 		k := message.Pair{Partition: 1, Peer: r.peers[i].self}
 		repairs := r.peers[0].core.repairs
-		repairs.copy(r.now, k)
+		repairs.Copy(r.now, k)
 		if removed {
 			r.set(k.Peer, register.Removed)
 			r.tell()
 		}
 		r.live(3*time.Second, 250*time.Millisecond, nothing)
-		if busy := repairs.ours[k] != nil && repairs.ours[k].Busy(); busy == removed {
+		if busy := repairs.Busy(k); busy == removed {
 			t.Errorf("removed: %t, and it is waited for: %t", removed, busy)
 		}
 	}

@@ -13,9 +13,11 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/cron"
 	"github.com/norn-dev/norn/node/core/leadership"
+	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/repair"
 	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/view"
@@ -26,6 +28,8 @@ import (
 	"github.com/norn-dev/norn/session"
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
 )
 
 // Config is what a core needs to know. Durations are checked by the caller.
@@ -133,7 +137,7 @@ type Core struct {
 	queues          *queues
 	collect         *collector
 	quorumWrites    *quorumWrites
-	repairs         *repairs
+	repairs         *repair.Machine
 	quarantine      *quarantine
 	formerMember    *formerMember
 	routes          *routes
@@ -142,10 +146,10 @@ type Core struct {
 	freshnessProbes *freshnessProbes
 	fetches         *fetches
 	deferredAcks    *deferredAcks
-	trees           *trees
-	scrubs          *scrubs
 	transfer        *transfer
-	leases          *leases
+	leases          *lease.Machine
+	offers          offers
+	confirms        confirmWaits
 	abandonedClaims *abandonedClaims
 	elector         *leadership.Machine
 	acceptors       *leadership.Acceptors
@@ -180,7 +184,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.edges.watches, c.edges.horizons = newRemoteWatches(c.edges), newForgottenDependencies(c.edges)
 	c.edges.doubts = unconfirmedFailures{l: c.edges, all: make(map[id.ID]unconfirmedFailure)}
 	c.queues = &queues{c: c, sets: make(map[string]*setting), remoteCounts: newRemoteCounts(c)}
-	c.quorumWrites, c.repairs, c.routes = &quorumWrites{c: c}, newRepairs(c), newRoutes(c)
+	c.quorumWrites, c.routes = &quorumWrites{c: c}, newRoutes(c)
 	c.collect = &collector{c: c, at: now.Mono, tombstones: newTombstones(c)}
 	c.collect.archives = archives{k: c.collect, at: clock.Never, from: make(map[ring.Partition]vnode.DuesCursor)}
 	vcfg := vnode.Config{
@@ -193,7 +197,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		OnExpire: func(b claim.Brief, r claim.Record, s crdt.State) {
 			ended(c, message.DecidedExpired, endOfClaim(c.round.Now, &b, &r), s)
 		},
-		OnLapse:  func(p ring.Partition) bool { return c.leases.leadership.lapsed(p) },
+		OnLapse:  func(p ring.Partition) bool { return c.leases.Lapsed(p) },
 		OnFact:   func(task id.ID) { c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.wake(task)...) },
 		OnFinish: c.edges.finished,
 		OnUnlink: c.edges.unlink,
@@ -204,9 +208,9 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		Random:   cfg.Rand.Float64,
 	}
 	c.filling.c = c
-	c.vcfg, c.trees, c.scrubs, c.transfer = vcfg, &trees{c: c}, &scrubs{c: c, at: clock.Never}, newTransfer(c)
+	c.vcfg, c.transfer = vcfg, newTransfer(c)
 	c.quarantine, c.formerMember = newQuarantine(c), &formerMember{c: c, at: clock.Never}
-	c.leases = newLeases(c)
+	c.offers.waiting, c.confirms.c = make(map[message.Origin]*claimRequest), c
 	boot := cfg.Rand.Uint64()
 	c.edges.watches.number = boot // answers to the process before this one match nothing
 	c.crons, c.abandonedClaims, c.sharedConfig.c = newCrons(c), newAbandonedClaims(c), c
@@ -221,11 +225,13 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	if err := openVnodes(c, view, now); err != nil {
 		return nil, err
 	}
-	c.repairs.roots = newRoots(c)
+	c.repairs = newRepairs(c)
 	if c.standing, err = openStanding(c, boot, view, now); err != nil {
 		return nil, err
 	}
 	c.elector = leadership.New(c.acceptors, c.vnodes, c.standing)
+	c.leases = newLeases(c)
+	c.readyIndex.hides = c.leases.Hides
 	c.edges.recover()
 	c.ask(nil)
 	return c, nil
@@ -348,7 +354,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 		c.transfer.learn(now)
 		c.standing.Clocks.Met()
 		c.elector.Look()
-		c.leases.met(now)
+		c.leases.Met(now)
 	default:
 		return fmt.Errorf("core: unknown event %T", event)
 	}
@@ -372,22 +378,21 @@ func (c *Core) Ready(now clock.Time) (message.Ready, error) {
 	c.crons.work(now)
 	c.sessions.work(now)
 	c.abandonedClaims.work(now)
-	c.leases.breakers.work(now)
+	c.leases.Retry(now)
 	c.freshnessProbes.work(now)
 	c.queues.remoteCounts.work(now)
 	c.serve(now)
 	c.remoteClaims.work(now)
 	c.headGossip.work(now)
-	c.leases.work(now)
+	leasing{c}.work(now)
 	c.deferredAcks.work(now)
 	c.fetches.work(now) // what goes on then may write
 	c.quorumWrites.work(now)
-	c.repairs.work(now)
+	c.repairs.Work(now)
 	c.transfer.work(now)
 	c.quarantine.work(now)
 	c.formerMember.work(now)
-	c.trees.work(now)
-	c.scrubs.work(now)
+	c.repairs.Tend(now)
 	c.routes.work(now)
 	c.routes.deliver()
 	c.sessions.late(now)
@@ -426,7 +431,8 @@ func (c *Core) Stats() Stats {
 	s.ClockFault, s.ClockBad, s.ClockAlone = c.standing.Clocks.Why, len(c.standing.Clocks.Bad), c.standing.Clocks.Alone
 	s.ClockRight = c.standing.Clocks.Wall(c.round.Now) - c.round.Now.Wall
 	s.RegisterBack, s.Forgot = c.standing.Rollback.Why, c.standing.Disk.Lost != 0
-	s.Elected, s.Defeated, s.Passed = c.elector.Won, c.elector.Defeats, c.leases.passed
+	s.Scrubbed, s.Skewed, s.Undelivered = c.repairs.Mended(), c.leases.Skewed, c.leases.Undelivered
+	s.Elected, s.Defeated, s.Passed = c.elector.Won, c.elector.Defeats, c.offers.passed
 	s.Unread, s.UnreadLast = c.elector.Unread, c.elector.UnreadLast
 	return s
 }
@@ -460,7 +466,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.edges.pending() {
 		mono = 0 // go on at once
 	}
-	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.quarantine.at, c.formerMember.at, c.quorumWrites.next(), c.repairs.next(), c.routes.byTime.Next(), c.remoteClaims.next(), c.headGossip.next(), c.freshnessProbes.next(), c.queues.remoteCounts.next(), c.fetches.byTime.Next(), c.transfer.next(), c.trees.next(), c.scrubs.at, c.edges.watches.at, c.edges.doubts.next(), c.edges.horizons.at, c.leases.next(), c.abandonedClaims.next(), c.elector.Next(), c.standing.Due(), c.sessions.next())
+	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.quarantine.at, c.formerMember.at, c.quorumWrites.next(), c.repairs.Due(), c.routes.byTime.Next(), c.remoteClaims.next(), c.headGossip.next(), c.freshnessProbes.next(), c.queues.remoteCounts.next(), c.fetches.byTime.Next(), c.transfer.next(), c.edges.watches.at, c.edges.doubts.next(), c.edges.horizons.at, c.leases.Due(), c.confirms.next(), c.offers.next(), c.abandonedClaims.next(), c.elector.Next(), c.standing.Due(), c.sessions.next())
 }
 
 // Audit tells what the core would overlook: a vnode that something was done with
@@ -471,106 +477,100 @@ func (c *Core) vnode(task id.ID) *vnode.Vnode {
 	return c.vnodes.Use(ring.Of(task, len(c.view.Cells)))
 }
 
-func (c *Core) handle(now clock.Time, r *message.Request) {
+// handle carries out a request that is for this node, and gives its answer, an error, or neither
+// while the answer is still to come.
+func (c *Core) handle(now clock.Time, r *message.Request) (gproto.Message, *proto.Error) {
 	c.taken++
 	if c.closed != nil && !(observer{c}).shows(r) {
-		c.round.Refuse(r.From, c.closed)
-		return
+		return nil, c.closed
 	}
 	if !c.view.Joined {
-		c.round.Refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the node is starting; try again").Again(50*time.Millisecond))
-		return
+		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the node is starting; try again").Again(50 * time.Millisecond)
 	}
-	if c.fetches.readBeforeDecide(now, r) {
-		return
-	}
-	if c.leases.leadership.readIndex(now, r) {
-		return
+	if c.fetches.readBeforeDecide(now, r) || c.confirms.readIndex(now, r) {
+		return nil, nil
 	}
 	c.fetches.tooFewAnswered = r.Unsure
 	switch m := r.Body.(type) {
 	case *nornv1.EnqueueRequest:
-		enqueuing{c, r.Scope}.enqueue(now, r.From, m)
+		return enqueuing{c, r.Scope}.enqueue(now, r.From, m)
 	case *nornv1.LaunchRequest:
-		enqueuing{Core: c}.launch(now, r, m)
+		return enqueuing{Core: c}.launch(now, r, m)
 	case *nornv1.ClaimRequest:
-		c.claim(now, r, m)
+		return c.claim(now, r, m)
 	case *nornv1.RenewRequest:
-		settling{c}.renew(now, r, m)
+		return settling{c}.renew(now, r, m)
 	case *nornv1.UpdateRequest:
-		settling{c}.update(now, r, m)
+		return settling{c}.update(now, r, m)
 	case *nornv1.CompleteRequest:
-		settling{c}.complete(now, r, m)
+		return settling{c}.complete(now, r, m)
 	case *nornv1.FailRequest:
-		settling{c}.fail(now, r, m)
+		return settling{c}.fail(now, r, m)
 	case *nornv1.ReleaseRequest:
-		settling{c}.release(now, r, m)
+		return settling{c}.release(now, r, m)
 	case *nornv1.WorkRequest:
-		working{c}.work(now, r, m)
+		return working{c}.work(now, r, m)
 	case *nornv1.CancelRequest:
-		bulk{c}.cancel(now, r.From, m)
+		return bulk{c}.cancel(now, m)
 	case *nornv1.RetryRequest:
-		bulk{c}.retry(now, r.From, m)
+		return bulk{c}.retry(now, m)
 	case *nornv1.BulkRequest:
-		byFilter(c, now, r, m)
-	default:
-		c.other(now, r)
+		return byFilter(c, now, r, m)
 	}
+	return c.other(now, r)
 }
 
-// other routes what neither adds nor finishes work.
-func (c *Core) other(now clock.Time, r *message.Request) {
+// other carries out what neither adds nor finishes work.
+func (c *Core) other(now clock.Time, r *message.Request) (gproto.Message, *proto.Error) {
 	if e := (observer{c}).moved(r); e != nil {
-		c.round.Refuse(r.From, e)
-		return
+		return nil, e
 	}
 	switch m := r.Body.(type) {
 	case *nornv1.GetRequest:
-		if c.fetches.get(now, r, m) {
-			return
+		if takes, err := c.fetches.get(now, r, m); takes || err != nil {
+			return nil, err
 		}
-		c.round.Read(newGet(r, m, len(c.view.Cells)))
+		return c.round.Read(newGet(r, m, len(c.view.Cells)))
 	case *nornv1.ListRequest:
-		c.round.Read(newList(r, m, c.about(r)))
+		return c.round.Read(newList(r, m, c.about(r)))
 	case *nornv1.CountRequest:
-		c.count(r, m)
+		return c.count(r, m)
 	case *nornv1.LogRequest:
-		c.log(now, r.From, r.Deadline, m)
+		return c.log(now, r.From, r.Deadline, m)
 	case *nornv1.StatusRequest:
-		observer{c}.status(now, r, m)
+		return observer{c}.status(now, r, m)
 	case *nornv1.ClusterRequest:
-		admin{c}.handle(now, r, m)
+		return admin{c}.handle(now, r, m)
 	case *nornv1.VerifyRequest:
-		verifier{c}.verify(now, r, m)
+		return verifier{c}.verify(now, r, m)
 	case *nornv1.BackupRequest:
-		backups{c}.page(r, m)
+		return backups{c}.page(r, m)
 	case *nornv1.RestoreRequest:
-		backups{c}.restore(now, r, m)
+		return backups{c}.restore(now, r, m)
 	case *nornv1.HistoryRequest:
-		remembered(c, now, r, m)
+		return remembered(c, now, r, m)
 	case *nornv1.ExplainRequest:
-		c.round.Read(newExplain(c, r, m))
+		return c.round.Read(newExplain(c, r, m))
 	case *nornv1.KeyRequest:
-		keys{c}.answer(now, r.From, m)
+		return keys{c}.answer(now, m)
 	case *nornv1.QueuesRequest:
-		c.queues.list(now, r, m)
+		return c.queues.list(now, r, m)
 	case *nornv1.SetQueueRequest:
-		c.queues.change(r.From, m)
+		return c.queues.change(r.From, m, false)
 	case *nornv1.SchedulesRequest:
-		scheduling{c}.list(r, m)
+		return scheduling{c}.list(r, m)
 	case *nornv1.ChangeSchedulesRequest:
-		scheduling{c}.change(r, m)
+		return scheduling{c}.change(r, m)
 	case *nornv1.SessionRequest:
-		c.sessions.request(now, r, m)
+		return c.sessions.request(now, r, m)
 	case *nornv1.WorkersRequest:
-		workers{c.sessions}.list(now, r, m)
+		return workers{c.sessions}.list(now, r, m)
 	case *nornv1.SetWorkerRequest:
-		workers{c.sessions}.set(now, r, m)
+		return workers{c.sessions}.set(now, r, m)
 	case *nornv1.LinesRequest:
-		workers{c.sessions}.lines(now, r, m)
-	default:
-		c.round.Refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that"))
+		return workers{c.sessions}.lines(now, r, m)
 	}
+	return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that")
 }
 
 // about are the partitions that an answer is to be about.

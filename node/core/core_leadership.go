@@ -28,15 +28,18 @@ func (c leading) Won(now clock.Time, v *vnode.Vnode, succeeds bool) {
 	v.Announce()
 	c.abandonedClaims.free(now, p)
 	if succeeds { // what the one before has brought to a majority may not have come here
-		c.repairs.demand(now, p)
+		c.repairs.Demand(now, p)
 	}
 }
 
 // Lost gives up what waits for a majority of a partition.
-func (c leading) Lost(p ring.Partition) { c.leases.stop(p) }
+func (c leading) Lost(p ring.Partition) {
+	c.confirms.look = true
+	c.leases.Stop(p)
+}
 
 // Compare begins a comparison.
-func (c leading) Compare(now clock.Time, k message.Pair) { c.repairs.copy(now, k) }
+func (c leading) Compare(now clock.Time, k message.Pair) { c.repairs.Copy(now, k) }
 
 // Forget has a partition deleted.
 func (c leading) Forget(p ring.Partition) { c.transfer.forget(p) }

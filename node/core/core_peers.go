@@ -29,7 +29,7 @@ func (c peers) take(now clock.Time, m *message.FromPeer) {
 			c.quorumWrites.taken(m.From, b)
 		}
 	case *message.Repair:
-		c.repairs.take(now, m.From, b)
+		c.repairs.Step(now, m.From, b)
 	case *message.Forward:
 		c.routes.asked(now, m.From, b)
 	case *message.Forwarded:
@@ -46,11 +46,11 @@ func (c peers) take(now clock.Time, m *message.FromPeer) {
 		c.remoteClaims.learn(now, m.From, b)
 		c.freshnessProbes.inquired(now, m.From, b)
 	case *message.Roots:
-		c.repairs.roots.Asked(now, m.From, b)
+		c.repairs.Roots.Asked(now, m.From, b)
 	case *message.SameRoots:
-		c.repairs.roots.Answered(now, m.From, b)
+		c.repairs.Roots.Answered(now, m.From, b)
 	case *message.RootsCompleted:
-		c.repairs.roots.Completed(now, m.From, b)
+		c.repairs.Roots.Completed(now, m.From, b)
 	case *message.RepairCompleted:
 		c.collect.tombstones.Completed(now, m.From, b)
 	case *message.Purge:
@@ -64,17 +64,17 @@ func (c peers) take(now clock.Time, m *message.FromPeer) {
 	case *message.Dropped:
 		c.undelivered(now, b.Grants)
 	case *message.Claims:
-		c.leases.asked(now, m.From, b)
+		c.leases.Asked(now, m.From, b)
 	case *message.ClaimsTaken:
-		c.leases.taken(now, m.From, b)
+		c.leases.Taken(now, m.From, b)
 	case *message.AskOrphans:
-		c.leases.answerOrphans(m.From, b)
+		c.leases.AnswerOrphans(m.From, b)
 	case *message.NotHeld:
-		c.leases.dropNotHeld(now, b)
+		c.leases.DropNotHeld(now, b)
 	case *message.Work:
 		c.sessions.known.take(now, m.From, b)
 	case *message.ReclaimLease:
-		c.leases.reclaims.take(now, b)
+		c.leases.TakenBack(now, b)
 	case *message.AbandonClaims:
 		c.abandonedClaims.take(now, b)
 	default:

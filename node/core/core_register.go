@@ -9,8 +9,12 @@ import (
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
+
+	gproto "google.golang.org/protobuf/proto"
 )
 
 // registerRequest is what a request to the register is for.
@@ -41,6 +45,23 @@ func (c *Core) send(e registerRequest, r register.Request) {
 	c.round.Ready.Register = append(c.round.Ready.Register, r)
 }
 
+// consult sends a request to the register and answers a client with what comes of it, or that
+// the register does not answer, which may have had an effect.
+func (c *Core) consult(
+	from message.Origin, r register.Request, unavailable func(error, nornv1.Effect) *proto.Error, effect nornv1.Effect,
+	then func(clock.Time, *register.Result) (gproto.Message, *proto.Error),
+) (gproto.Message, *proto.Error) {
+	c.send(registerRequest{then: func(now clock.Time, res register.Result) {
+		if res.Err != nil {
+			c.round.Refuse(from, unavailable(res.Err, effect))
+			return
+		}
+		m, err := then(now, &res)
+		c.round.Done(from, m, err)
+	}}, r)
+	return nil, nil
+}
+
 // registered takes the register's answer.
 func (c *Core) registered(now clock.Time, r register.Result) {
 	e, ok := c.pending[r.Tag]
@@ -49,7 +70,8 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 	}
 	delete(c.pending, r.Tag)
 	if r.Err != nil && e.set != nil {
-		c.queues.changed(now, e.set, r)
+		m, err := c.queues.changed(now, e.set, r)
+		c.round.Done(e.set.from, m, err)
 	}
 	if r.Err != nil {
 		c.askAt = now.Mono + int64(askAgain) // unknown is not failed: read what came of it
@@ -67,7 +89,8 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 	}
 	c.view.Current = true
 	if e.set != nil && r.Err == nil {
-		c.queues.changed(now, e.set, r)
+		m, err := c.queues.changed(now, e.set, r)
+		c.round.Done(e.set.from, m, err)
 	}
 	if e.then != nil {
 		e.then(now, r)
@@ -133,9 +156,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	c.stand()
 	grow(c)
 	c.sharedConfig.learn(c.view.Leads)
-	c.trees.changed()
-	c.scrubs.changed(now)
-	c.repairs.roots.Changed(now)
+	c.repairs.Changed(now)
 	c.transfer.learn(now)
 	if left {
 		c.logs.moved(c)
@@ -155,9 +176,9 @@ func newView(cfg *Config) *view.View { return view.New(cfg.Self, cfg.Cluster.Par
 // heard takes over who is in reach.
 func (c *Core) heard(members []register.Member) {
 	for _, m := range c.view.Hear(members) {
-		c.repairs.returned(m)
+		c.repairs.Returned(m)
 		c.abandonedClaims.returned(c.round.Now)
 	}
-	c.repairs.room(c.round.Now)
+	c.repairs.Room(c.round.Now)
 	c.routes.hear()
 }

@@ -68,7 +68,7 @@ func TestWalkThroughOfTheSkuldReadme(t *testing.T) {
 	r := newRig(t)
 	task := r.enqueue(spec("general"))[0]
 	first := r.claim("general", 1)[0]
-	r.pass(lease + eta - 1)
+	r.pass(leaseTime + eta - 1)
 	if g := r.claim("general", 1); len(g) != 0 {
 		t.Fatalf("claimed again before lease and buffer had run: %v", g)
 	}
@@ -257,7 +257,7 @@ func TestLateCompletionWinsAndSticks(t *testing.T) {
 	r := newRig(t)
 	task := r.enqueue(spec("q"))[0]
 	first := r.claim("q", 1)[0]
-	r.pass(lease + eta)
+	r.pass(leaseTime + eta)
 	second := r.claim("q", 1)[0]
 	if res := r.complete(task, first.Token); res.Error != nil {
 		t.Fatalf("late completion refused: %v", res)
@@ -267,7 +267,7 @@ func TestLateCompletionWinsAndSticks(t *testing.T) {
 		t.Fatalf("renewal on a finished task: %v", renew)
 	}
 	r.crash(time.Second)
-	r.pass(2 * (lease + eta))
+	r.pass(2 * (leaseTime + eta))
 	if g := r.claim("q", 1); len(g) != 0 {
 		t.Fatalf("a completed task was granted: %v", g)
 	}
@@ -339,7 +339,7 @@ func TestClaimIsHeldOverARestart(t *testing.T) {
 	if renew.Error != nil {
 		t.Fatalf("the worker could not go on after the restart: %v", renew.Error)
 	}
-	r.pass(lease + eta)
+	r.pass(leaseTime + eta)
 	if g := r.claim("q", 1); len(g) != 1 {
 		t.Fatal("not freed after lease and buffer")
 	}

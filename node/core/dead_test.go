@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/core/leadership"
+	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -179,7 +180,7 @@ func TestAPartitionWithoutAMajorityKeepsNoOtherUp(t *testing.T) {
 		name   string
 		silent bool
 		first  time.Duration // until it is known
-	}{{"refused", false, 0}, {"not answered", true, grantTimeout}} {
+	}{{"refused", false, 0}, {"not answered", true, lease.Timeout}} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newTrio(t)
 			r.lead(0)

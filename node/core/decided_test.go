@@ -82,7 +82,7 @@ func TestOtherEndsAreTold(t *testing.T) {
 	r.enqueue(depends)
 	for range 3 {
 		r.claim("q", 1)
-		r.pass(lease + 2*eta)
+		r.pass(leaseTime + 2*eta)
 	}
 	r.want(first, "dead")
 	r.retry(first)
@@ -91,10 +91,10 @@ func TestOtherEndsAreTold(t *testing.T) {
 	want := [message.Decisions]int{
 		message.DecidedEnqueued: 2, message.DecidedClaimed: 3, message.DecidedExpired: 3, message.DecidedDead: 1, message.DecidedCancelled: 2, message.DecidedRetried: 1,
 	}
-	if d := last(t, r.decided, message.DecidedExpired); d.Run < lease {
+	if d := last(t, r.decided, message.DecidedExpired); d.Run < leaseTime {
 		t.Errorf("it expired after %v", d.Run)
 	}
-	if d := last(t, r.decided, message.DecidedDead); d.Age < 3*lease {
+	if d := last(t, r.decided, message.DecidedDead); d.Age < 3*leaseTime {
 		t.Errorf("it died after %v", d.Age)
 	}
 	if n := tallied(t, &r.decided, "q"); n != want {

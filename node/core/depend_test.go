@@ -207,7 +207,7 @@ func TestALeaseThatIsOverIsExplained(t *testing.T) {
 		}
 	}
 	says("unless it is renewed")
-	r.pass(lease + eta/2)
+	r.pass(leaseTime + eta/2)
 	says("is handed on once the buffer")
 }
 

@@ -19,7 +19,7 @@ import (
 // task that came after that must not be cancelled for it, which stays. So the leader is
 // asked, each second, until it says the same or the retry is heard of here. Where that
 // seems to be this node a majority has to say so first: it may have stood still, and not
-// know yet that another one was elected ([confirmations]). And a majority has to say what it knows
+// know yet that another one was elected ([lease.Machine.Confirm]). And a majority has to say what it knows
 // of the task: the leader before this one may have retried it with them. A completion is
 // final, whoever says it.
 type unconfirmedFailures struct {
@@ -88,7 +88,7 @@ func (d *unconfirmedFailures) askAnew(task id.ID) {
 // ask has whoever leads a task asked, or those who know whether this node does.
 func (d *unconfirmedFailures) ask(task id.ID) {
 	if d.leads(task) {
-		d.l.c.leases.leadership.confirm(ring.Of(task, len(d.l.c.view.Cells)))
+		d.l.c.leases.Confirm(ring.Of(task, len(d.l.c.view.Cells)))
 		d.read(task)
 		return
 	}
@@ -97,7 +97,7 @@ func (d *unconfirmedFailures) ask(task id.ID) {
 
 // kept tells whether nobody else keeps a task.
 func (d *unconfirmedFailures) kept(task id.ID) bool {
-	return d.l.c.view.Alone || !d.l.c.leases.shared(ring.Of(task, len(d.l.c.view.Cells)))
+	return d.l.c.view.Alone || !d.l.c.leases.Shared(ring.Of(task, len(d.l.c.view.Cells)))
 }
 
 // read has a majority say what it knows of a task: it is merged with what is known here.
@@ -157,7 +157,7 @@ func (d *unconfirmedFailures) leads(task id.ID) bool {
 
 // sure tells whether nobody did at some time, mono ns, or later.
 func (d *unconfirmedFailures) sure(task id.ID, o *unconfirmedFailure, since int64) bool {
-	return d.leads(task) && d.l.c.leases.leadership.confirmedSince(ring.Of(task, len(d.l.c.view.Cells)), since) && (o.heard >= since || d.kept(task))
+	return d.leads(task) && d.l.c.leases.ConfirmedSince(ring.Of(task, len(d.l.c.view.Cells)), since) && (o.heard >= since || d.kept(task))
 }
 
 // certain tells whether nobody did since the newest task came, or question, or since the first

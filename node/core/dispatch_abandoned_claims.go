@@ -115,7 +115,7 @@ func (u *abandonedClaims) add(now clock.Time, key message.AskKey) bool {
 	u.stop(key)
 	if a := u.c.readyIndex.asked[key]; a != nil {
 		for _, g := range slices.Clone(a.grants) { // each is forgotten there
-			u.c.leases.takeBack(now, g)
+			u.c.leases.TakeBack(now, g)
 		}
 	}
 	return true
@@ -191,7 +191,7 @@ func (u *abandonedClaims) free(now clock.Time, p ring.Partition) {
 		}
 	})
 	for _, g := range lost {
-		u.c.leases.takeBack(now, g)
+		u.c.leases.TakeBack(now, g)
 	}
 }
 
@@ -199,7 +199,7 @@ func (u *abandonedClaims) free(now clock.Time, p ring.Partition) {
 // of.
 func (u *abandonedClaims) learned(now clock.Time, p ring.Partition, task id.ID, r *claim.Record) {
 	if key := (message.AskKey{Session: r.Session, Request: r.Request}); u.has(key) && u.c.vnodes.See(p).Leading() != 0 {
-		u.c.leases.takeBack(now, message.GrantRef{Partition: p, Task: task, Token: r.Token, Ask: key})
+		u.c.leases.TakeBack(now, message.GrantRef{Partition: p, Task: task, Token: r.Token, Ask: key})
 	}
 }
 

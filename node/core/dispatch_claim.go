@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/convert"
+	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/standing"
@@ -22,18 +24,15 @@ import (
 
 // claim answers a claim request: with what was granted to the same request
 // before, with the best tasks ready now, or by making it wait.
-func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest) {
+func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest) (gproto.Message, *proto.Error) {
 	w, err := newClaimRequest(r, m, c.queues.lease(m.GetQueues()))
 	if err != nil {
-		c.round.Refuse(r.From, err)
-		return
+		return nil, err
 	}
 	if !w.routed {
-		err = c.sessions.foreign(w.ask.Session, w.ask.By)
-	}
-	if err != nil {
-		c.round.Refuse(r.From, err)
-		return
+		if err := c.sessions.foreign(w.ask.Session, w.ask.By); err != nil {
+			return nil, err
+		}
 	}
 	c.readyIndex.came++
 	w.Number = c.readyIndex.came
@@ -43,11 +42,9 @@ func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest)
 	}
 	switch {
 	case c.abandonedClaims.has(w.key()):
-		c.round.Refuse(r.From, refusal.Abandoned())
-		return
+		return nil, refusal.Abandoned()
 	case len(w.names) == 0: // it has said all it had to say
-		c.round.Reply(r.From, &nornv1.ClaimReply{})
-		return
+		return &nornv1.ClaimReply{}, nil
 	}
 	old, twice := c.remoteClaims.withdraw(w.key())
 	if parked := c.readyIndex.withdraw(w.key()); parked != nil {
@@ -56,30 +53,26 @@ func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest)
 	if twice {
 		c.twice(old)
 	}
-	for _, w := range c.leases.recall(func(o *claimRequest) bool { return o.key() == w.key() && o.key().Named() }) {
+	for _, w := range c.offers.recall(func(o *claimRequest) bool { return o.key() == w.key() && o.key().Named() }) {
 		c.twice(w.from)
 	}
 	if c.repeat(now, w) {
-		return
+		return nil, nil
 	}
-	if e := c.unled(w); e != nil {
-		c.round.Refuse(r.From, e)
-		return
-	}
-	if e := crammed(c); e != nil {
-		c.round.Refuse(r.From, e)
-		return
+	if e := cmp.Or(c.unled(w), crammed(c)); e != nil {
+		return nil, e
 	}
 	for _, name := range w.names {
 		c.headGossip.want(now, name, true)
 	}
 	if !w.prompt && c.freshnessProbes.hold(now, r, m, w) {
-		return
+		return nil, nil
 	}
 	c.pursue(now, w)
 	if w.routed {
 		c.remoteClaims.served(c.routes.peers[w.from.Conn&^message.PeerConns], w)
 	}
+	return nil, nil
 }
 
 // twice sends a claim request away that came again: the two together must not
@@ -118,9 +111,9 @@ func (c *Core) pursue(now clock.Time, w *claimRequest) {
 		return
 	}
 	switch patient := !w.prompt && w.received+int64(grantPatience) > now.Mono; {
-	case w.Until <= now.Mono && patient && c.leases.breakers.has(w):
+	case w.Until <= now.Mono && patient && c.leases.Hidden(w.names, c.readyIndex.paused):
 		w.failedQuorum, w.fails = true, 0 // nothing is sent meanwhile
-		c.leases.postpone(now, w)
+		c.offers.postpone(now, w)
 		return
 	case w.Until <= now.Mono:
 		c.giveUp(now, w)
@@ -172,7 +165,7 @@ func (c *Core) giveUp(now clock.Time, w *claimRequest) {
 	if q != nil && e == nil {
 		e = crammed(c) // or it would have been granted that
 	}
-	if e == nil && (w.failedQuorum && q != nil || c.leases.breakers.has(w)) {
+	if e == nil && (w.failedQuorum && q != nil || c.leases.Hidden(w.names, c.readyIndex.paused)) {
 		e = proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
 			"there is work, but no majority of its partition's replicas has taken the claim in time: nothing is handed out, what was tried is taken back; try again, or look at `norn cluster status`").Keeping("exclusive claims").Again(100 * time.Millisecond)
 	}
@@ -182,6 +175,10 @@ func (c *Core) giveUp(now clock.Time, w *claimRequest) {
 	}
 	c.round.Answer(answer(w, time.Duration(now.Mono-w.received), nil, nil))
 }
+
+// grantPatience is for how long a claim request that does not wait is tried again: once
+// more after a message that was lost. Then it is told that there is no majority.
+const grantPatience = 2 * lease.Timeout
 
 // grantClaims is how many of the claims before it a grant tells of, the newest: reading all
 // made a claim dearer with each one that its task had had.
@@ -195,7 +192,7 @@ const (
 )
 
 // newClaimRequest checks a claim request.
-func newClaimRequest(r *message.Request, m *nornv1.ClaimRequest, lease time.Duration) (*claimRequest, *proto.Error) {
+func newClaimRequest(r *message.Request, m *nornv1.ClaimRequest, usual time.Duration) (*claimRequest, *proto.Error) {
 	if n := len(m.GetQueues()); n == 0 && len(m.GetUnanswered()) == 0 || n > proto.MaxClaimQueues {
 		return nil, proto.Invalid("a claim names %d queues, not 1 to %d", n, proto.MaxClaimQueues)
 	}
@@ -207,7 +204,7 @@ func newClaimRequest(r *message.Request, m *nornv1.ClaimRequest, lease time.Dura
 	if m.GetMaxTasks() > proto.MaxBatchTasks {
 		return nil, proto.Invalid("max_tasks is %d, over the limit of %d", m.GetMaxTasks(), proto.MaxBatchTasks)
 	}
-	lease, err := proto.CheckLease(m.GetLeaseSeconds(), lease)
+	length, err := proto.CheckLease(m.GetLeaseSeconds(), usual)
 	if err != nil {
 		return nil, err
 	}
@@ -217,16 +214,13 @@ func newClaimRequest(r *message.Request, m *nornv1.ClaimRequest, lease time.Dura
 	if n := len(m.GetSession()); n != 0 && n != 16 {
 		return nil, proto.Invalid("session has %d bytes, not 16", n)
 	}
-	if err := convert.CheckUnanswered(m); err != nil {
-		return nil, err
-	}
-	if err := convert.CheckWait(m); err != nil {
+	if err := cmp.Or(convert.CheckUnanswered(m), convert.CheckWait(m)); err != nil {
 		return nil, err
 	}
 	wait := proto.Seconds(m.GetWaitSeconds())
 	w := &claimRequest{from: r.From, received: r.Received, Deadline: call.Deadline{Until: r.Received + int64(wait)}, max: max(1, int(m.GetMaxTasks()))}
 	w.body, w.routed, w.mayDecline, w.parks, w.prompt = m, r.Routed, r.Choosy, wait > 0, r.Prompt
-	w.ask = vnode.Ask{Worker: m.GetWorker(), Request: m.GetRequestNo(), Lease: lease, Log: proto.MaxUpdatesInList, Claims: grantClaims, By: r.By}
+	w.ask = vnode.Ask{Worker: m.GetWorker(), Request: m.GetRequestNo(), Lease: length, Log: proto.MaxUpdatesInList, Claims: grantClaims, By: r.By}
 	copy(w.ask.Session[:], m.GetSession())
 	w.names = slices.Compact(slices.Sorted(slices.Values(m.GetQueues())))
 	for _, name := range w.names {
@@ -245,7 +239,7 @@ func newClaimRequest(r *message.Request, m *nornv1.ClaimRequest, lease time.Dura
 func (c *Core) repeat(now clock.Time, w *claimRequest) bool {
 	var grants []*nornv1.Grant
 	var refs []message.GrantRef
-	var pledges []*proposal
+	var pledges []*lease.Proposal
 	all := c.readyIndex.granted(w)
 	for _, g := range all {
 		if v := c.vnodes.Use(g.Partition); !c.standing.May(g.Partition, standing.Renew) && v.Leading() != 0 {
@@ -258,7 +252,7 @@ func (c *Core) repeat(now clock.Time, w *claimRequest) bool {
 			break
 		}
 		v := c.vnodes.Use(g.Partition)
-		if (c.leases.shared(g.Partition) || c.view.Company()) && g.Token>>32 != v.Leading() && !mutant.RepeatOfBefore.On() {
+		if (c.leases.Shared(g.Partition) || c.view.Company()) && g.Token>>32 != v.Leading() && !mutant.RepeatOfBefore.On() {
 			continue // the leader that granted it may have taken it back, or be about to (docs/contributors/model.md)
 		}
 		if held := vnode.EntryOf(v, g.Task).Of(g.Token); held != nil && !holds(&held.Record, w.ask.By) {
@@ -268,7 +262,7 @@ func (c *Core) repeat(now clock.Time, w *claimRequest) bool {
 		if err != nil {
 			continue
 		}
-		pledges = append(pledges, c.leases.add(g.Partition, g.Task, &r, false))
+		pledges = append(pledges, c.leases.Propose(g.Partition, g.Task, &r, false))
 		d, err := vnode.ReadTask(c.round.Tx, g.Partition, g.Task, vnode.ReadOptions{Claims: grantClaims, Until: g.Token})
 		if !c.round.Check(err) {
 			return true
@@ -288,7 +282,7 @@ func (c *Core) repeat(now clock.Time, w *claimRequest) bool {
 func (c *Core) grant(now clock.Time, w *claimRequest) bool {
 	var grants []*nornv1.Grant
 	var refs []message.GrantRef
-	var pledges []*proposal
+	var pledges []*lease.Proposal
 	size := 0
 	free := c.cfg.MaxClaims - c.vnodes.Claimed()
 	if free <= 0 {
@@ -321,7 +315,7 @@ func (c *Core) grant(now clock.Time, w *claimRequest) bool {
 		c.readyIndex.remember(ref)
 		g := convert.Grant(d, c.cfg.Eta, proto.MaxUpdatesInList)
 		grants, refs = append(grants, g), append(refs, ref)
-		pledges = append(pledges, c.leases.add(ring.Partition(p), d.Task.ID, r, false))
+		pledges = append(pledges, c.leases.Propose(ring.Partition(p), d.Task.ID, r, false))
 		size += gproto.Size(g)
 	}
 	if len(grants) == 0 {
@@ -351,6 +345,6 @@ func (c *Core) undelivered(now clock.Time, grants []message.GrantRef) {
 		return
 	}
 	for _, g := range grants {
-		c.leases.takeBack(now, g)
+		c.leases.TakeBack(now, g)
 	}
 }

@@ -165,7 +165,8 @@ func (q *freshnessProbes) work(now clock.Time) {
 		return
 	}
 	for _, h := range q.take(func(h *freshnessProbe) bool { return h.answered(now) }) {
-		q.c.claim(now, h.r, h.m)
+		m, err := q.c.claim(now, h.r, h.m)
+		q.c.round.Done(h.r.From, m, err)
 	}
 }
 

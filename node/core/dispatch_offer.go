@@ -1,10 +1,12 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
@@ -19,22 +21,22 @@ type offer struct {
 	w       *claimRequest
 	grants  []*nornv1.Grant
 	refs    []message.GrantRef
-	pledges []*proposal   // of each grant; nil: decided by this node alone
-	waited  time.Duration // from the request to the grant: the lease counts from there
-	number  uint64        // of the answer
-	round   uint64        // in which it was granted
+	pledges []*lease.Proposal // of each grant; nil: decided by this node alone
+	waited  time.Duration     // from the request to the grant: the lease counts from there
+	number  uint64            // of the answer
+	round   uint64            // in which it was granted
 }
 
 func (d offer) await(now clock.Time) {
-	d.c.leases.offered[message.NumberOf(d.w.from)] = d.w
-	d.c.leases.await(now, d.pledges, d.done)
+	d.c.offers.waiting[message.NumberOf(d.w.from)] = d.w
+	d.c.leases.Await(now, d.pledges, d.done)
 }
 
 // holds tells whether this node still holds a claim that it has granted. One that has ended
 // here before it reached its majority, and be it that this clock ran ahead, is no part of
 // that: the task may have been granted anew.
 func (d offer) holds(g message.GrantRef) bool {
-	return len(vnode.Unheld(d.c.vnodes.See(g.Partition), heldAs([]message.GrantRef{g}))) == 0
+	return lease.Held(d.c.vnodes, g)
 }
 
 // used tells whether a worker has ended a claim: it has heard of it from an answer to the
@@ -52,7 +54,7 @@ func (d offer) used(g message.GrantRef) bool {
 func (d offer) resume() (fit int) {
 	size := 0
 	for i, pl := range d.pledges {
-		if pl == nil || pl.saved == nil {
+		if pl == nil || pl.Saved == nil {
 			continue
 		}
 		g := d.refs[i]
@@ -60,8 +62,8 @@ func (d offer) resume() (fit int) {
 		if !d.c.round.Check(err) {
 			return i
 		}
-		if beyond(pl.saved, own) {
-			own = pl.saved
+		if lease.Beyond(pl.Saved, own) {
+			own = pl.Saved
 		}
 		if size += len(own.Data) - len(d.grants[i].Checkpoint); size > proto.MaxGrantBytes && i > 0 {
 			return i
@@ -74,14 +76,14 @@ func (d offer) resume() (fit int) {
 // done answers with what has reached its majority. What has not is taken back:
 // nobody has heard of it. With nothing left the request goes on waiting.
 func (d offer) done(now clock.Time) {
-	if at := message.NumberOf(d.w.from); d.c.leases.offered[at] == d.w {
-		delete(d.c.leases.offered, at)
+	if at := message.NumberOf(d.w.from); d.c.offers.waiting[at] == d.w {
+		delete(d.c.offers.waiting, at)
 	}
 	grants, refs := d.grants[:0:0], d.refs[:0:0]
 	var lost []message.GrantRef
 	fit := d.resume()
 	for i, pl := range d.pledges {
-		if i < fit && (pl == nil || pl.state == committed && d.holds(d.refs[i])) {
+		if i < fit && (pl == nil || pl.Committed() && d.holds(d.refs[i])) {
 			grants, refs = append(grants, d.grants[i]), append(refs, d.refs[i])
 		} else {
 			lost = append(lost, d.refs[i])
@@ -93,13 +95,13 @@ func (d offer) done(now clock.Time) {
 	twice := a != nil && len(a.answers) > 1
 	if !twice {
 		for i, pl := range d.pledges {
-			if pl == nil || pl.state == committed || !d.used(d.refs[i]) {
-				d.c.leases.breakers.judge(now, d.refs[i], pl)
+			if pl == nil || pl.Committed() || !d.used(d.refs[i]) {
+				d.c.leases.Judge(now, d.refs[i], pl)
 			}
 		}
-		d.c.leases.passed += uint64(len(lost))
+		d.c.offers.passed += uint64(len(lost))
 		for _, g := range lost {
-			d.c.leases.takeBack(now, g)
+			d.c.leases.TakeBack(now, g)
 		}
 	}
 	if len(grants) > 0 {
@@ -130,32 +132,66 @@ func (d offer) done(now clock.Time) {
 	if other := d.c.readyIndex.withdraw(again.key()); other != nil && again.key().Named() {
 		d.c.twice(other.from)
 	}
-	d.c.leases.postpone(now, &again)
+	d.c.offers.postpone(now, &again)
 }
 
-// takeBack frees a task whose grant surely nobody has heard of. It may have ended
-// by other means meanwhile; then there is nothing to free. Only a leader can: one
-// that was deposed since has the one after it do it.
-func (g *leases) takeBack(now clock.Time, ref message.GrantRef) {
-	if g.release(now, ref) != nil {
-		g.c.stats.Undelivered++
-	} else if g.c.vnodes.See(ref.Partition).Leading() == 0 {
-		g.reclaims.reclaim(now, ref)
-	}
-	g.c.readyIndex.forget(ref)
+// offers are claim requests whose grants are on their way, and those whose grants reached no
+// majority and that are looked at again.
+type offers struct {
+	waiting   map[message.Origin]*claimRequest // by connection and number
+	postponed []postponedClaim
+	passed    uint64 // grants that were taken back because they did not reach a majority
 }
 
-// release ends a claim here and, unheard by anybody, with the others. It gives
-// nil when there was nothing to end.
-func (g *leases) release(now clock.Time, ref message.GrantRef) *claim.Record {
-	existed, err := g.c.vnodes.Use(ref.Partition).Release(g.c.round.Tx, ref.Task, ref.Token, now)
-	if damaged(err) {
-		g.c.round.Check(err)
+// postponedClaim is a claim request that is looked at again: what it would have been
+// granted did not reach a majority. Without a pause a member that refuses would
+// be asked as fast as it can answer.
+type postponedClaim struct {
+	at int64 // mono ns
+	w  *claimRequest
+}
+
+// postpones are the pauses of a [postponedClaim]: each try stays in the history of its
+// task, and a member may refuse for hours while another is down.
+var postpones = clock.Backoff{First: 50 * time.Millisecond, Most: 500 * time.Millisecond}
+
+// postpone has a claim request looked at again after its pause.
+func (o *offers) postpone(now clock.Time, w *claimRequest) {
+	l := postponedClaim{now.Add(postpones.Pause(w.fails)).Mono, w}
+	w.fails++
+	at := len(o.postponed)
+	for at > 0 && o.postponed[at-1].at > l.at {
+		at--
 	}
-	if err != nil || existed {
+	o.postponed = slices.Insert(o.postponed, at, l)
+}
+
+// recall takes out the postponed requests that are meant.
+func (o *offers) recall(is func(*claimRequest) bool) (all []*claimRequest) {
+	o.postponed = slices.DeleteFunc(o.postponed, func(l postponedClaim) bool {
+		found := is(l.w)
+		if found {
+			all = append(all, l.w)
+		}
+		return found
+	})
+	return all
+}
+
+// due takes out the first postponed request whose pause is over; nil: there is none.
+func (o *offers) due(now clock.Time) *claimRequest {
+	if o.next() > now.Mono {
 		return nil
 	}
-	r := &claim.Record{Token: ref.Token, Outcome: claim.Released}
-	g.add(ref.Partition, ref.Task, r, true)
-	return r
+	w := o.postponed[0].w
+	o.postponed = o.postponed[1:]
+	return w
+}
+
+// next is when the first pause is over, mono ns.
+func (o *offers) next() int64 {
+	if len(o.postponed) == 0 {
+		return clock.Never
+	}
+	return o.postponed[0].at
 }

@@ -56,10 +56,10 @@ func (c *Core) cancel(from message.Origin) {
 		c.readyIndex.drop(w)
 		c.round.Refuse(w.from, refusal.Cancelled())
 	}
-	if w := c.leases.offered[message.NumberOf(from)]; w != nil {
+	if w := c.offers.waiting[message.NumberOf(from)]; w != nil {
 		w.cancelled = true
 	}
-	for _, w := range c.leases.recall(func(w *claimRequest) bool { return message.NumberOf(w.from) == message.NumberOf(from) }) {
+	for _, w := range c.offers.recall(func(w *claimRequest) bool { return message.NumberOf(w.from) == message.NumberOf(from) }) {
 		c.round.Refuse(w.from, refusal.Cancelled())
 	}
 	if w := c.logs.of(from); w != nil {
@@ -80,10 +80,10 @@ func (c *Core) gone(conn uint64) {
 	for _, w := range c.readyIndex.of(conn) {
 		c.readyIndex.drop(w)
 	}
-	for _, w := range c.leases.offered { // Any order: each by itself.
+	for _, w := range c.offers.waiting { // Any order: each by itself.
 		w.cancelled = w.cancelled || w.from.Conn == conn
 	}
-	c.leases.recall(func(w *claimRequest) bool { return w.from.Conn == conn })
+	c.offers.recall(func(w *claimRequest) bool { return w.from.Conn == conn })
 	for _, w := range c.logs.all(slices.Values([]uint64{conn})) {
 		c.logs.drop(w)
 	}
@@ -98,7 +98,7 @@ func (c *Core) drain(why *proto.Error) {
 		c.readyIndex.drop(w)
 		c.round.Refuse(w.from, why)
 	}
-	for _, w := range c.leases.recall(func(*claimRequest) bool { return true }) {
+	for _, w := range c.offers.recall(func(*claimRequest) bool { return true }) {
 		c.round.Refuse(w.from, why)
 	}
 	for _, w := range c.logs.all(maps.Keys(c.logs.byConn)) {

@@ -264,31 +264,17 @@ func TestHowLongANeedIsRemembered(t *testing.T) {
 	}
 }
 
-// TestAMajorityIsAskedAnew: whether this node leads, by each who wants to know from then on, by
-// what was asked in this epoch, and when it leads no more nothing is known.
-func TestAMajorityIsAskedAnew(t *testing.T) {
+// TestWaitsForWhoLeadsAreBounded: more are refused, and what was asked before a request came does
+// not answer it.
+func TestWaitsForWhoLeadsAreBounded(t *testing.T) {
 	r := newTrio(t)
 	i := r.leader(1)
 	c := r.peers[i].core
-	s, p := &c.leases.leadership, ring.Partition(1)
-	epoch := c.vnodes.See(p).Leading()
 	r.now = r.now.Add(time.Second)
 	c.round.Now = r.now
-	s.confirm(p)
-	s.confirmed(&batchPart{p: p, epoch: epoch - 1, confirmsAt: r.now.Mono})
-	if _, asked := s.asked[p]; s.confirmedSince(p, r.now.Mono) || !asked {
-		t.Error("what was asked in an epoch before counts")
-	}
-	s.confirmed(&batchPart{p: p, epoch: epoch, confirmsAt: r.now.Mono})
-	if _, asked := s.asked[p]; !s.confirmedSince(p, r.now.Mono) || asked {
-		t.Error("what was asked in this epoch does not count, or is asked again")
-	}
-	q := message.ConfirmedSince{At: r.now.Mono + 1, Parts: []ring.Partition{p}}
-	if s.decided(q) || s.asked[p] != r.now.Mono {
+	s, p := &c.confirms, ring.Partition(1)
+	if s.decided(message.ConfirmedSince{At: r.now.Mono + 1, Parts: []ring.Partition{p}}) || c.leases.AskDue() != r.now.Mono {
 		t.Error("what was asked before a request came answers it, or nobody is asked again")
-	}
-	if s.stop(p); s.confirmedSince(p, r.now.Mono) {
-		t.Error("it leads no more, and is sure of it")
 	}
 	s.waits = make([]confirmationWait, maxConfirmationWaits)
 	full := &message.Request{From: message.Origin{Conn: 7}, Body: &nornv1.RetryRequest{Ids: [][]byte{r.at(1).Bytes()}}}

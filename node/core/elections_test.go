@@ -85,7 +85,7 @@ func (r *trio) say(from, to int, m message.PeerMessage) {
 }
 
 func claimUpTo(n uint32) *nornv1.ClaimRequest {
-	return &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: n, Worker: "w", LeaseSeconds: lease.Seconds()}
+	return &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: n, Worker: "w", LeaseSeconds: leaseTime.Seconds()}
 }
 
 func refOf(task id.ID, token uint64) []*nornv1.ClaimRef {
@@ -109,7 +109,7 @@ func TestClaimsSurviveTheDeathOfTheirLeader(t *testing.T) {
 		r.settleBut(func(l letter) bool { _, ok := l.message.(*message.Claims); return ok && l.to == without })
 		grants, _ := r.granted(dead, from)
 		for _, g := range grants {
-			first[g.Task.Id], until[g.Task.Id] = g.Token, r.now.Mono+int64(lease+eta)
+			first[g.Task.Id], until[g.Task.Id] = g.Token, r.now.Mono+int64(leaseTime+eta)
 		}
 		if len(first) != testPartitions || r.holders(parse(t, grants[0].Task.Id), grants[0].Token) != 2 {
 			t.Fatalf("%d tasks were granted of %d", len(first), testPartitions)
@@ -118,8 +118,8 @@ func TestClaimsSurviveTheDeathOfTheirLeader(t *testing.T) {
 		r.elect()
 		r.live(10*time.Second, time.Second, nothing)
 		for _, g := range grants[:2] {
-			until[g.Task.Id] = r.now.Mono + int64(lease+eta)
-			res := ask[*nornv1.RenewReply](r, other, &nornv1.RenewRequest{Claims: refOf(parse(t, g.Task.Id), g.Token), LeaseSeconds: lease.Seconds()}).Results[0]
+			until[g.Task.Id] = r.now.Mono + int64(leaseTime+eta)
+			res := ask[*nornv1.RenewReply](r, other, &nornv1.RenewRequest{Claims: refOf(parse(t, g.Task.Id), g.Token), LeaseSeconds: leaseTime.Seconds()}).Results[0]
 			if res.Error != nil {
 				t.Fatalf("the worker lost its claim with the leader: %v", res.Error)
 			}

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/leadership"
+	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -41,7 +41,7 @@ func TestAGrantInFlightOfADeposedLeaderIsFreedAtOnce(t *testing.T) {
 			t.Fatalf("another member has it %t: granted %v", holds, grants)
 		}
 		for i, p := range r.peers {
-			if n := len(p.core.leases.reclaims.all); n != 0 {
+			if n := p.core.leases.Reclaims(); n != 0 {
 				t.Errorf("node %d would free %d claims for ever", i+1, n)
 			}
 		}
@@ -92,28 +92,6 @@ func TestAGrantThatMayHaveBeenHeardIsNotFreed(t *testing.T) {
 	r.audit()
 }
 
-// TestWhatIsToBeFreedIsBounded: more than that waits for its lease.
-func TestWhatIsToBeFreedIsBounded(t *testing.T) {
-	r := newTrio(t)
-	r.put(0, 1)
-	old := r.leader(1)
-	grant := ask[*nornv1.ClaimReply](r, old, claimUpTo(1)).Grants[0]
-	f := &r.peers[old].core.leases.reclaims
-	g := message.GrantRef{Partition: 1, Task: parse(t, grant.Task.Id), Token: grant.Token}
-	f.reclaim(r.now, g)
-	f.reclaim(r.now, g)
-	if len(f.all) != 1 || f.next() == clock.Never {
-		t.Fatalf("%d of one", len(f.all))
-	}
-	f.all = make([]*reclaim, maxReclaims)
-	delete(f.has, g)
-	f.reclaim(r.now, g)
-	if len(f.all) != maxReclaims {
-		t.Fatalf("%d are to be freed", len(f.all))
-	}
-	f.all = nil
-}
-
 // TestOnlyClaimsOfEarlierEpochsAreTakenBack: a leader knows better of its own.
 func TestOnlyClaimsOfEarlierEpochsAreTakenBack(t *testing.T) {
 	r := newTrio(t)
@@ -123,7 +101,7 @@ func TestOnlyClaimsOfEarlierEpochsAreTakenBack(t *testing.T) {
 	task := parse(t, grant.Task.Id)
 	word := &message.ReclaimLease{}
 	for _, p := range []ring.Partition{1, 2, 9999} {
-		word.Parts = append(word.Parts, message.PartClaims{Partition: p, Epoch: 1, Claims: vnode.AppendHeld(nil, heldAs([]message.GrantRef{{Task: task, Token: grant.Token}}))})
+		word.Parts = append(word.Parts, message.PartClaims{Partition: p, Epoch: 1, Claims: vnode.AppendHeld(nil, lease.Releases([]message.GrantRef{{Task: task, Token: grant.Token}}))})
 	}
 	word.Parts = append(word.Parts, message.PartClaims{Partition: 1, Epoch: 1, Claims: []byte("no claims")})
 	for j := range r.peers {
@@ -197,7 +175,7 @@ func TestTheOnlyOneLeftRepeatsNoClaimOfALeaderBeforeIt(t *testing.T) {
 		t.Fatalf("node %d leads", r.leader(1)+1)
 	}
 	again := ask[*nornv1.ClaimReply](r, left, asking(7)).Grants
-	r.say(old, left, &message.ReclaimLease{Parts: []message.PartClaims{{Partition: 1, Epoch: r.state().Cells[1].Epoch, Claims: vnode.AppendHeld(nil, heldAs([]message.GrantRef{{Task: task, Token: first[0].Token}}))}}})
+	r.say(old, left, &message.ReclaimLease{Parts: []message.PartClaims{{Partition: 1, Epoch: r.state().Cells[1].Epoch, Claims: vnode.AppendHeld(nil, lease.Releases([]message.GrantRef{{Task: task, Token: first[0].Token}}))}}})
 	r.settle()
 	if other := ask[*nornv1.ClaimReply](r, left, claimUpTo(1)).Grants; len(again) != 0 || len(other) != 1 {
 		t.Fatalf("the request again has %v, another one %v", again, other)
@@ -236,7 +214,7 @@ func TestWhatALeaderReleasedInVainIsReleased(t *testing.T) {
 		t.Errorf("node %d, which leads, still has the claim two seconds after the networks are whole", l)
 	}
 	for i, p := range r.peers {
-		if n := len(p.core.leases.reclaims.all) + len(p.core.leases.reclaims.has); n > 0 {
+		if n := p.core.leases.Reclaims(); n > 0 {
 			t.Errorf("node %d still tells of %d", i, n)
 		}
 	}
@@ -254,37 +232,13 @@ func TestReleasesOfAPartitionThatGrantsAgainAreTaken(t *testing.T) {
 	from := r.send(leader, claimUpTo(2))
 	r.settleBut(answers)
 	r.live(6*time.Second, 50*time.Millisecond, answers)
-	f := &r.peers[leader].core.leases.reclaims
-	if grants, is := r.granted(leader, from); !is || len(grants) > 0 || len(f.all) != 2 {
-		t.Fatalf("answered: %t, with %v; %d releases are left", is, grants, len(f.all))
+	m := r.peers[leader].core.leases
+	if grants, is := r.granted(leader, from); !is || len(grants) > 0 || m.Reclaims() != 2 {
+		t.Fatalf("answered: %t, with %v; %d releases are left", is, grants, m.Reclaims())
 	}
 	r.live(5*time.Second, 50*time.Millisecond, nothing)
-	if len(f.all)+len(f.has) > 0 || f.next() != clock.Never {
-		t.Errorf("%d releases are left", len(f.all))
-	}
-}
-
-// TestThousandsOfReleasesAreHeardAtOnce: as when a node is back that had been cut off in
-// the middle of its work, in one message.
-func TestThousandsOfReleasesAreHeardAtOnce(t *testing.T) {
-	r := newTrio(t)
-	f := &r.peers[0].core.leases.reclaims
-	all := make([]proposal, maxReclaims)
-	for i := range all {
-		all[i].p = 1
-		all[i].held.Task, all[i].held.Record.Token = r.at(1), 5
-		f.releaseFailed(r.now, &all[i])
-	}
-	began := time.Now()
-	for i := range all {
-		f.ended(1, all[i].held.Task, 5)
-	}
-	if took := time.Since(began); took > 300*time.Millisecond { // a few ms; 1.3 s when each was looked for among all
-		t.Errorf("took %v", took)
-	}
-	r.live(2*reclaimAgain, reclaimAgain, nothing)
-	if len(f.all)+len(f.has) > 0 {
-		t.Errorf("%d are left", len(f.all))
+	if m.Reclaims() > 0 {
+		t.Errorf("%d releases are left", m.Reclaims())
 	}
 }
 
@@ -314,7 +268,7 @@ func TestAReleaseOfAnEarlierClaimIsTriedAgain(t *testing.T) {
 		t.Fatalf("%d hold it", n)
 	}
 	r.live(5*time.Second, 50*time.Millisecond, nothing)
-	if n, f := r.holders(task, grants[0].Token), &r.peers[heir].core.leases.reclaims; n != 0 || len(f.all) > 0 {
-		t.Errorf("%d still hold it; %d releases are left", n, len(f.all))
+	if n, left := r.holders(task, grants[0].Token), r.peers[heir].core.leases.Reclaims(); n != 0 || left > 0 {
+		t.Errorf("%d still hold it; %d releases are left", n, left)
 	}
 }

@@ -29,7 +29,7 @@ const (
 	stepCodes
 )
 
-var pauses = [...]time.Duration{0, time.Millisecond, time.Second, eta + time.Second, lease, lease + eta, 2 * time.Hour, 8 * 24 * time.Hour}
+var pauses = [...]time.Duration{0, time.Millisecond, time.Second, eta + time.Second, leaseTime, leaseTime + eta, 2 * time.Hour, 8 * 24 * time.Hour}
 
 // requestOf makes the message of a method by the names of the protocol.
 func requestOf(m nornv1.Method) gproto.Message {

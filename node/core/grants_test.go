@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -166,7 +167,7 @@ func TestRepairSpreadsNoClaims(t *testing.T) {
 	i := r.leader(1)
 	from := r.send(i, claimUpTo(1))
 	compared := 0
-	r.live(grantTimeout-100*time.Millisecond, 50*time.Millisecond, func(l letter) bool {
+	r.live(lease.Timeout-100*time.Millisecond, 50*time.Millisecond, func(l letter) bool {
 		if ofRepair(l.message) {
 			compared++
 		}
@@ -198,7 +199,7 @@ func TestRenewalsAndReleasesWaitForAMajority(t *testing.T) {
 	for _, m := range []gproto.Message{&nornv1.RenewRequest{Claims: claims}, &nornv1.ReleaseRequest{Claims: claims}} {
 		r.settle()
 		from := r.send(i, m)
-		r.live(grantTimeout+time.Second, 100*time.Millisecond, everything)
+		r.live(lease.Timeout+time.Second, 100*time.Millisecond, everything)
 		if e, ok := r.ended(i, from); !ok || e.GetKind() != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || e.GetEffect() != nornv1.Effect_EFFECT_UNKNOWN {
 			t.Fatalf("%T without a majority: %v, %v", m, e, ok)
 		}
@@ -318,7 +319,7 @@ func TestAClaimThatTheLeaderDoesNotHoldEnds(t *testing.T) {
 	i := r.leader(1)
 	j, epoch := (i+1)%3, r.state().Cells[1].Epoch
 	held := vnode.Held{Task: task, Record: claim.Record{
-		Token: epoch<<32 | 7777, Worker: "w", Start: r.now.Wall, End: r.now.Wall + int64(lease), Lease: lease, Outcome: claim.Active,
+		Token: epoch<<32 | 7777, Worker: "w", Start: r.now.Wall, End: r.now.Wall + int64(leaseTime), Lease: leaseTime, Outcome: claim.Active,
 	}}
 	r.say(i, j, &message.Claims{Round: 1, Parts: []message.PartClaims{{Partition: 1, Epoch: epoch, Claims: vnode.AppendHeld(nil, []vnode.Held{held})}}})
 	r.settle()
@@ -340,7 +341,7 @@ func TestAClaimThatTheLeaderDoesNotHoldEnds(t *testing.T) {
 	if claims() != 1 || asked == 0 {
 		t.Fatalf("%d claims after %d questions that got lost", claims(), asked)
 	}
-	r.live(3*stuckEvery, time.Second, nothing)
+	r.live(3*lease.StuckEvery, time.Second, nothing)
 	if claims() != 0 {
 		t.Fatal("the claim stays for ever")
 	}
@@ -484,7 +485,7 @@ func TestWhatAWorkerHasEndedIsNotReleased(t *testing.T) {
 	deaf := (i + 1) % 3
 	r.send(i, waiting60(7))
 	r.settleBut(everything) // nobody hears of the grant
-	r.live(grantTimeout/2, 50*time.Millisecond, everything)
+	r.live(lease.Timeout/2, 50*time.Millisecond, everything)
 	again := message.Origin{Conn: 2, Request: 1}
 	r.check(r.peers[i].core.Step(r.now, &message.Request{From: again, Body: waiting60(7), Received: r.now.Mono}))
 	r.turn(i)
@@ -497,7 +498,7 @@ func TestWhatAWorkerHasEndedIsNotReleased(t *testing.T) {
 	r.send(i, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: token}}})
 	completion := func(l letter) bool { return l.to == deaf && isFacts(l) }
 	r.settleBut(completion)
-	r.live(2*grantTimeout, 50*time.Millisecond, completion)
+	r.live(2*lease.Timeout, 50*time.Millisecond, completion)
 	d, err := vnode.ReadTask(r.peers[deaf].store, 1, task, vnode.ReadOptions{})
 	r.check(err)
 	if d.State == crdt.StateCompleted || len(d.Claims) != 1 || d.Claims[0].Outcome != claim.Active {

@@ -47,7 +47,7 @@ type rig struct {
 const (
 	testPartitions = 4
 	eta            = 5 * time.Second
-	lease          = 30 * time.Second
+	leaseTime      = 30 * time.Second
 )
 
 func newRig(t testing.TB) *rig {
@@ -74,7 +74,7 @@ func (r *rig) open() {
 	}
 	r.core, err = Open(Config{
 		Self:    register.Member{Node: "n1", Incarnation: register.Incarnation{1}},
-		Cluster: r.register.Cluster(), Eta: eta, Buffer: eta, GCGrace: 7 * 24 * time.Hour, Lease: lease,
+		Cluster: r.register.Cluster(), Eta: eta, Buffer: eta, GCGrace: 7 * 24 * time.Hour, Lease: leaseTime,
 		Retry:    crdt.Retry{MaxAttempts: 3, Initial: time.Second, Max: time.Hour, Multiplier: 2000},
 		HeadSize: 4, MaxPayload: 1 << 20, MaxWaiters: 100, MaxQueues: 100, MaxClaims: 1000,
 		Retention: Retention{What: nornv1.Retention_RETENTION_DELETE, After: time.Hour}, CollectInterval: r.collect, Archive: true,

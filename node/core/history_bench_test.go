@@ -24,7 +24,7 @@ func BenchmarkHistory(b *testing.B) {
 					g := r.claim("q", 1)
 					claims += time.Since(at)
 					if kind == "expired" {
-						r.pass(lease + 3*eta)
+						r.pass(leaseTime + 3*eta)
 						return
 					}
 					task := parse(b, g[0].Task.Id)

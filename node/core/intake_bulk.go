@@ -13,13 +13,15 @@ import (
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
 )
 
 // bulk answers requests that name tasks, not claims.
 type bulk struct{ *Core }
 
 // cancel cancels tasks one by one: each is judged for itself.
-func (c bulk) cancel(now clock.Time, from message.Origin, m *nornv1.CancelRequest) {
+func (c bulk) cancel(now clock.Time, m *nornv1.CancelRequest) (gproto.Message, *proto.Error) {
 	err := convert.CheckBatch(len(m.GetIds()))
 	if err == nil {
 		err = c.quorumWrites.check(m.GetDurability())
@@ -32,7 +34,7 @@ func (c bulk) cancel(now clock.Time, from message.Origin, m *nornv1.CancelReques
 		extra, err = convert.UnknownUpTo(m, proto.MaxNoteBytes-len(m.GetReason()), "reason")
 	}
 	done := func(d *vnode.Detail) bool { return d.Task.CancelledByUser() }
-	c.each(from, err, m.GetIds(), conditions{m.GetOnlyStates(), done}, func(d *vnode.Detail, res *nornv1.WriteResult) *proto.Error {
+	return c.each(err, m.GetIds(), conditions{m.GetOnlyStates(), done}, func(d *vnode.Detail, res *nornv1.WriteResult) *proto.Error {
 		t := d.Task
 		switch {
 		case d.State == crdt.StateCompleted || t.Collected():
@@ -53,7 +55,7 @@ func (c bulk) cancel(now clock.Time, from message.Origin, m *nornv1.CancelReques
 }
 
 // retry gives tasks a new run of attempts.
-func (c bulk) retry(now clock.Time, from message.Origin, m *nornv1.RetryRequest) {
+func (c bulk) retry(now clock.Time, m *nornv1.RetryRequest) (gproto.Message, *proto.Error) {
 	done := func(d *vnode.Detail) bool {
 		return d.Task.Generation() > 0 && slices.Contains([]crdt.State{crdt.StateReady, crdt.StateClaimed, crdt.StateWaiting}, d.State)
 	}
@@ -62,7 +64,7 @@ func (c bulk) retry(now clock.Time, from message.Origin, m *nornv1.RetryRequest)
 	if err == nil {
 		extra, err = convert.UnknownUpTo(m, proto.MaxNoteBytes, "retry")
 	}
-	c.each(from, err, m.GetIds(), conditions{m.GetOnlyStates(), done}, func(d *vnode.Detail, res *nornv1.WriteResult) *proto.Error {
+	return c.each(err, m.GetIds(), conditions{m.GetOnlyStates(), done}, func(d *vnode.Detail, res *nornv1.WriteResult) *proto.Error {
 		return c.retryOne(now, d, extra, res)
 	})
 }
@@ -76,13 +78,12 @@ type conditions struct {
 }
 
 // each runs an action over the tasks that are in one of the states asked for.
-func (c bulk) each(from message.Origin, err *proto.Error, ids [][]byte, when conditions, act func(*vnode.Detail, *nornv1.WriteResult) *proto.Error) {
+func (c bulk) each(err *proto.Error, ids [][]byte, when conditions, act func(*vnode.Detail, *nornv1.WriteResult) *proto.Error) (gproto.Message, *proto.Error) {
 	if err == nil {
 		err = convert.CheckStates(when.only)
 	}
 	if err != nil {
-		c.round.Refuse(from, err)
-		return
+		return nil, err
 	}
 	reply := &nornv1.WriteReply{}
 	for _, b := range ids {
@@ -92,7 +93,7 @@ func (c bulk) each(from message.Origin, err *proto.Error, ids [][]byte, when con
 			res.Receipt, res.Error = nil, err.Proto()
 		}
 	}
-	c.round.Reply(from, reply)
+	return reply, nil
 }
 
 func (c bulk) one(b []byte, when conditions, res *nornv1.WriteResult, act func(*vnode.Detail, *nornv1.WriteResult) *proto.Error) *proto.Error {
@@ -122,7 +123,7 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, extra []byte, res *nornv
 	if v.Leading() == 0 {
 		return refusal.Leaderless(v)
 	}
-	if bad := c.leases.leadership.stillLeads(v.Partition, "exclusive claims"); bad != nil {
+	if bad := c.confirms.stillLeads(v.Partition, "exclusive claims"); bad != nil {
 		return bad
 	}
 	if c.fetches.tooFewAnswered && !c.quorumWrites.alone(v.Partition) {

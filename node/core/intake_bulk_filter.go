@@ -36,13 +36,12 @@ type where struct {
 }
 
 // byFilter begins a request that acts by filter.
-func byFilter(c *Core, now clock.Time, r *message.Request, m *nornv1.BulkRequest) {
+func byFilter(c *Core, now clock.Time, r *message.Request, m *nornv1.BulkRequest) (gproto.Message, *proto.Error) {
 	w := &where{c: c, q: r, m: gproto.CloneOf(m), began: now.Mono, limit: int(m.GetLimit())}
 	if err := w.check(now); err != nil {
-		c.round.Refuse(r.From, err)
-		return
+		return nil, err
 	}
-	w.look(now)
+	return w.look(now)
 }
 
 // check finds what is wrong with the request, and fills in what it leaves open.
@@ -107,41 +106,42 @@ func (w *where) open(now clock.Time) *proto.Error {
 }
 
 // look asks for the next page.
-func (w *where) look(now clock.Time) {
+func (w *where) look(now clock.Time) (gproto.Message, *proto.Error) {
 	page := &whole{}
-	w.part(now, page, nornv1.Method_METHOD_LIST, &nornv1.ListRequest{
+	return w.part(now, page, nornv1.Method_METHOD_LIST, &nornv1.ListRequest{
 		Queue: w.m.GetQueue(), States: w.m.GetStates(), Filter: w.m.GetFilter(), IdsOnly: true,
 		Limit: uint32(min(w.limit-len(w.ids), proto.MaxListPage)), Cursor: w.at,
-	}, func(*scatterRequest) { w.looked(page) })
+	}, func(*scatterRequest) {
+		m, err := w.looked(page)
+		w.c.round.Done(w.q.From, m, err)
+	})
 }
 
 // part has this node carry out a request of its own, and calls then with its answer in join.
-func (w *where) part(now clock.Time, join joiner, method nornv1.Method, body gproto.Message, then func(*scatterRequest)) {
+func (w *where) part(now clock.Time, join joiner, method nornv1.Method, body gproto.Message, then func(*scatterRequest)) (gproto.Message, *proto.Error) {
 	if len(w.c.routes.byTime) >= maxGathers {
-		w.c.round.Refuse(w.q.From, refusal.Crowded(maxGathers))
-		return
+		return nil, refusal.Crowded(maxGathers)
 	}
 	g := w.c.routes.gather(now, w.q, join, 0)
 	g.then = then
 	ownPart(w.c.routes, now, g, 0, uint16(method), body, w.q.Received)
+	return nil, nil
 }
 
 // looked takes a page.
-func (w *where) looked(page *whole) {
+func (w *where) looked(page *whole) (gproto.Message, *proto.Error) {
 	m, err := page.answer()
 	reply, ok := m.(*nornv1.ListReply)
 	if !ok && err == nil {
 		err = proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "a list was answered by %T", m)
 	}
 	if err != nil {
-		w.c.round.Refuse(w.q.From, err)
-		return
+		return nil, err
 	}
 	for _, t := range reply.GetTasks() {
 		task, bad := id.Parse(t.GetId())
 		if bad != nil {
-			w.c.round.Refuse(w.q.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "a list has the ID %.40q: %v", t.GetId(), bad))
-			return
+			return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "a list has the ID %.40q: %v", t.GetId(), bad)
 		}
 		w.ids = append(w.ids, task.Bytes())
 	}
@@ -149,29 +149,26 @@ func (w *where) looked(page *whole) {
 	w.at = reply.GetNextCursor()
 	w.pages++
 	if len(w.at) > 0 && len(w.ids) < w.limit && w.pages < bulkPages && now.Mono < w.began+int64(bulkFor) {
-		w.look(now)
-		return
+		return w.look(now)
 	}
-	w.act(now)
+	return w.act(now)
 }
 
 // act does to the tasks what was asked for.
-func (w *where) act(now clock.Time) {
+func (w *where) act(now clock.Time) (gproto.Message, *proto.Error) {
 	n := len(w.ids)
 	if w.m.Expected != nil && int(w.m.GetExpected()) != n {
-		w.c.round.Refuse(w.q.From, refusal.Conflict("%d tasks are found, not %d: nothing was done", n, w.m.GetExpected()))
-		return
+		return nil, refusal.Conflict("%d tasks are found, not %d: nothing was done", n, w.m.GetExpected())
 	}
 	reply := &nornv1.BulkReply{Matched: uint32(n), NextCursor: w.next()}
 	if n == 0 || w.m.GetDryRun() {
-		w.c.round.Reply(w.q.From, reply)
-		return
+		return reply, nil
 	}
 	method, body := nornv1.Method_METHOD_RETRY, gproto.Message(&nornv1.RetryRequest{Ids: w.ids, OnlyStates: w.m.GetStates()})
 	if w.m.GetAction() == nornv1.BulkAction_BULK_ACTION_CANCEL {
 		method, body = nornv1.Method_METHOD_CANCEL, &nornv1.CancelRequest{Ids: w.ids, OnlyStates: w.m.GetStates(), Reason: w.m.GetReason(), Durability: w.m.GetDurability()}
 	}
-	w.part(now, &outcomes{reply}, method, body, nil)
+	return w.part(now, &outcomes{reply}, method, body, nil)
 }
 
 // next is the cursor of where the list has come to; nil at its end.

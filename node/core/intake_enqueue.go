@@ -17,6 +17,8 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
 )
 
 // enqueuing answers enqueues.
@@ -26,39 +28,35 @@ type enqueuing struct {
 }
 
 // enqueue judges every task of the request for itself.
-func (c enqueuing) enqueue(now clock.Time, from message.Origin, m *nornv1.EnqueueRequest) {
+func (c enqueuing) enqueue(now clock.Time, from message.Origin, m *nornv1.EnqueueRequest) (gproto.Message, *proto.Error) {
 	if err := convert.CheckTasks(m.GetTasks()); err != nil {
-		c.round.Refuse(from, err)
-		return
+		return nil, err
 	}
 	if c.shut(from) {
-		c.round.Refuse(from, c.full())
-		return
+		return nil, c.full()
 	}
 	if err := c.quorumWrites.check(m.GetDurability()); err != nil {
-		c.round.Refuse(from, err)
-		return
+		return nil, err
 	}
-	c.all(now, from, m.GetTasks(), nil)
+	return c.all(now, m.GetTasks(), nil)
 }
 
 // launch enqueues what a cron master has launched.
-func (c enqueuing) launch(now clock.Time, r *message.Request, m *nornv1.LaunchRequest) {
+func (c enqueuing) launch(now clock.Time, r *message.Request, m *nornv1.LaunchRequest) (gproto.Message, *proto.Error) {
 	n := len(m.GetTasks())
 	switch err := c.quorumWrites.check(m.GetDurability()); {
 	case !r.Routed: // a client
-		c.round.Refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that"))
+		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that")
 	case n == 0 || n > proto.MaxBatchTasks || n != len(m.GetBegun()):
-		c.round.Refuse(r.From, proto.Invalid("%d launches with %d times", n, len(m.GetBegun())))
+		return nil, proto.Invalid("%d launches with %d times", n, len(m.GetBegun()))
 	case len(m.GetUntil()) != 0 && len(m.GetUntil()) != n:
-		c.round.Refuse(r.From, proto.Invalid("%d launches with %d bounds", n, len(m.GetUntil())))
+		return nil, proto.Invalid("%d launches with %d bounds", n, len(m.GetUntil()))
 	case c.shut(r.From), m.GetSenderFull() && diskLow(c.Core):
-		c.round.Refuse(r.From, c.full())
+		return nil, c.full()
 	case err != nil:
-		c.round.Refuse(r.From, err)
-	default:
-		c.all(now, r.From, m.GetTasks(), m)
+		return nil, err
 	}
+	return c.all(now, m.GetTasks(), m)
 }
 
 // shut tells whether this node takes no new tasks from who asks, because its
@@ -88,7 +86,7 @@ func (c enqueuing) full() *proto.Error {
 func mebibytes(n uint64) float64 { return float64(n) / (1 << 20) }
 
 // all enqueues tasks; launches is the request of a cron master, nil of others.
-func (c enqueuing) all(now clock.Time, from message.Origin, tasks []*nornv1.TaskSpec, launches *nornv1.LaunchRequest) {
+func (c enqueuing) all(now clock.Time, tasks []*nornv1.TaskSpec, launches *nornv1.LaunchRequest) (gproto.Message, *proto.Error) {
 	n := len(tasks)
 	results := make([]nornv1.EnqueueResult, n)
 	receipts := make([]nornv1.Receipt, n)
@@ -110,7 +108,7 @@ func (c enqueuing) all(now clock.Time, from message.Origin, tasks []*nornv1.Task
 			results[i].Error = err.Proto()
 		}
 	}
-	c.round.Reply(from, reply)
+	return reply, nil
 }
 
 func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(clock.Time, *nornv1.TaskSpec) (holder, *proto.Error), res *nornv1.EnqueueResult, receipt *nornv1.Receipt) *proto.Error {

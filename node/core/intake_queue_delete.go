@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 
@@ -34,7 +35,7 @@ func bare(set *nornv1.QueueSettings) *nornv1.QueueSettings {
 
 // remove deletes a queue, the settings of which are at a version, if those who keep its
 // tasks say that none of them is unfinished.
-func (q *queues) remove(from message.Origin, m *nornv1.SetQueueRequest, version uint64) {
+func (q *queues) remove(from message.Origin, m *nornv1.SetQueueRequest, version uint64) (gproto.Message, *proto.Error) {
 	name := m.GetName()
 	join := q.join(&nornv1.QueuesRequest{Names: []string{name}})
 	asked, err := q.ask(from, name, join, func(*scatterRequest) {
@@ -43,33 +44,33 @@ func (q *queues) remove(from message.Origin, m *nornv1.SetQueueRequest, version 
 			q.c.round.Refuse(from, err)
 			return
 		}
-		q.removeIf(from, m, version, reply.(*nornv1.QueuesReply).GetQueues()[0])
+		m, err := q.removeIf(from, m, version, reply.(*nornv1.QueuesReply).GetQueues()[0])
+		q.c.round.Done(from, m, err)
 	})
 	switch {
 	case err != nil:
-		q.c.round.Refuse(from, err)
+		return nil, err
 	case !asked && !q.c.readyIndex.knows(name):
-		q.c.round.Refuse(from, refusal.NoQueue(name))
+		return nil, refusal.NoQueue(name)
 	case !asked:
-		q.removeIf(from, m, version, q.wire(q.c.round.Now, name, q.c.about(&message.Request{})))
+		return q.removeIf(from, m, version, q.wire(q.c.round.Now, name, q.c.about(&message.Request{})))
 	}
+	return nil, nil
 }
 
-func (q *queues) removeIf(from message.Origin, m *nornv1.SetQueueRequest, version uint64, w *nornv1.Queue) {
+func (q *queues) removeIf(from message.Origin, m *nornv1.SetQueueRequest, version uint64, w *nornv1.Queue) (gproto.Message, *proto.Error) {
 	n, set := w.GetCount(), &nornv1.QueueSettings{}
 	if left := n.GetTotal() - n.GetCompleted() - n.GetDead() - n.GetCancelled(); left > 0 {
-		q.c.round.Refuse(from, refusal.Conflict("queue %s has %d tasks that are not finished, %d of them are running; "+
+		return nil, refusal.Conflict("queue %s has %d tasks that are not finished, %d of them are running; "+
 			"cancel those that are not running with `norn queue purge %s --yes`, wait for the others, then delete it",
-			w.GetName(), left, n.GetClaimed(), w.GetName()))
-		return
+			w.GetName(), left, n.GetClaimed(), w.GetName())
 	}
 	if n.GetTotal() > 0 {
 		set.Deleted = timestamppb.New(time.Unix(0, q.c.standing.Clocks.Wall(q.c.round.Now)))
 	} else if version == 0 {
-		q.c.round.Reply(from, &nornv1.QueuesReply{Queues: []*nornv1.Queue{w}}) // there is nothing of it
-		return
+		return &nornv1.QueuesReply{Queues: []*nornv1.Queue{w}}, nil // there is nothing of it
 	}
-	q.write(from, m, version, set)
+	return q.write(from, m, version, set)
 }
 
 // hide gives the name of a queue back that was deleted, unless it has been used since.

@@ -185,17 +185,15 @@ func (q *queues) count(name string, about []ring.Partition) *vnode.Counts {
 }
 
 // list answers a request for queues.
-func (q *queues) list(now clock.Time, r *message.Request, m *nornv1.QueuesRequest) {
-	from, about := r.From, q.c.about(r)
+func (q *queues) list(now clock.Time, r *message.Request, m *nornv1.QueuesRequest) (gproto.Message, *proto.Error) {
+	about := q.c.about(r)
 	names, page := m.GetNames(), newFill(m.GetLimit())
 	if len(names) > proto.MaxNames {
-		q.c.round.Refuse(from, refusal.TooManyNames(len(names)))
-		return
+		return nil, refusal.TooManyNames(len(names))
 	}
 	last, err := queueCursor.open(m.GetCursor())
 	if err != nil {
-		q.c.round.Refuse(from, err)
-		return
+		return nil, err
 	}
 	if len(names) == 0 {
 		names = q.sorted()
@@ -208,16 +206,14 @@ func (q *queues) list(now clock.Time, r *message.Request, m *nornv1.QueuesReques
 	reply := &nornv1.QueuesReply{}
 	for _, name := range names {
 		if err := proto.CheckQueue(name); err != nil {
-			q.c.round.Refuse(from, err)
-			return
+			return nil, err
 		}
 		known := q.c.readyIndex.knows(name) && r.Scope.May(guard.See, name)
 		if !known && (r.Routed || len(m.GetNames()) == 0) {
 			continue // another node may know it
 		}
 		if !known {
-			q.c.round.Refuse(from, refusal.NoQueue(name))
-			return
+			return nil, refusal.NoQueue(name)
 		}
 		w := q.wire(now, name, about)
 		if !page.takes(w) && len(m.GetNames()) == 0 {
@@ -226,7 +222,7 @@ func (q *queues) list(now clock.Time, r *message.Request, m *nornv1.QueuesReques
 		}
 		reply.Queues = append(reply.Queues, w)
 	}
-	q.c.round.Reply(from, reply)
+	return reply, nil
 }
 
 // sorted gives the names of all queues in order. They are read in pages, and to sort ten
@@ -286,36 +282,28 @@ func (q *queues) effective(name string) *nornv1.QueueSettings {
 	return e
 }
 
-// change asks the register for a change of settings.
-func (q *queues) change(from message.Origin, m *nornv1.SetQueueRequest) { q.changeFrom(from, m, false) }
-
-// changeFrom does so; fresh is set when what is known of the register is from
-// after the request.
-func (q *queues) changeFrom(from message.Origin, m *nornv1.SetQueueRequest, fresh bool) {
+// change asks the register for a change of settings; fresh is set when what is known of the
+// register is from after the request.
+func (q *queues) change(from message.Origin, m *nornv1.SetQueueRequest, fresh bool) (gproto.Message, *proto.Error) {
 	name := m.GetName()
 	if err := q.check(m); err != nil {
-		q.c.round.Refuse(from, err)
-		return
+		return nil, err
 	}
 	version, set := uint64(0), &nornv1.QueueSettings{}
 	if s := q.sets[name]; s != nil {
 		version, set = s.version, gproto.CloneOf(s.set)
 	}
 	if want := m.GetIfVersion(); want != 0 && want != version && !fresh {
-		q.anew(from, m)
-		return
+		return q.anew(from, m)
 	} else if want != 0 && want != version {
-		q.c.round.Refuse(from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "the settings of queue %s are at version %d, not %d; read them again", name, version, want))
-		return
+		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "the settings of queue %s are at version %d, not %d; read them again", name, version, want)
 	}
 	if m.GetDelete() {
-		q.remove(from, m, version)
-		return
+		return q.remove(from, m, version)
 	}
 	for _, path := range m.GetFields() {
 		if !setField(set.ProtoReflect(), m.GetSettings().ProtoReflect(), strings.Split(path, ".")) {
-			q.c.round.Refuse(from, proto.Invalid("%.140q is no setting of a queue, or has some in it that this server does not know", path))
-			return
+			return nil, proto.Invalid("%.140q is no setting of a queue, or has some in it that this server does not know", path)
 		}
 	}
 	if slices.Contains(m.GetFields(), "paused") {
@@ -328,60 +316,54 @@ func (q *queues) changeFrom(from message.Origin, m *nornv1.SetQueueRequest, fres
 		set.Retry = nil // or it would never be without settings again
 	}
 	if s := q.sets[name]; gproto.Size(bare(set)) == 0 && (s == nil || !s.own) {
-		q.unset(from, m, fresh)
-		return
+		return q.unset(from, m, fresh)
 	}
 	err := proto.CheckSettings(set)
 	if err == nil && set.GetRetention() == nornv1.Retention_RETENTION_ARCHIVE && !q.c.cfg.Archive {
 		err = proto.Invalid("this server has no archive directory; start it with --archive-dir")
 	}
 	if err != nil {
-		q.c.round.Refuse(from, err)
-		return
+		return nil, err
 	}
-	q.write(from, m, version, set)
+	return q.write(from, m, version, set)
 }
 
 // write asks the register for the settings of a queue, which are at a version now.
-func (q *queues) write(from message.Origin, m *nornv1.SetQueueRequest, version uint64, set *nornv1.QueueSettings) {
+func (q *queues) write(from message.Origin, m *nornv1.SetQueueRequest, version uint64, set *nornv1.QueueSettings) (gproto.Message, *proto.Error) {
 	if q.over(set) {
 		set.Deleted = nil
 	}
 	b, problem := gproto.MarshalOptions{Deterministic: true}.Marshal(set)
 	if problem != nil {
-		q.c.round.Refuse(from, proto.Invalid("settings: %v", problem))
-		return
+		return nil, proto.Invalid("settings: %v", problem)
 	}
 	q.c.send(registerRequest{set: &setQueue{from: from, m: m, old: version}}, register.Request{
 		Queues: append([]register.QueueChange{{Name: m.GetName(), Old: version, Settings: b}}, q.leftovers(m.GetName())...),
 	})
+	return nil, nil
 }
 
 // anew comes back to a change once the register has been read: this node may be behind.
-func (q *queues) anew(from message.Origin, m *nornv1.SetQueueRequest) {
-	q.c.send(registerRequest{then: func(_ clock.Time, r register.Result) {
-		if r.Err != nil {
-			q.c.round.Refuse(from, refusal.MembershipUnavailable(r.Err, nornv1.Effect_EFFECT_NONE))
-			return
-		}
-		q.changeFrom(from, m, true)
-	}}, register.Request{})
+func (q *queues) anew(from message.Origin, m *nornv1.SetQueueRequest) (gproto.Message, *proto.Error) {
+	return q.c.consult(from, register.Request{}, refusal.MembershipUnavailable, nornv1.Effect_EFFECT_NONE, func(clock.Time, *register.Result) (gproto.Message, *proto.Error) {
+		return q.change(from, m, true)
+	})
 }
 
 // unset takes back settings that a queue does not have, such as the pause of one that was
 // never paused. An entry in the register would only be in the way, and where the name is a
 // typo nothing is known under it.
-func (q *queues) unset(from message.Origin, m *nornv1.SetQueueRequest, fresh bool) {
+func (q *queues) unset(from message.Origin, m *nornv1.SetQueueRequest, fresh bool) (gproto.Message, *proto.Error) {
 	if !fresh {
-		q.anew(from, m)
-		return
+		return q.anew(from, m)
 	}
 	switch asked, err := q.ask(from, m.GetName(), q.join(&nornv1.QueuesRequest{Names: []string{m.GetName()}}), nil); {
 	case err != nil:
-		q.c.round.Refuse(from, err)
+		return nil, err
 	case !asked:
-		q.list(q.c.round.Now, &message.Request{From: from}, &nornv1.QueuesRequest{Names: []string{m.GetName()}})
+		return q.list(q.c.round.Now, &message.Request{From: from}, &nornv1.QueuesRequest{Names: []string{m.GetName()}})
 	}
+	return nil, nil
 }
 
 // ask has those who know the tasks of a queue tell how it is, and tells whether it does:
@@ -429,29 +411,29 @@ func (q *queues) check(m *nornv1.SetQueueRequest) *proto.Error {
 }
 
 // changed hears what came of a change.
-func (q *queues) changed(now clock.Time, set *setQueue, r register.Result) {
+func (q *queues) changed(now clock.Time, set *setQueue, r register.Result) (gproto.Message, *proto.Error) {
 	switch {
 	case r.Err != nil:
-		q.c.round.Refuse(set.from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
-			"the register did not answer: %v; whether the settings were changed is not known", r.Err).Unsure().Keeping("linearizable settings"))
+		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
+			"the register did not answer: %v; whether the settings were changed is not known", r.Err).Unsure().Keeping("linearizable settings")
 	case len(r.QueuesWon) > 0 && r.QueuesWon[0]:
-		q.answer(now, set)
+		return q.answer(now, set)
 	case r.State.Queues[set.m.GetName()].Version == set.old: // and will not be
-		q.c.round.Refuse(set.from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "the register has the settings of %d queues, and no room for those of %s; "+
-			"take back those of queues that nobody needs (`norn queue delete`)", len(r.State.Queues), set.m.GetName()).ForGood())
-	default:
-		q.change(set.from, set.m) // somebody else was first: apply it to theirs
+		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "the register has the settings of %d queues, and no room for those of %s; "+
+			"take back those of queues that nobody needs (`norn queue delete`)", len(r.State.Queues), set.m.GetName()).ForGood()
 	}
+	return q.change(set.from, set.m, false) // somebody else was first: apply it to theirs
 }
 
 // answer tells how a queue is once it was changed. Its tasks are counted by those who know
 // them, as in a list. Should they not tell, it is told as it looks from here: the change
 // was made.
-func (q *queues) answer(now clock.Time, set *setQueue) {
+func (q *queues) answer(now clock.Time, set *setQueue) (gproto.Message, *proto.Error) {
 	own := q.wire(now, set.m.GetName(), q.c.about(&message.Request{}))
 	if asked, _ := q.ask(set.from, set.m.GetName(), &changedQueue{own, max(set.old, own.GetVersion()), *q.join(nil)}, nil); !asked {
-		q.c.round.Reply(set.from, &nornv1.QueuesReply{Queues: []*nornv1.Queue{own}})
+		return &nornv1.QueuesReply{Queues: []*nornv1.Queue{own}}, nil
 	}
+	return nil, nil
 }
 
 // changedQueue is a queue that was just changed here, with the counters of all.

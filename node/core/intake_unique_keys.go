@@ -2,6 +2,7 @@ package core
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -11,12 +12,13 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/convert"
-	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
+
+	gproto "google.golang.org/protobuf/proto"
 )
 
 // keys names the tasks of unique keys (design 3). The ID says it all: with a
@@ -183,7 +185,7 @@ func (k keys) legitimate(now clock.Time, t *nornv1.TaskSpec, task id.ID) *proto.
 func (k keys) sure(now clock.Time, h *holder) *proto.Error {
 	p := ring.Of(h.task, len(k.c.view.Cells))
 	v := k.c.vnodes.See(p)
-	if bad := k.c.leases.leadership.stillLeads(p, "unique keys"); bad != nil && !h.first.IsZero() {
+	if bad := k.c.confirms.stillLeads(p, "unique keys"); bad != nil && !h.first.IsZero() {
 		return bad
 	}
 	if h.first.IsZero() || h.state != crdt.StateUnknown || v.Leading() == 0 {
@@ -198,7 +200,7 @@ func (k keys) heard(now clock.Time, p ring.Partition) *proto.Error {
 	if vnode.Tree(k.c.vnodes.See(p)) == nil || k.c.quorumWrites.alone(p) || k.c.collect.tombstones.caughtUp(p) || mutant.KeyUnheard.On() {
 		return nil
 	}
-	k.c.repairs.demand(now, p)
+	k.c.repairs.Demand(now, p)
 	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
 		"node %s leads partition %d since a moment ago, and has to hear first from another replica whether the unique key is free; try again", k.c.cfg.Self.Node, p).Keeping("unique keys").Again(50 * time.Millisecond)
 }
@@ -289,7 +291,7 @@ func (k keys) learn(now clock.Time, task id.ID, e *crdt.Enqueued) {
 // one has it until it is finished. It may be finished elsewhere, which comes to be known
 // later. Where the leader itself has retried the older one in its epoch, the key was given
 // away in vain, by a leader before it: no majority knew of that, or this one would have
-// heard, and nothing was acknowledged ([confirmations.awaitConfirmation]). Or it was by a side without a
+// heard, and nothing was acknowledged ([confirmWaits.awaitConfirmation]). Or it was by a side without a
 // leader, whose tasks may lose against others (docs/reference/protocol.md). So the late one stays
 // among the dead, and may be retried when the key is free.
 func (k keys) late(now clock.Time, first, task id.ID) bool {
@@ -315,22 +317,16 @@ func (k keys) late(now clock.Time, first, task id.ID) bool {
 }
 
 // answer tells a client which ID a key has.
-func (k keys) answer(now clock.Time, from message.Origin, m *nornv1.KeyRequest) {
-	err := proto.CheckQueue(m.GetQueue())
-	if err == nil {
-		err = proto.CheckKey(m.GetKey(), m.GetWindowSeconds())
+func (k keys) answer(now clock.Time, m *nornv1.KeyRequest) (gproto.Message, *proto.Error) {
+	if err := cmp.Or(proto.CheckQueue(m.GetQueue()), proto.CheckKey(m.GetKey(), m.GetWindowSeconds())); err != nil {
+		return nil, err
 	}
-	if err == nil && m.GetKey() == "" {
-		err = proto.Invalid("the key is empty")
-	}
-	if err != nil {
-		k.c.round.Refuse(from, err)
-		return
+	if m.GetKey() == "" {
+		return nil, proto.Invalid("the key is empty")
 	}
 	h := k.look(now, m.GetQueue(), m.GetKey(), int64(proto.Seconds(m.GetWindowSeconds())))
-	if bad := k.c.leases.leadership.stillLeads(ring.Of(h.task, len(k.c.view.Cells)), "unique keys"); bad != nil && !h.first.IsZero() {
-		k.c.round.Refuse(from, bad)
-		return
+	if bad := k.c.confirms.stillLeads(ring.Of(h.task, len(k.c.view.Cells)), "unique keys"); bad != nil && !h.first.IsZero() {
+		return nil, bad
 	}
-	k.c.round.Reply(from, &nornv1.KeyReply{Id: h.task.Bytes(), State: nornv1.State(h.state)})
+	return &nornv1.KeyReply{Id: h.task.Bytes(), State: nornv1.State(h.state)}, nil
 }

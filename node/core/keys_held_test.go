@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/convert"
+	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -48,7 +49,7 @@ func TestAKeyWithoutAMajoritysWordIsNotGiven(t *testing.T) {
 		func() message.Origin { return r.send(0, withKey("k", 0)) },
 	} {
 		from := m()
-		r.live(grantTimeout+200*time.Millisecond, 100*time.Millisecond, lost)
+		r.live(lease.Timeout+200*time.Millisecond, 100*time.Millisecond, lost)
 		reply, is := r.peers[0].replies[from]
 		if e := refusedWith(reply.Message, reply.Err); !is || e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
 			t.Errorf("nobody has answered: %v", reply)

@@ -223,7 +223,7 @@ func TestCompletionOfATaskThatIsNotKnownHere(t *testing.T) {
 			t.Errorf("%s: the completion is answered with %v", what, last)
 		}
 		r.elect()
-		r.live(2*lease, time.Second, nothing)
+		r.live(2*leaseTime, time.Second, nothing)
 		if s := r.stateOf(1, task); s != nornv1.State_STATE_COMPLETED {
 			t.Errorf("%s: the task is %v", what, s)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -260,18 +261,18 @@ func TestARetryWaitsForAMajority(t *testing.T) {
 	if reply, is := r.peers[i].replies[from]; is || r.stateOf(i, task) != nornv1.State_STATE_DEAD {
 		t.Fatalf("nobody was asked, and it is answered with %v", reply)
 	}
-	r.live(confirmAgain+200*time.Millisecond, 100*time.Millisecond, nothing)
+	r.live(lease.AskAgain+200*time.Millisecond, 100*time.Millisecond, nothing)
 	if reply, is := r.peers[i].replies[from]; !is || refusedWith(reply.Message, reply.Err) != nil || r.stateOf(i, task) != nornv1.State_STATE_READY {
 		t.Fatalf("answered (%t) with %v", is, reply)
 	}
 	die()
 	from = r.send(i, m)
-	r.live(grantTimeout+200*time.Millisecond, 100*time.Millisecond, lost)
+	r.live(lease.Timeout+200*time.Millisecond, 100*time.Millisecond, lost)
 	reply, is := r.peers[i].replies[from]
 	if e := refusedWith(reply.Message, reply.Err); !is || e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || r.stateOf(i, task) != nornv1.State_STATE_DEAD {
 		t.Errorf("nobody has answered: %v, and it is %v", reply, r.stateOf(i, task))
 	}
-	if s := &r.peers[i].core.leases.leadership; len(s.waits) > 0 {
+	if s := &r.peers[i].core.confirms; len(s.waits) > 0 {
 		t.Errorf("%d requests wait still", len(s.waits))
 	}
 }

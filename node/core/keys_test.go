@@ -20,7 +20,7 @@ func (r *trio) agree() {
 	for _, o := range r.peers {
 		for p := range ring.Partition(testPartitions) {
 			if !o.down && o.core.vnodes.See(p).Leading() != 0 {
-				o.core.repairs.demand(r.now, p)
+				o.core.repairs.Demand(r.now, p)
 			}
 		}
 	}

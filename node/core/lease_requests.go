@@ -2,6 +2,7 @@ package core
 
 import (
 	"bytes"
+	"cmp"
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
@@ -9,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/convert"
+	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/standing"
@@ -47,8 +49,8 @@ func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
 	}
 	// Another node may lead by now and have renewed it under the same token: that it is over
 	// is certain once a majority has said since its end that nobody else leads.
-	if at, held := vnode.LapsedAt(v, task, token); held && at <= c.round.Now.Mono && !c.leases.leadership.confirmedSince(v.Partition, at) {
-		c.leases.leadership.confirm(v.Partition)
+	if at, held := vnode.LapsedAt(v, task, token); held && at <= c.round.Now.Mono && !c.leases.ConfirmedSince(v.Partition, at) {
+		c.leases.Confirm(v.Partition)
 		return refusal.LeaseInDoubt(v, token)
 	}
 	d, err := vnode.ReadTask(c.round.Tx, ring.Of(task, len(c.view.Cells)), task, vnode.ReadOptions{NoLog: true})
@@ -125,6 +127,31 @@ func (c settling) writer(task id.ID, token uint64, q *message.Request) *proto.Er
 	return nil
 }
 
+// claimed is the task that somebody says to hold, who is neither another principal nor another
+// one's session.
+func (c settling) claimed(ref *nornv1.ClaimRef, principal string) (id.ID, *proto.Error) {
+	task, bad := convert.TaskRef(ref.GetId(), ref.GetToken())
+	if bad == nil {
+		bad = c.others(task, ref.GetToken(), ref.GetSession(), ref.GetWorker(), principal)
+	}
+	return task, bad
+}
+
+// onceDecided answers when all proposals are decided; undo takes back what the answer says of
+// one that no majority has.
+func (c settling) onceDecided(now clock.Time, from message.Origin, pledges []*lease.Proposal, reply gproto.Message, undo func(int, *nornv1.Error)) (gproto.Message, *proto.Error) {
+	round := c.round.This()
+	c.leases.Await(now, pledges, func(clock.Time) {
+		for i, pl := range pledges {
+			if pl != nil && pl.Failed() {
+				undo(i, refusal.NoMajority(pl.Partition).Proto())
+			}
+		}
+		c.round.Answer(message.Reply{To: from, Message: reply, After: c.round.After(round)})
+	})
+	return nil, nil
+}
+
 // stateOf is the state of a task whose claim is lost.
 func (c settling) stateOf(task id.ID) nornv1.State {
 	d, err := vnode.ReadTask(c.round.Tx, ring.Of(task, len(c.view.Cells)), task, vnode.ReadOptions{NoClaims: true, NoLog: true})
@@ -134,31 +161,21 @@ func (c settling) stateOf(task id.ID) nornv1.State {
 	return nornv1.State(d.State)
 }
 
-func (c settling) renew(now clock.Time, q *message.Request, m *nornv1.RenewRequest) {
-	from := q.From
+func (c settling) renew(now clock.Time, q *message.Request, m *nornv1.RenewRequest) (gproto.Message, *proto.Error) {
 	if err := convert.CheckBatch(len(m.GetClaims())); err != nil {
-		c.round.Refuse(from, err)
-		return
+		return nil, err
 	}
-	lease, err := proto.CheckLease(m.GetLeaseSeconds(), 0)
-	if err == nil {
-		err = c.led()
-	}
-	if err != nil {
-		c.round.Refuse(from, err)
-		return
+	length, err := proto.CheckLease(m.GetLeaseSeconds(), 0)
+	if err = cmp.Or(err, c.led()); err != nil {
+		return nil, err
 	}
 	reply := &nornv1.RenewReply{}
-	pledges := make([]*proposal, len(m.GetClaims()))
+	pledges := make([]*lease.Proposal, len(m.GetClaims()))
 	for i, ref := range m.GetClaims() {
 		res := &nornv1.RenewResult{}
 		reply.Results = append(reply.Results, res)
-		task, bad := convert.TaskRef(ref.GetId(), ref.GetToken())
+		task, bad := c.claimed(ref, q.By)
 		if bad != nil {
-			res.Error = bad.Proto()
-			continue
-		}
-		if bad = c.others(task, ref.GetToken(), ref.GetSession(), ref.GetWorker(), q.By); bad != nil {
 			res.Error = bad.Proto()
 			continue
 		}
@@ -167,7 +184,7 @@ func (c settling) renew(now clock.Time, q *message.Request, m *nornv1.RenewReque
 			res.Error = refusal.ClockInDoubt(v).Proto()
 			continue
 		}
-		r, err := v.Renew(c.round.Tx, task, ref.GetToken(), lease, now)
+		r, err := v.Renew(c.round.Tx, task, ref.GetToken(), length, now)
 		if err != nil {
 			res.Error = c.lost(task, ref.GetToken(), err).Proto()
 			res.State = c.stateOf(task)
@@ -175,31 +192,19 @@ func (c settling) renew(now clock.Time, q *message.Request, m *nornv1.RenewReque
 		}
 		c.stats.Renewed++
 		res.Claim, res.LeaseSeconds = convert.Claim(&r), r.Lease.Seconds()
-		pledges[i] = c.leases.add(v.Partition, task, &r, false)
+		pledges[i] = c.leases.Propose(v.Partition, task, &r, false)
 		if mutant.UnfencedRenewal.On() {
 			pledges[i] = nil
 		}
 	}
-	round := c.round.This()
-	c.leases.await(now, pledges, func(clock.Time) {
-		for i, pl := range pledges {
-			if res := reply.Results[i]; pl != nil && pl.state == failed {
-				res.Claim, res.LeaseSeconds = nil, 0
-				res.Error = refusal.NoMajority(pl.p).Proto()
-			}
-		}
-		c.round.Answer(message.Reply{To: from, Message: reply, After: c.round.After(round)})
+	return c.onceDecided(now, q.From, pledges, reply, func(i int, e *nornv1.Error) {
+		reply.Results[i].Claim, reply.Results[i].LeaseSeconds, reply.Results[i].Error = nil, 0, e
 	})
 }
 
-func (c settling) update(now clock.Time, r *message.Request, m *nornv1.UpdateRequest) {
+func (c settling) update(now clock.Time, r *message.Request, m *nornv1.UpdateRequest) (gproto.Message, *proto.Error) {
 	task, bad := convert.ClaimRef(m.GetId(), m.GetToken())
-	if bad == nil {
-		bad = convert.CheckBatch(1 + len(m.GetMore()))
-	}
-	if bad == nil {
-		bad = c.quorumWrites.check(m.GetDurability())
-	}
+	bad = cmp.Or(bad, convert.CheckBatch(1+len(m.GetMore())), c.quorumWrites.check(m.GetDurability()))
 	all := []crdt.Update{{Seq: m.GetSeq(), Data: m.GetData()}}
 	for _, more := range m.GetMore() {
 		all = append(all, crdt.Update{Seq: more.GetSeq(), Data: more.GetData()})
@@ -220,8 +225,7 @@ func (c settling) update(now clock.Time, r *message.Request, m *nornv1.UpdateReq
 		bad = c.writer(task, m.GetToken(), r)
 	}
 	if bad != nil {
-		c.round.Refuse(r.From, bad)
-		return
+		return nil, bad
 	}
 	reply, at := &nornv1.WriteReply{}, c.standing.Clocks.Stamp(now, task)
 	var full *nornv1.Error // of an update before
@@ -235,7 +239,7 @@ func (c settling) update(now clock.Time, r *message.Request, m *nornv1.UpdateReq
 		}
 		reply.Results = append(reply.Results, res)
 	}
-	c.round.Reply(r.From, reply)
+	return reply, nil
 }
 
 // full refuses an update that the log of its task has no room for, or that comes behind one.
@@ -265,14 +269,9 @@ func (c settling) full(f crdt.Fact, last bool, before *nornv1.Error) *nornv1.Err
 // granted, and for each the task with its completions is read.
 const maxSame = 64
 
-func (c settling) complete(now clock.Time, r *message.Request, m *nornv1.CompleteRequest) {
-	err := convert.CheckBatch(len(m.GetCompletions()))
-	if err == nil {
-		err = c.quorumWrites.checkEnd(m.GetDurability())
-	}
-	if err != nil {
-		c.round.Refuse(r.From, err)
-		return
+func (c settling) complete(now clock.Time, r *message.Request, m *nornv1.CompleteRequest) (gproto.Message, *proto.Error) {
+	if err := cmp.Or(convert.CheckBatch(len(m.GetCompletions())), c.quorumWrites.checkEnd(m.GetDurability())); err != nil {
+		return nil, err
 	}
 	n := len(m.GetCompletions())
 	results := make([]nornv1.WriteResult, n)
@@ -310,7 +309,7 @@ func (c settling) complete(now clock.Time, r *message.Request, m *nornv1.Complet
 			decided(c.Core, message.DecidedCompleted, end)
 		}
 	}
-	c.round.Reply(r.From, reply)
+	return reply, nil
 }
 
 // run adds to further fields who has had a claim, where that is known here, and who completes
@@ -336,7 +335,7 @@ func (c settling) run(task id.ID, token uint64, by string, further []byte) []byt
 func (c settling) unheardOf(now clock.Time, task id.ID, token uint64) bool {
 	p := ring.Of(task, len(c.view.Cells))
 	return c.standing.Clocks.Wall(now)-task.Nanos() > int64(c.cfg.GCGrace) && !vnode.Known(c.round.Tx, p, task) &&
-		len(vnode.Unheld(c.vnodes.See(p), heldAs([]message.GrantRef{{Partition: p, Task: task, Token: token}}))) > 0
+		len(vnode.Unheld(c.vnodes.See(p), lease.Releases([]message.GrantRef{{Partition: p, Task: task, Token: token}}))) > 0
 }
 
 // add stores a fact that any node may write and says what it has bought.
@@ -379,14 +378,9 @@ func (c settling) bought(res *nornv1.WriteResult, task id.ID, existed bool) {
 	c.quorumWrites.bought(res, res.Receipt, task, existed, crdt.Key{})
 }
 
-func (c settling) fail(now clock.Time, r *message.Request, m *nornv1.FailRequest) {
-	err := convert.CheckBatch(len(m.GetFailures()))
-	if err == nil {
-		err = c.led()
-	}
-	if err != nil {
-		c.round.Refuse(r.From, err)
-		return
+func (c settling) fail(now clock.Time, r *message.Request, m *nornv1.FailRequest) (gproto.Message, *proto.Error) {
+	if err := cmp.Or(convert.CheckBatch(len(m.GetFailures())), c.led()); err != nil {
+		return nil, err
 	}
 	reply := &nornv1.WriteReply{}
 	for _, f := range m.GetFailures() {
@@ -396,7 +390,7 @@ func (c settling) fail(now clock.Time, r *message.Request, m *nornv1.FailRequest
 			res.Error = err.Proto()
 		}
 	}
-	c.round.Reply(r.From, reply)
+	return reply, nil
 }
 
 func (c settling) failOne(now clock.Time, f *nornv1.Failure, principal string, res *nornv1.WriteResult) *proto.Error {
@@ -445,27 +439,17 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, principal string, r
 	return nil
 }
 
-func (c settling) release(now clock.Time, q *message.Request, m *nornv1.ReleaseRequest) {
-	from := q.From
-	err := convert.CheckBatch(len(m.GetClaims()))
-	if err == nil {
-		err = c.led()
-	}
-	if err != nil {
-		c.round.Refuse(from, err)
-		return
+func (c settling) release(now clock.Time, q *message.Request, m *nornv1.ReleaseRequest) (gproto.Message, *proto.Error) {
+	if err := cmp.Or(convert.CheckBatch(len(m.GetClaims())), c.led()); err != nil {
+		return nil, err
 	}
 	reply := &nornv1.WriteReply{}
-	pledges := make([]*proposal, len(m.GetClaims()))
+	pledges := make([]*lease.Proposal, len(m.GetClaims()))
 	for i, ref := range m.GetClaims() {
 		res := &nornv1.WriteResult{}
 		reply.Results = append(reply.Results, res)
-		task, bad := convert.TaskRef(ref.GetId(), ref.GetToken())
+		task, bad := c.claimed(ref, q.By)
 		if bad != nil {
-			res.Error = bad.Proto()
-			continue
-		}
-		if bad = c.others(task, ref.GetToken(), ref.GetSession(), ref.GetWorker(), q.By); bad != nil {
 			res.Error = bad.Proto()
 			continue
 		}
@@ -482,15 +466,9 @@ func (c settling) release(now clock.Time, q *message.Request, m *nornv1.ReleaseR
 		}
 		res.Receipt = &nornv1.Receipt{}
 		convert.FillReceipt(res.Receipt, task, v.Partition, existed)
-		pledges[i] = c.leases.add(v.Partition, task, &claim.Record{Token: ref.GetToken(), Outcome: claim.Released}, true)
+		pledges[i] = c.leases.Propose(v.Partition, task, &claim.Record{Token: ref.GetToken(), Outcome: claim.Released}, true)
 	}
-	round := c.round.This()
-	c.leases.await(now, pledges, func(clock.Time) {
-		for i, pl := range pledges {
-			if pl != nil && pl.state == failed {
-				reply.Results[i].Receipt, reply.Results[i].Error = nil, refusal.NoMajority(pl.p).Proto()
-			}
-		}
-		c.round.Answer(message.Reply{To: from, Message: reply, After: c.round.After(round)})
+	return c.onceDecided(now, q.From, pledges, reply, func(i int, e *nornv1.Error) {
+		reply.Results[i].Receipt, reply.Results[i].Error = nil, e
 	})
 }

@@ -27,9 +27,8 @@ func TestALogIsFullAtItsLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	update := func(seq uint64, data string) *nornv1.WriteResult {
-		before := len(r.core.round.Ready.Replies)
-		settling{r.core}.update(r.now, &message.Request{From: message.Origin{Conn: 1, Request: seq}}, &nornv1.UpdateRequest{Id: task.Bytes(), Token: token, Seq: seq, Data: []byte(data)})
-		return r.core.round.Ready.Replies[before].Message.(*nornv1.WriteReply).GetResults()[0]
+		m, _ := settling{r.core}.update(r.now, &message.Request{}, &nornv1.UpdateRequest{Id: task.Bytes(), Token: token, Seq: seq, Data: []byte(data)})
+		return m.(*nornv1.WriteReply).GetResults()[0]
 	}
 	if last := update(proto.MaxLogUpdates-1, "the last one"); last.GetError() != nil {
 		t.Fatalf("the last one that fits: %v", last)
@@ -49,12 +48,11 @@ func TestALogIsFullAtItsLimit(t *testing.T) {
 	}
 	// Of several none is taken behind one that has no room, and at last there is some.
 	several := func(last bool) (refused []bool) {
-		before := len(r.core.round.Ready.Replies)
-		settling{r.core}.update(r.now, &message.Request{From: message.Origin{Conn: 1, Request: 9}}, &nornv1.UpdateRequest{
+		m, _ := settling{r.core}.update(r.now, &message.Request{}, &nornv1.UpdateRequest{
 			Id: task.Bytes(), Token: token, Seq: proto.MaxLogUpdates - 1, Data: []byte("the last one"), Last: last,
 			More: []*nornv1.FurtherUpdate{{Seq: proto.MaxLogUpdates + 1}, {Seq: proto.MaxLogUpdates - 1, Data: []byte("the last one")}, {Seq: proto.MaxLogUpdates + 2}},
 		})
-		for _, res := range r.core.round.Ready.Replies[before].Message.(*nornv1.WriteReply).GetResults() {
+		for _, res := range m.(*nornv1.WriteReply).GetResults() {
 			refused = append(refused, res.GetError() != nil)
 		}
 		return refused

@@ -159,7 +159,7 @@ func TestAMinoritysGrantOfARequestGivenUp(t *testing.T) {
 	keeps, epoch := (leader+1)%3, r.state().Cells[1].Epoch
 	m := asking(7)
 	h := vnode.Held{Task: task, Record: claim.Record{
-		Token: epoch<<32 | 99, Session: [16]byte(m.Session), Request: m.RequestNo, Start: r.now.Wall, End: r.now.Add(lease).Wall, Lease: lease, Worker: "w",
+		Token: epoch<<32 | 99, Session: [16]byte(m.Session), Request: m.RequestNo, Start: r.now.Wall, End: r.now.Add(leaseTime).Wall, Lease: leaseTime, Worker: "w",
 	}}
 	r.say(leader, keeps, &message.Claims{Round: 1, Parts: []message.PartClaims{{Partition: 1, Epoch: epoch, Claims: vnode.AppendHeld(nil, []vnode.Held{h})}}})
 	r.settle()

@@ -234,7 +234,7 @@ func TestCohortsChangeWithoutAntiEntropy(t *testing.T) {
 		if n := ask[*nornv1.CountReply](r, i, &nornv1.CountRequest{}).Total.Total; n != 60 {
 			t.Errorf("node %d counts %d tasks of 60", i+1, n)
 		}
-		if n := r.peers[i].core.repairs.at; n != clock.Never {
+		if n := r.peers[i].core.repairs.Asked(); n != clock.Never {
 			t.Errorf("node %d repairs", i+1)
 		}
 	}

@@ -42,10 +42,9 @@ func (c backups) asked(m *nornv1.BackupRequest) (*groups, *pages, gproto.Message
 }
 
 // page reads what is here, where it counts.
-func (c backups) page(r *message.Request, m *nornv1.BackupRequest) {
+func (c backups) page(r *message.Request, m *nornv1.BackupRequest) (gproto.Message, *proto.Error) {
 	if bad := dump.Check(m, len(c.view.Cells)); bad != nil {
-		c.round.Refuse(r.From, bad)
-		return
+		return nil, bad
 	}
 	p, epoch := ring.Partition(m.GetPartition()), m.GetEpoch()
 	if !r.Routed { // nobody else keeps it
@@ -54,14 +53,12 @@ func (c backups) page(r *message.Request, m *nornv1.BackupRequest) {
 	_, fenced := c.acceptors.Fence(p, epoch)
 	switch {
 	case fenced || c.acceptors.Blind(p, epoch):
-		c.round.Refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the cohort of partition %d is changing", p).Again(writeTimeout/10))
-		return
+		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the cohort of partition %d is changing", p).Again(writeTimeout / 10)
 	case c.view.Deleting(p) || !c.standing.Disk.Counts(p, epoch):
-		c.round.Refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "what node %s holds of partition %d does not count now", c.cfg.Self.Node, p).Again(writeTimeout/10))
-		return
+		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "what node %s holds of partition %d does not count now", c.cfg.Self.Node, p).Again(writeTimeout / 10)
 	}
 	from, _ := backup.DecodePosition(m.GetAfter()) // it was checked
-	c.round.Read(message.Read{From: r.From, AsOf: dump.Session(m), Func: func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
+	return c.round.Read(message.Read{From: r.From, AsOf: dump.Session(m), Func: func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
 		reply, err := dump.Page(view, p, from)
 		if err == nil {
 			reply.Epoch, reply.Cohort, reply.Replicas = epoch, 1, 1
@@ -101,7 +98,7 @@ func (j *pages) answer() (gproto.Message, *proto.Error) {
 
 // restore joins what a backup has of some tasks with what is here, and sends all of it to
 // the others of the cohort, new here or not: so the answer says what is on their disks.
-func (c backups) restore(now clock.Time, r *message.Request, m *nornv1.RestoreRequest) {
+func (c backups) restore(now clock.Time, r *message.Request, m *nornv1.RestoreRequest) (gproto.Message, *proto.Error) {
 	tasks, bad := dump.Restored(m, len(c.view.Cells))
 	p := ring.Partition(m.GetPartition())
 	switch {
@@ -114,8 +111,7 @@ func (c backups) restore(now clock.Time, r *message.Request, m *nornv1.RestoreRe
 		bad = c.quorumWrites.check(m.GetDurability())
 	}
 	if bad != nil {
-		c.round.Refuse(r.From, bad)
-		return
+		return nil, bad
 	}
 	v, alone := c.vnodes.Use(p), c.quorumWrites.alone(p)
 	reply := &nornv1.RestoreReply{Tasks: uint32(len(tasks)), Result: &nornv1.WriteResult{Receipt: &nornv1.Receipt{}}}
@@ -129,8 +125,7 @@ func (c backups) restore(now clock.Time, r *message.Request, m *nornv1.RestoreRe
 			reply.Fresh++
 		}
 		if _, ok := (peers{c.Core}).merge(now, v, t.Facts); !ok {
-			c.round.Refuse(r.From, proto.Invalid("task %s cannot be joined with what is here", t.ID))
-			return
+			return nil, proto.Invalid("task %s cannot be joined with what is here", t.ID)
 		}
 		for _, f := range t.Facts {
 			if !alone {
@@ -141,5 +136,5 @@ func (c backups) restore(now clock.Time, r *message.Request, m *nornv1.RestoreRe
 	if !alone {
 		c.quorumWrites.items = append(c.quorumWrites.items, item{partition: p, receipt: reply.Result.Receipt, result: reply.Result})
 	}
-	c.round.Reply(r.From, reply)
+	return reply, nil
 }

@@ -8,6 +8,8 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/wire"
+
+	gproto "google.golang.org/protobuf/proto"
 )
 
 // maxExport bounds the register in an answer, in bytes: it is encoded at once, and
@@ -15,20 +17,15 @@ import (
 const maxExport = 16 << 20
 
 // export answers with the register as it is by a linearizable read.
-func (c admin) export(from message.Origin) {
-	c.send(registerRequest{then: func(_ clock.Time, res register.Result) {
-		if res.Err != nil {
-			c.round.Refuse(from, refusal.MembershipUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
-			return
-		}
+func (c admin) export(from message.Origin) (gproto.Message, *proto.Error) {
+	return c.consult(from, register.Request{}, refusal.MembershipUnavailable, nornv1.Effect_EFFECT_NONE, func(_ clock.Time, res *register.Result) (gproto.Message, *proto.Error) {
 		var w wire.Writer
 		if res.State.Schedules.Bytes() <= maxExport {
 			register.AppendState(&w, &res.State)
 		}
 		if n := max(len(w.B), res.State.Schedules.Bytes()); n > maxExport {
-			c.round.Refuse(from, proto.Invalid("the register has %d bytes, over %d of one answer; have the servers write snapshots (snapshot-to)", n, maxExport))
-			return
+			return nil, proto.Invalid("the register has %d bytes, over %d of one answer; have the servers write snapshots (snapshot-to)", n, maxExport)
 		}
-		c.round.Reply(from, &nornv1.ClusterReply{Register: w.B})
-	}}, register.Request{})
+		return &nornv1.ClusterReply{Register: w.B}, nil
+	})
 }

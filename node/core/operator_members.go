@@ -13,6 +13,8 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
+
+	gproto "google.golang.org/protobuf/proto"
 )
 
 // maxDecides bounds how often a change is worked out anew because somebody else
@@ -45,53 +47,43 @@ func (d *decision) written(r *register.Result) bool {
 	return (d.request.Plan == nil || r.PlanWon) && (d.request.Replicas == nil || r.ReplicasWon)
 }
 
-func (c admin) handle(now clock.Time, r *message.Request, m *nornv1.ClusterRequest) {
+func (c admin) handle(now clock.Time, r *message.Request, m *nornv1.ClusterRequest) (gproto.Message, *proto.Error) {
 	switch {
 	case m.GetRepair() != nil:
-		c.repair(now, r, m)
+		return c.repair(now, r, m)
 	case m.GetExport() != nil:
-		c.export(r.From)
+		return c.export(r.From)
 	case m.GetAction() == nil:
-		c.round.Refuse(r.From, proto.Invalid("the request asks for nothing that this server knows"))
-	default:
-		c.send(registerRequest{then: func(_ clock.Time, res register.Result) {
-			if res.Err != nil {
-				c.round.Refuse(r.From, refusal.MembershipUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
-				return
-			}
-			c.attempt(r.From, m, 1, false)
-		}}, register.Request{})
+		return nil, proto.Invalid("the request asks for nothing that this server knows")
 	}
+	return c.consult(r.From, register.Request{}, refusal.MembershipUnavailable, nornv1.Effect_EFFECT_NONE, func(clock.Time, *register.Result) (gproto.Message, *proto.Error) {
+		return c.attempt(r.From, m, 1, false)
+	})
 }
 
 // attempt works out what is to be done, and asks the register for it, for the nth time.
 // some: an attempt before has changed something already.
-func (c admin) attempt(from message.Origin, m *nornv1.ClusterRequest, n int, some bool) {
+func (c admin) attempt(from message.Origin, m *nornv1.ClusterRequest, n int, some bool) (gproto.Message, *proto.Error) {
 	d, bad := c.decide(m)
 	if bad != nil {
-		c.round.Refuse(from, bad)
-		return
+		return nil, bad
 	}
 	nothing := !d.reply.Changed
 	d.reply.Changed = d.reply.Changed || some || d.reborn
 	if m.GetDryRun() || nothing {
 		c.round.Ready.Reborn = d.reborn && !m.GetDryRun()
-		c.round.Reply(from, d.reply)
-		return
+		return d.reply, nil
 	}
-	c.send(registerRequest{then: func(_ clock.Time, res register.Result) {
+	return c.consult(from, d.request, refusal.MembershipUnavailable, nornv1.Effect_EFFECT_UNKNOWN, func(_ clock.Time, res *register.Result) (gproto.Message, *proto.Error) {
 		switch {
-		case res.Err != nil:
-			c.round.Refuse(from, refusal.MembershipUnavailable(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
-		case d.written(&res):
+		case d.written(res):
 			c.round.Ready.Reborn = d.reborn
-			c.round.Reply(from, d.reply)
+			return d.reply, nil
 		case n < maxDecides:
-			c.attempt(from, m, n+1, some || slices.Contains(res.NodesWon, true))
-		default:
-			c.round.Refuse(from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "the members keep changing; ask again"))
+			return c.attempt(from, m, n+1, some || slices.Contains(res.NodesWon, true))
 		}
-	}}, d.request)
+		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "the members keep changing; ask again")
+	})
 }
 
 func (c admin) decide(m *nornv1.ClusterRequest) (d *decision, bad *proto.Error) {

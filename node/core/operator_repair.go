@@ -16,7 +16,7 @@ import (
 
 // repair has every node in reach compare its replicas at once: of each pair one
 // begins.
-func (c admin) repair(now clock.Time, r *message.Request, m *nornv1.ClusterRequest) {
+func (c admin) repair(now clock.Time, r *message.Request, m *nornv1.ClusterRequest) (gproto.Message, *proto.Error) {
 	ids := m.GetRepair().GetPartitions()
 	bad := (verifier(c)).checkPartitions(ids)
 	if len(ids) > ring.MaxPartitions {
@@ -24,15 +24,14 @@ func (c admin) repair(now clock.Time, r *message.Request, m *nornv1.ClusterReque
 	}
 	switch {
 	case bad != nil:
-		c.round.Refuse(r.From, bad)
+		return nil, bad
 	case r.Routed:
-		n := c.repairs.hasten(now, about(ids, len(c.view.Cells)), m.GetDryRun())
-		c.round.Reply(r.From, &nornv1.ClusterReply{Changed: n > 0, Comparisons: uint32(n)})
+		n := c.repairs.Hasten(now, about(ids, len(c.view.Cells)), m.GetDryRun())
+		return &nornv1.ClusterReply{Changed: n > 0, Comparisons: uint32(n)}, nil
 	case crowds(c.routes, r.From):
-		c.round.Refuse(r.From, refusal.Crowded(maxGathers))
-	default:
-		c.repairEverywhere(now, r, m)
+		return nil, refusal.Crowded(maxGathers)
 	}
+	return c.repairEverywhere(now, r, m)
 }
 
 func about(ids []uint32, partitions int) (all []ring.Partition) {
@@ -44,7 +43,7 @@ func about(ids []uint32, partitions int) (all []ring.Partition) {
 	return all
 }
 
-func (c admin) repairEverywhere(now clock.Time, r *message.Request, m *nornv1.ClusterRequest) {
+func (c admin) repairEverywhere(now clock.Time, r *message.Request, m *nornv1.ClusterRequest) (gproto.Message, *proto.Error) {
 	join := &mending{reply: &nornv1.ClusterReply{Partitions: m.GetRepair().GetPartitions()}}
 	holders := []register.Member{}
 	for _, p := range about(m.GetRepair().GetPartitions(), len(c.view.Cells)) {
@@ -65,6 +64,7 @@ func (c admin) repairEverywhere(now clock.Time, r *message.Request, m *nornv1.Cl
 		c.routes.forward(now, g, to, []int{i}, m, nil)
 	}
 	c.routes.finish(g)
+	return nil, nil
 }
 
 // mending adds up what the nodes have begun.

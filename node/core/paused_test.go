@@ -32,7 +32,7 @@ func TestAPausedLeaderExpiresNoClaim(t *testing.T) {
 	}
 	for range 20 {
 		renew()
-		r.live(lease/4, time.Second, nothing)
+		r.live(leaseTime/4, time.Second, nothing)
 	}
 	r.goesOn(i, 1)
 	for range 10 {
@@ -41,7 +41,7 @@ func TestAPausedLeaderExpiresNoClaim(t *testing.T) {
 	r.tell()
 	for range 10 {
 		renew()
-		r.live(lease/4, time.Second, nothing)
+		r.live(leaseTime/4, time.Second, nothing)
 	}
 	for n, p := range r.peers {
 		if s := r.stateOf(n, task); s != nornv1.State_STATE_CLAIMED {
@@ -67,7 +67,7 @@ func TestAPausedLeaderCallsNoClaimLost(t *testing.T) {
 		if res := r.renew(next, task, token); res.Error != nil {
 			t.Fatalf("after %v: %v", time.Duration(r.now.Mono), res.Error)
 		}
-		r.live(lease/4, time.Second, nothing)
+		r.live(leaseTime/4, time.Second, nothing)
 	}
 	r.goesOn(i, 1)
 	if res := r.renew(i, task, token); res.Error.GetKind() != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {

@@ -377,10 +377,10 @@ func TestALateWordIsAboutItsComparison(t *testing.T) {
 	r := newTrio(t).collecting()
 	p, from := r.peers[1].core.collect.tombstones, r.peers[0].self
 	k, began := message.Pair{Partition: 0, Peer: from}, r.now
-	hello := &antientropy.Message{Kind: antientropy.KindHello, Session: 7}
-	p.asked(began, k, hello)
+	const session = 7
+	p.Heard(began, k, session)
 	later := began.Add(time.Minute)
-	p.asked(later, k, hello) // sent again
+	p.Heard(later, k, session) // sent again
 	p.Completed(later, from, &message.RepairCompleted{Partition: 0, Session: 8})
 	if p.marks[k] != nil {
 		t.Fatal("a comparison counts that was never begun")
@@ -393,7 +393,7 @@ func TestALateWordIsAboutItsComparison(t *testing.T) {
 		t.Fatalf("%+v after a comparison begun at %d", m, began.Mono)
 	}
 	stranger := register.Member{Node: "n9"}
-	p.asked(began, message.Pair{Partition: 0, Peer: stranger}, hello)
+	p.Heard(began, message.Pair{Partition: 0, Peer: stranger}, session)
 	p.Completed(began, stranger, &message.RepairCompleted{Partition: 0, Session: 7})
 	if len(p.marks) != 1 || len(p.heard) != 0 {
 		t.Fatal("who is no member counts")

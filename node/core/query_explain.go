@@ -54,9 +54,7 @@ func newExplain(c *Core, q *message.Request, m *nornv1.ExplainRequest) (message.
 	e := &explainer{partitions: len(c.view.Cells), leading: make(map[ring.Partition]bool)}
 	p := ring.Of(task, len(c.view.Cells))
 	e.leading[p] = c.vnodes.See(p).Leading() != 0
-	if l := c.leases.breakers.all[p]; l != nil {
-		e.aside = l.open
-	}
+	e.aside = c.leases.Open(p)
 	d, err := vnode.ReadTask(c.round.Tx, p, task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 	if !c.round.Check(err) || d.Task.Enqueued == nil && !d.Task.Collected() {
 		return message.Read{From: q.From}, refusal.NoTaskUnless(task, c.fetches.tooFewAnswered)

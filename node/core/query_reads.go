@@ -154,12 +154,11 @@ func listPage(view store.View, partitions []ring.Partition, last id.ID, limit in
 	}
 }
 
-func (c *Core) count(r *message.Request, m *nornv1.CountRequest) {
-	from, about := r.From, c.about(r)
+func (c *Core) count(r *message.Request, m *nornv1.CountRequest) (gproto.Message, *proto.Error) {
+	about := c.about(r)
 	if m.GetQueue() != "" {
 		if err := proto.CheckQueue(m.GetQueue()); err != nil {
-			c.round.Refuse(from, err)
-			return
+			return nil, err
 		}
 	}
 	sums := make(map[string]*vnode.Counts)
@@ -170,8 +169,7 @@ func (c *Core) count(r *message.Request, m *nornv1.CountRequest) {
 		if n.Total() > 0 {
 			reply.Queues = []*nornv1.Count{convert.Count(name, n)}
 		}
-		c.round.Reply(from, reply)
-		return
+		return reply, nil
 	}
 	for _, p := range about {
 		c.vnodes.See(p).Queues(func(name string, n *vnode.Counts) {
@@ -189,12 +187,12 @@ func (c *Core) count(r *message.Request, m *nornv1.CountRequest) {
 	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		reply.Queues = append(reply.Queues, convert.Count(name, sums[name]))
 	}
-	c.round.Reply(from, reply)
+	return reply, nil
 }
 
 const defaultLogPage = 1000
 
-func (c *Core) log(now clock.Time, from message.Origin, deadline int64, m *nornv1.LogRequest) {
+func (c *Core) log(now clock.Time, from message.Origin, deadline int64, m *nornv1.LogRequest) (gproto.Message, *proto.Error) {
 	task, bad := convert.ReadID(m.GetId())
 	wait := proto.Seconds(m.GetWaitSeconds())
 	switch {
@@ -205,8 +203,7 @@ func (c *Core) log(now clock.Time, from message.Origin, deadline int64, m *nornv
 		bad = roomToWait(c, from.Conn, 0)
 	}
 	if bad != nil {
-		c.round.Refuse(from, bad)
-		return
+		return nil, bad
 	}
 	w := &logWait{from: from, task: task, req: m, unsure: c.fetches.tooFewAnswered, Deadline: call.Deadline{Until: now.Mono + int64(wait)}}
 	if deadline != 0 {
@@ -214,9 +211,10 @@ func (c *Core) log(now clock.Time, from message.Origin, deadline int64, m *nornv
 	}
 	if wait == 0 {
 		c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.read(w, false))
-		return
+		return nil, nil
 	}
 	c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.add(w))
+	return nil, nil
 }
 
 // logPage reads a page of the log of a task, and nothing of the rest: who follows a task

@@ -28,12 +28,11 @@ type observer struct{ *Core }
 
 // status answers with what this node knows; another node is told only what it
 // cannot know itself.
-func (c observer) status(now clock.Time, r *message.Request, m *nornv1.StatusRequest) {
+func (c observer) status(now clock.Time, r *message.Request, m *nornv1.StatusRequest) (gproto.Message, *proto.Error) {
 	if r.Routed {
-		c.round.Reply(r.From, c.partOfStatus(now))
-		return
+		return c.partOfStatus(now), nil
 	}
-	c.round.Reply(r.From, c.picture(now, m.GetRemoved()))
+	return c.picture(now, m.GetRemoved()), nil
 }
 
 // statuses asks all nodes in reach what only they know.
@@ -103,7 +102,7 @@ func (s *statuses) answer() (gproto.Message, *proto.Error) { return s.whole, nil
 // partOfStatus is what only this node knows.
 func (c observer) partOfStatus(now clock.Time) *nornv1.StatusReply {
 	part := &nornv1.StatusReply{
-		Node: c.cfg.Self.Node, Nodes: []*nornv1.NodeStatus{c.aboutSelf()}, Movement: c.movement(), Repair: c.repairs.status(),
+		Node: c.cfg.Self.Node, Nodes: []*nornv1.NodeStatus{c.aboutSelf()}, Movement: c.movement(), Repair: c.repairs.Status(c.stats.Clashes),
 	}
 	for p, v := range c.vnodes.Each() {
 		if v.Leading() != 0 {
@@ -139,7 +138,7 @@ func (c observer) aboutSelf() *nornv1.NodeStatus {
 		Forgot: forgot, DiskFull: full,
 		QuarantinedTasks: uint32(tasks), QuarantinedBytes: uint64(bytes), QuarantineRefused: c.quarantine.full,
 		Name: c.cfg.Self.Node, Incarnation: c.cfg.Self.Incarnation.String(), State: "up", Alive: true,
-		Zone: c.cfg.Zone, Address: c.cfg.Address, Repair: c.repairs.status(), Led: uint32(c.Leading()),
+		Zone: c.cfg.Zone, Address: c.cfg.Address, Repair: c.repairs.Status(c.stats.Clashes), Led: uint32(c.Leading()),
 		CopiesLeft: uint32(len(c.transfer.incoming)), HandoversLeft: uint32(len(c.transfer.outgoing) + len(c.view.Dropping)), ClockFault: c.standing.Clocks.Why,
 	}
 }
@@ -151,7 +150,7 @@ func (c observer) picture(now clock.Time, removed bool) *nornv1.StatusReply {
 	reply := &nornv1.StatusReply{
 		ClusterId: c.cfg.Cluster.ID.String(), Node: c.cfg.Self.Node, Replicas: uint32(c.transfer.replicas()),
 		Register: &nornv1.RegisterStatus{Majority: c.majority(), Revision: c.view.State.Revision, Generation: c.view.State.Generation},
-		Movement: c.movement(), Repair: c.repairs.status(),
+		Movement: c.movement(), Repair: c.repairs.Status(c.stats.Clashes),
 	}
 	for _, v := range c.view.Voters {
 		reply.Voters = append(reply.Voters, v.Node)

@@ -31,10 +31,9 @@ const maxVerifyAside = 100
 type verifier struct{ *Core }
 
 // verify asks every replica, or answers for the one that is here.
-func (c verifier) verify(now clock.Time, r *message.Request, m *nornv1.VerifyRequest) {
+func (c verifier) verify(now clock.Time, r *message.Request, m *nornv1.VerifyRequest) (gproto.Message, *proto.Error) {
 	if bad := c.checkVerify(m); bad != nil {
-		c.round.Refuse(r.From, bad)
-		return
+		return nil, bad
 	}
 	if r.Routed {
 		reply := &nornv1.VerifyReply{}
@@ -42,14 +41,12 @@ func (c verifier) verify(now clock.Time, r *message.Request, m *nornv1.VerifyReq
 			s := c.replica(ring.Partition(p), m.GetQueues())
 			reply.Partitions = append(reply.Partitions, &nornv1.VerifiedPartition{Id: p, Replicas: []*nornv1.ReplicaState{s}})
 		}
-		c.round.Reply(r.From, reply)
-		return
+		return reply, nil
 	}
 	if crowds(c.routes, r.From) {
-		c.round.Refuse(r.From, refusal.Crowded(maxGathers))
-		return
+		return nil, refusal.Crowded(maxGathers)
 	}
-	c.compare(now, r, m)
+	return c.compare(now, r, m)
 }
 
 func (c verifier) checkVerify(m *nornv1.VerifyRequest) *proto.Error {
@@ -74,7 +71,7 @@ func (c verifier) checkPartitions(all []uint32) *proto.Error {
 }
 
 // compare asks all replicas.
-func (c verifier) compare(now clock.Time, r *message.Request, m *nornv1.VerifyRequest) {
+func (c verifier) compare(now clock.Time, r *message.Request, m *nornv1.VerifyRequest) (gproto.Message, *proto.Error) {
 	join := &verified{asked: m.GetPartitions()}
 	groups := newGroups()
 	for i, p := range m.GetPartitions() {
@@ -97,6 +94,7 @@ func (c verifier) compare(now clock.Time, r *message.Request, m *nornv1.VerifyRe
 		c.routes.forward(now, g, to, groups.of[to], ask, nil)
 	}
 	c.routes.finish(g)
+	return nil, nil
 }
 
 // replica is what this node holds of a partition.

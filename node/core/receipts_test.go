@@ -359,7 +359,7 @@ func TestAComparisonIsAsOldAsItsQuestion(t *testing.T) {
 	r.live(53*time.Second, 100*time.Millisecond, nothing)
 	asked := map[int]letter{}
 	for i := range last {
-		r.peers[i].core.repairs.demand(r.now, p)
+		r.peers[i].core.repairs.Demand(r.now, p)
 	}
 	r.live(3*time.Second, 100*time.Millisecond, func(l letter) bool {
 		m, is := l.message.(*message.Repair)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/repair"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 )
@@ -36,8 +37,8 @@ func TestWhoIsDownDoesNotHoldUpRepair(t *testing.T) {
 			t.Errorf("partition %d: after 10 s there are %d copies, of 2 nodes that are up", p, n)
 		}
 	}
-	if p := r.peers[0].core; len(p.repairs.begun) > maxRounds+maxVain {
-		t.Errorf("%d comparisons are under way", len(p.repairs.begun))
+	if p := r.peers[0].core; p.repairs.Begun() > repair.MaxRounds+repair.MaxVain {
+		t.Errorf("%d comparisons are under way", p.repairs.Begun())
 	}
 }
 
@@ -53,7 +54,7 @@ func TestWhoIsDownDoesNotHoldUpKeys(t *testing.T) {
 // is up may be wrong.
 func TestWhoIsThoughtDownIsComparedWithToo(t *testing.T) {
 	r := newOneDown(t, 0)
-	before := r.peers[0].core.repairs.compare
+	before := r.peers[0].core.repairs.Well
 	p, to := r.peers[2], r.peers[0].self
 	r.open(2)
 	r.linger(2 * time.Minute) // nobody is told that it is back
@@ -62,7 +63,7 @@ func TestWhoIsThoughtDownIsComparedWithToo(t *testing.T) {
 	}
 	for at := range ring.Partition(testPartitions) {
 		if p.core.collect.tombstones.marks[message.Pair{Partition: at, Peer: to}] == nil {
-			t.Errorf("partition %d was not compared; %d comparisons before, %d now", at, before, r.peers[0].core.repairs.compare)
+			t.Errorf("partition %d was not compared; %d comparisons before, %d now", at, before, r.peers[0].core.repairs.Well)
 		}
 	}
 }

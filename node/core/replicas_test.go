@@ -164,7 +164,7 @@ func (b *busy) granted(a *underway, task id.ID, token uint64) {
 	case token <= b.token[task]:
 		b.t.Errorf("%s: token %x after %x", task, token, b.token[task])
 	}
-	b.held[task], b.token[task] = b.now.Mono+int64(lease), token
+	b.held[task], b.token[task] = b.now.Mono+int64(leaseTime), token
 	if b.rand.IntN(3) > 0 { // else its claim runs out
 		b.asks(b.rand.IntN(len(b.peers)), &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: token, AutoSeq: true}}})
 	}

@@ -80,53 +80,45 @@ func (a *answeredFetch) lacks(k crdt.Key) bool {
 
 // get reads a task from as many replicas as the request asks for. It tells
 // whether it takes the request: one replica is read by the caller.
-func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) bool {
+func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) (takes bool, err *proto.Error) {
 	task, bad := convert.ReadID(m.GetId())
 	if bad != nil {
-		return false
+		return false, nil
 	}
 	p := ring.Of(task, len(f.c.view.Cells))
 	cohort := f.c.view.Cells[p].Cohort
 	l := m.GetConsistency()
 	if l.GetLevel() < 0 || l.GetLevel() > nornv1.ReadLevel_READ_LEVEL_COUNT {
-		f.c.round.Refuse(r.From, proto.Invalid("consistency has the unknown level %d", l.GetLevel()))
-		return true
+		return true, proto.Invalid("consistency has the unknown level %d", l.GetLevel())
 	}
 	if bad := convert.CheckConsistency(l); bad != nil {
-		f.c.round.Refuse(r.From, bad)
-		return true
+		return true, bad
 	}
 	many := nornv1.WriteLevel(l.GetLevel())
 	need := level(&nornv1.Durability{Level: many, Copies: l.GetReplicas()}, max(1, len(cohort)))
 	switch {
 	case len(cohort) == 1 && f.c.quorumWrites.unsure(many):
-		f.c.round.Refuse(r.From, refusal.RegisterUnheard("replicas read"))
-		return true
+		return true, refusal.RegisterUnheard("replicas read")
 	case need < 1:
-		f.c.round.Refuse(r.From, proto.Invalid("a read needs at least one replica"))
-		return true
+		return true, proto.Invalid("a read needs at least one replica")
 	case f.c.view.Joined && need > max(1, len(cohort), f.c.transfer.replicas()): // no node that joins or comes back changes that
-		f.c.round.Refuse(r.From, proto.Invalid("%d replicas were to be asked, and the cluster keeps %d of each task; ask for fewer", need, max(1, len(cohort), f.c.transfer.replicas())))
-		return true
+		return true, proto.Invalid("%d replicas were to be asked, and the cluster keeps %d of each task; ask for fewer", need, max(1, len(cohort), f.c.transfer.replicas()))
 	case need > max(1, len(cohort)):
-		f.c.round.Refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
-			"%d replicas were to be asked, the cohort has %d members; ask for fewer", need, len(cohort)).Keeping("replicas read").ForGood())
-		return true
+		return true, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
+			"%d replicas were to be asked, the cohort has %d members; ask for fewer", need, len(cohort)).Keeping("replicas read").ForGood()
 	case f.c.quorumWrites.alone(p) || need == 1 && !l.GetAtLeast() || !slices.Contains(cohort, f.c.cfg.Self):
-		return false
+		return false, nil
 	case !portion.Fits(maxFetches, int64(len(f.open)), f.held(r.From.Conn), 1):
-		f.c.round.Refuse(r.From, refusal.Crowded(maxGathers))
-		return true
+		return true, refusal.Crowded(maxGathers)
 	}
 	read, bad := newGet(r, m, len(f.c.view.Cells))
 	if bad != nil {
-		f.c.round.Refuse(r.From, bad)
-		return true
+		return true, bad
 	}
 	f.begin(now, r, p, &fetch{Quorum: call.NewQuorum(&f.c.view.Cells[p], f.c.cfg.Self), from: r.From, task: task, need: need, read: read, enough: func() bool {
 		return !l.GetAtLeast() || f.sees(p, task, l)
 	}})
-	return true
+	return true, nil
 }
 
 // sees tells whether what is here reaches what the client has seen before.

@@ -167,7 +167,7 @@ func (w *quorumWrites) bought(result gproto.Message, r *nornv1.Receipt, task id.
 }
 
 // led has the item that was bought last acknowledged only if this node leads a partition
-// in some epoch still when there are copies of it, see [confirmations.awaitConfirmation].
+// in some epoch still when there are copies of it, see [confirmWaits.awaitConfirmation].
 func (w *quorumWrites) led(epoch uint64, r *nornv1.Receipt) {
 	if n := len(w.items); n > 0 && w.items[n-1].receipt == r {
 		w.items[n-1].epoch = epoch
@@ -437,7 +437,7 @@ func (w *quorumWrites) settle(o *write) {
 
 // answer lets an answer go, unless it has to be confirmed first.
 func (w *quorumWrites) answer(h *waitingAnswer) {
-	if !w.c.leases.leadership.awaitConfirmation(h) {
+	if !w.c.confirms.awaitConfirmation(h) {
 		w.c.round.Answer(h.reply)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/repair"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -77,7 +78,7 @@ func (p *tombstones) Hold() time.Duration { return min(p.c.cfg.GCGrace/8, maxHol
 
 // Margin is what a comparison may have left alone because it was young: the ID
 // says so, which may be eta ahead, to a node whose clock is eta behind.
-func (p *tombstones) Margin() int64 { return int64(settleTime + 2*p.c.cfg.Eta) }
+func (p *tombstones) Margin() int64 { return int64(repair.Settle + 2*p.c.cfg.Eta) }
 
 // stale tells whether too much may have happened since a newcomer has begun to
 // copy a partition.
@@ -85,23 +86,9 @@ func (p *tombstones) stale(now clock.Time, began int64) bool {
 	return now.Mono-began > int64(max(p.Hold()/2, 5*time.Second))
 }
 
-// begin draws the session of a comparison that this node begins.
-func (p *tombstones) begin(now clock.Time, k message.Pair) (session uint64) {
-	session = p.c.cfg.Rand.Uint64()
-	p.Began(now, k, session)
-	return session
-}
-
 // Began notes that this node begins a comparison.
 func (p *tombstones) Began(now clock.Time, k message.Pair, session uint64) {
 	p.rounds[k] = comparison{session, now.Mono, p.c.view.Cells[k.Partition].Epoch}
-}
-
-// asked hears of a comparison that another member begins.
-func (p *tombstones) asked(now clock.Time, k message.Pair, m *antientropy.Message) {
-	if m.Kind == antientropy.KindHello {
-		p.Heard(now, k, m.Session)
-	}
 }
 
 // Heard notes a comparison that another member begins. Said twice it has begun the first time.

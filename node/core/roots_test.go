@@ -9,7 +9,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/roots"
+	"github.com/norn-dev/norn/node/core/repair/roots"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 )
@@ -60,7 +60,7 @@ func TestWhoBeginsIsSpread(t *testing.T) {
 	l := newLarge(t, nodes, partitions)
 	l.run(2 * time.Second) // trees are built
 	for i, c := range l.cores {
-		if n := c.repairs.roots.First; n < partitions*9/10 || n > partitions*11/10 {
+		if n := c.repairs.Roots.First; n < partitions*9/10 || n > partitions*11/10 {
 			t.Errorf("node %d begins %d comparisons of %d", i, n, nodes*partitions)
 		}
 		for _, o := range l.cores[i+1:] {
@@ -105,7 +105,7 @@ func TestAnUntouchedPartitionIsComparedAgain(t *testing.T) {
 	r.linger(3 * interval)
 	asked := func() (n int) {
 		for _, p := range r.peers {
-			for _, e := range p.core.repairs.roots.All() {
+			for _, e := range p.core.repairs.Roots.All() {
 				if at, ok := e.Agreed(); ok && at > r.now.Mono-int64(7*interval) {
 					n++
 				}
@@ -117,9 +117,9 @@ func TestAnUntouchedPartitionIsComparedAgain(t *testing.T) {
 	if n := asked(); n != 3*2*testPartitions {
 		t.Errorf("%d of %d partitions and peers were compared in the last seven intervals", n, 3*2*testPartitions)
 	}
-	before := r.peers[0].core.repairs.roots.Equal + r.peers[1].core.repairs.roots.Equal + r.peers[2].core.repairs.roots.Equal
+	before := r.peers[0].core.repairs.Roots.Equal + r.peers[1].core.repairs.Roots.Equal + r.peers[2].core.repairs.Roots.Equal
 	r.linger(12 * interval)
-	after := r.peers[0].core.repairs.roots.Equal + r.peers[1].core.repairs.roots.Equal + r.peers[2].core.repairs.roots.Equal
+	after := r.peers[0].core.repairs.Roots.Equal + r.peers[1].core.repairs.Roots.Equal + r.peers[2].core.repairs.Roots.Equal
 	if n := after - before; n > 3*3*testPartitions {
 		t.Errorf("%d comparisons in 12 intervals of %d that nothing happens to", n, 3*testPartitions)
 	}

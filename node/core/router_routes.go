@@ -156,7 +156,8 @@ func (c *Core) request(now clock.Time, r *message.Request) {
 	}
 	first := len(c.round.Ready.Replies)
 	c.quorumWrites.newly = id.ID{} // what is stored between requests is bought by none
-	c.handle(now, r)
+	m, err := c.handle(now, r)
+	c.round.Done(r.From, m, err)
 	c.quorumWrites.awaitCopies(now, r, first)
 }
 

@@ -17,14 +17,12 @@ type working struct{ *Core }
 // work carries out the parts of a [nornv1.WorkRequest] as requests of their own, all of them
 // begun in this round: what is ended and what is granted are on their way to the same disks
 // together. The answer leaves when the last part has its own.
-func (c working) work(now clock.Time, r *message.Request, m *nornv1.WorkRequest) {
+func (c working) work(now clock.Time, r *message.Request, m *nornv1.WorkRequest) (gproto.Message, *proto.Error) {
 	if err := convert.CheckWork(m); err != nil {
-		c.round.Refuse(r.From, err)
-		return
+		return nil, err
 	}
 	if crowds(c.routes, r.From) {
-		c.round.Refuse(r.From, refusal.Crowded(maxGathers))
-		return
+		return nil, refusal.Crowded(maxGathers)
 	}
 	g := c.routes.gather(now, r, &worked{reply: &nornv1.WorkReply{}, of: m}, 0)
 	for _, part := range []struct {
@@ -42,6 +40,7 @@ func (c working) work(now clock.Time, r *message.Request, m *nornv1.WorkRequest)
 			ownPart(c.routes, now, g, int(part.n), uint16(part.method), part.body, r.Received)
 		}
 	}
+	return nil, nil
 }
 
 // workPart is a part of a WorkRequest.

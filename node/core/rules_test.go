@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -154,7 +153,7 @@ func TestAComparisonIsAsOldAsWhoBeganItSays(t *testing.T) {
 	r := newTrio(t).collecting()
 	p, from := r.peers[1].core.collect.tombstones, r.peers[0].self
 	k := message.Pair{Partition: 0, Peer: from}
-	p.asked(r.now, k, &antientropy.Message{Kind: antientropy.KindHello, Session: 7})
+	p.Heard(r.now, k, 7)
 	p.Completed(r.now.Add(time.Second), from, &message.RepairCompleted{Partition: 0, Session: 7, Age: time.Minute})
 	if m, latest := p.marks[k], r.now.Add(time.Second-time.Minute).Mono-p.Margin(); m == nil || m.latest != latest || m.waiting != latest {
 		t.Errorf("it proves what was there at %+v, want %d", m, latest)

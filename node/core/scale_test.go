@@ -78,7 +78,7 @@ func newLarge(b testing.TB, nodes, partitions int) *large {
 	for i, m := range members {
 		s := memstore.New()
 		c, err := Open(Config{
-			Self: m, Cluster: state.Cluster, Eta: eta, Buffer: eta, GCGrace: 7 * 24 * time.Hour, Lease: lease,
+			Self: m, Cluster: state.Cluster, Eta: eta, Buffer: eta, GCGrace: 7 * 24 * time.Hour, Lease: leaseTime,
 			Retry: crdt.Retry{MaxAttempts: 3, Initial: time.Second, Max: time.Hour, Multiplier: 2000}, HeadSize: 256,
 			MaxPayload: 1 << 20, MaxWaiters: 100, MaxQueues: 100, MaxClaims: 1000, CollectInterval: time.Minute,
 			Retention: Retention{What: nornv1.Retention_RETENTION_DELETE, After: time.Hour}, Repair: 10 * time.Second,

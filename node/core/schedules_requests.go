@@ -46,35 +46,27 @@ const (
 type scheduling struct{ *Core }
 
 // list answers with schedules, by a linearizable read.
-func (c scheduling) list(r *message.Request, m *nornv1.SchedulesRequest) {
+func (c scheduling) list(r *message.Request, m *nornv1.SchedulesRequest) (gproto.Message, *proto.Error) {
 	for _, name := range m.GetNames() {
 		if err := proto.CheckSchedule(name); err != nil {
-			c.round.Refuse(r.From, err)
-			return
+			return nil, err
 		}
 	}
 	if len(m.GetNames()) > maxSchedules {
-		c.round.Refuse(r.From, proto.Invalid("%d names are over the limit of %d", len(m.GetNames()), maxSchedules))
-		return
+		return nil, proto.Invalid("%d names are over the limit of %d", len(m.GetNames()), maxSchedules)
 	}
 	if m.GetUpcoming() > proto.MaxUpcoming {
-		c.round.Refuse(r.From, refusal.TooManyUpcoming(uint64(m.GetUpcoming())))
-		return
+		return nil, refusal.TooManyUpcoming(uint64(m.GetUpcoming()))
 	}
 	if _, err := cron.UpcomingFrom(m.GetUpcomingFrom(), 0); err != nil {
-		c.round.Refuse(r.From, proto.Invalid("%v", err))
-		return
+		return nil, proto.Invalid("%v", err)
 	}
-	c.send(registerRequest{then: func(now clock.Time, res register.Result) {
-		if res.Err != nil {
-			c.round.Refuse(r.From, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
-			return
-		}
-		c.answer(now, r, m, &res.State)
-	}}, register.Request{})
+	return c.consult(r.From, register.Request{}, refusal.SchedulesUnavailable, nornv1.Effect_EFFECT_NONE, func(now clock.Time, res *register.Result) (gproto.Message, *proto.Error) {
+		return c.answer(now, r, m, &res.State)
+	})
 }
 
-func (c scheduling) answer(now clock.Time, r *message.Request, m *nornv1.SchedulesRequest, s *register.State) {
+func (c scheduling) answer(now clock.Time, r *message.Request, m *nornv1.SchedulesRequest, s *register.State) (gproto.Message, *proto.Error) {
 	limit := int(m.GetLimit())
 	if limit == 0 {
 		limit = max(pageSchedules, len(m.GetNames()))
@@ -109,8 +101,7 @@ func (c scheduling) answer(now clock.Time, r *message.Request, m *nornv1.Schedul
 			continue
 		}
 		if shown == nil || hidden {
-			c.round.Refuse(r.From, refusal.NoSchedule(name))
-			return
+			return nil, refusal.NoSchedule(name)
 		}
 		if t := shown.GetSpec().GetTask(); !r.Scope.May(guard.Read, t.GetQueue()) {
 			t.Payload, t.Headers = nil, nil
@@ -119,7 +110,7 @@ func (c scheduling) answer(now clock.Time, r *message.Request, m *nornv1.Schedul
 		size += len(x.Definition) + 4*len(x.State)
 		reply.Schedules = append(reply.Schedules, shown)
 	}
-	c.round.Reply(r.From, reply)
+	return reply, nil
 }
 
 // firstNames are the first n names after one, sorted, and how many schedules
@@ -153,26 +144,23 @@ type editing struct {
 }
 
 // change takes a request for changes.
-func (c scheduling) change(r *message.Request, m *nornv1.ChangeSchedulesRequest) {
+func (c scheduling) change(r *message.Request, m *nornv1.ChangeSchedulesRequest) (gproto.Message, *proto.Error) {
 	n := len(m.GetChanges())
 	byHand := slices.ContainsFunc(m.GetChanges(), func(x *nornv1.ScheduleChange) bool {
 		return x.GetTrigger() != nil || x.GetBackfill() != nil
 	})
 	switch {
 	case n == 0 || n > maxSchedules:
-		c.round.Refuse(r.From, proto.Invalid("%d changes are not from 1 to %d", n, maxSchedules))
-		return
+		return nil, proto.Invalid("%d changes are not from 1 to %d", n, maxSchedules)
 	case byHand && n > 1:
-		c.round.Refuse(r.From, proto.Invalid("a trigger or a backfill is alone in its request"))
-		return
+		return nil, proto.Invalid("a trigger or a backfill is alone in its request")
 	}
 	upcoming := uint64(0)
 	for _, x := range m.GetChanges() {
 		upcoming += uint64(x.GetPut().GetUpcoming())
 	}
 	if upcoming > proto.MaxUpcoming {
-		c.round.Refuse(r.From, refusal.TooManyUpcoming(upcoming))
-		return
+		return nil, refusal.TooManyUpcoming(upcoming)
 	}
 	k := &editing{from: r.From, m: m, results: make([]*nornv1.ScheduleResult, n)}
 	for i, x := range m.GetChanges() {
@@ -182,18 +170,17 @@ func (c scheduling) change(r *message.Request, m *nornv1.ChangeSchedulesRequest)
 		}
 		k.left = append(k.left, i)
 	}
-	c.send(registerRequest{then: func(now clock.Time, res register.Result) {
-		switch {
-		case res.Err != nil:
-			c.round.Refuse(k.from, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_NONE))
-		case r.Scope != nil && scope.Hides(r.Scope, &res.State, m, c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID)) != "":
-			c.round.Refuse(k.from, refusal.NoSchedule(scope.Hides(r.Scope, &res.State, m, c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID))))
-		case byHand && len(k.left) > 0:
-			c.byHand(now, k, &res.State)
-		default:
-			c.attempt(now, k, &res.State)
+	return c.consult(k.from, register.Request{}, refusal.SchedulesUnavailable, nornv1.Effect_EFFECT_NONE, func(now clock.Time, res *register.Result) (gproto.Message, *proto.Error) {
+		if r.Scope != nil {
+			if hidden := scope.Hides(r.Scope, &res.State, m, c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID)); hidden != "" {
+				return nil, refusal.NoSchedule(hidden)
+			}
 		}
-	}}, register.Request{})
+		if byHand && len(k.left) > 0 {
+			return c.byHand(now, k, &res.State)
+		}
+		return c.attempt(now, k, &res.State)
+	})
 }
 
 // decide keeps what comes of a change.
@@ -217,7 +204,7 @@ func (c scheduling) editor(now clock.Time, s *register.State) *cron.Editor {
 
 // attempt works out the changes that are left, as many as fit into one commit,
 // and asks the register for them.
-func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) {
+func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) (gproto.Message, *proto.Error) {
 	e, size := c.editor(now, s), 0
 	var req register.Request
 	var asked, later []int
@@ -251,16 +238,11 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) {
 		req.Schedules, asked = append(req.Schedules, *edit.Change), append(asked, i)
 	}
 	if k.left = later; len(asked) == 0 {
-		c.round.Reply(k.from, &nornv1.ChangeSchedulesReply{Results: k.results})
-		return
+		return &nornv1.ChangeSchedulesReply{Results: k.results}, nil
 	}
-	c.send(registerRequest{then: func(now clock.Time, res register.Result) {
-		if res.Err != nil {
-			c.round.Refuse(k.from, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
-			return
-		}
-		c.decided(now, k, asked, req.Schedules, &res)
-	}}, req)
+	return c.consult(k.from, req, refusal.SchedulesUnavailable, nornv1.Effect_EFFECT_UNKNOWN, func(now clock.Time, res *register.Result) (gproto.Message, *proto.Error) {
+		return c.decided(now, k, asked, req.Schedules, res)
+	})
 }
 
 // rereadWarning is for who sets a schedule that had other instants until then.
@@ -278,7 +260,7 @@ func (c scheduling) edited(now clock.Time, x *nornv1.ScheduleChange, rec *regist
 
 // decided hears which changes were made. Those that came too late are worked out
 // anew.
-func (c scheduling) decided(now clock.Time, k *editing, asked []int, changes []register.ScheduleChange, res *register.Result) {
+func (c scheduling) decided(now clock.Time, k *editing, asked []int, changes []register.ScheduleChange, res *register.Result) (gproto.Message, *proto.Error) {
 	lost := 0
 	for j, i := range asked {
 		if j < len(res.SchedulesWon) && res.SchedulesWon[j] {
@@ -306,7 +288,7 @@ func (c scheduling) decided(now clock.Time, k *editing, asked []int, changes []r
 		k.left = nil
 	}
 	slices.Sort(k.left)
-	c.attempt(now, k, &res.State)
+	return c.attempt(now, k, &res.State)
 }
 
 // edit works out one change, and tells whether it is a dry run.
@@ -344,7 +326,7 @@ func (c scheduling) scheduleError(name string, err error) *proto.Error {
 
 // byHand enqueues what a trigger or a backfill asks for, and records it. Where the
 // client has made the IDs a repeated request enqueues nothing twice.
-func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) {
+func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) (gproto.Message, *proto.Error) {
 	x := k.m.GetChanges()[0]
 	e, rec := c.editor(now, s), s.Schedules.Get(x.GetName())
 	var hand cron.ByHand
@@ -358,16 +340,14 @@ func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) {
 			t.TaskId = c.routes.draw(now).Bytes()
 		}
 		if b := t.GetTaskId(); len(b) != id.Size || id.ID(b).Kind() != id.KindTask {
-			c.round.Refuse(k.from, proto.Invalid("task_id: what clients bring is of kind 0 and has %d bytes", id.Size))
-			return
+			return nil, proto.Invalid("task_id: what clients bring is of kind 0 and has %d bytes", id.Size)
 		}
 		hand, err = e.Trigger(x.GetName(), rec, x.GetIfVersion(), id.ID(t.GetTaskId()))
 	} else {
 		hand, err = e.Backfill(x.GetName(), rec, x.GetIfVersion(), x.GetBackfill())
 	}
 	if err != nil {
-		c.round.Refuse(k.from, c.scheduleError(x.GetName(), err))
-		return
+		return nil, c.scheduleError(x.GetName(), err)
 	}
 	result := &nornv1.ScheduleResult{Changed: len(hand.Tasks) > 0 && !dry, Schedule: cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), rec, c.crons.time(now).Wall, false)}
 	for _, t := range hand.Tasks {
@@ -375,24 +355,20 @@ func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) {
 	}
 	k.results[0] = result
 	if !result.Changed {
-		c.round.Reply(k.from, &nornv1.ChangeSchedulesReply{Results: k.results})
-		return
+		return &nornv1.ChangeSchedulesReply{Results: k.results}, nil
 	}
 	ask := &nornv1.EnqueueRequest{Tasks: hand.Tasks}
 	list, _ := itemsOf(c.Core, now, ask)
 	c.routes.do(now, c.crons.origin(nornv1.Method_METHOD_ENQUEUE), list, ask, func(_ clock.Time, m gproto.Message, bad *proto.Error) {
 		c.launchedByHand(k, &hand, enqueueErrors(len(hand.Tasks), m, bad))
 	})
+	return nil, nil
 }
 
 // launchedByHand records what was enqueued, and says so of the rest: the client
 // has to ask for it again.
 func (c scheduling) launchedByHand(k *editing, hand *cron.ByHand, errs []*proto.Error) {
-	c.send(registerRequest{then: func(now clock.Time, res register.Result) {
-		if res.Err != nil {
-			c.round.Refuse(k.from, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
-			return
-		}
+	_, _ = c.consult(k.from, register.Request{}, refusal.SchedulesUnavailable, nornv1.Effect_EFFECT_UNKNOWN, func(now clock.Time, res *register.Result) (gproto.Message, *proto.Error) {
 		n := len(hand.Tasks)
 		bad := c.editor(now, &res.State).Settle(res.State.Schedules.Get(k.m.GetChanges()[0].GetName()), hand, errs)
 		if done := len(hand.Tasks); bad != nil && done > 0 {
@@ -402,26 +378,22 @@ func (c scheduling) launchedByHand(k *editing, hand *cron.ByHand, errs []*proto.
 				bad.Effect = nornv1.Effect_EFFECT_PARTIAL
 			}
 		}
-		c.note(now, k, hand, bad, res)
-	}}, register.Request{})
+		return c.note(now, k, hand, bad, &res.State)
+	})
 }
 
 // note writes the history, and then answers.
-func (c scheduling) note(now clock.Time, k *editing, hand *cron.ByHand, bad *proto.Error, res register.Result) {
+func (c scheduling) note(now clock.Time, k *editing, hand *cron.ByHand, bad *proto.Error, s *register.State) (gproto.Message, *proto.Error) {
 	name := k.m.GetChanges()[0].GetName()
-	if res.Err != nil {
-		c.round.Refuse(k.from, refusal.SchedulesUnavailable(res.Err, nornv1.Effect_EFFECT_UNKNOWN))
-		return
-	}
-	change := c.editor(now, &res.State).Done(name, res.State.Schedules.Get(name), hand)
+	change := c.editor(now, s).Done(name, s.Schedules.Get(name), hand)
 	if change == nil || k.tries > maxScheduleTries { // it is there, or the schedule has gone
 		if bad != nil {
-			c.round.Refuse(k.from, bad)
-			return
+			return nil, bad
 		}
-		c.round.Reply(k.from, &nornv1.ChangeSchedulesReply{Results: k.results})
-		return
+		return &nornv1.ChangeSchedulesReply{Results: k.results}, nil
 	}
 	k.tries++
-	c.send(registerRequest{then: func(now clock.Time, res register.Result) { c.note(now, k, hand, bad, res) }}, register.Request{Schedules: []register.ScheduleChange{*change}})
+	return c.consult(k.from, register.Request{Schedules: []register.ScheduleChange{*change}}, refusal.SchedulesUnavailable, nornv1.Effect_EFFECT_UNKNOWN, func(now clock.Time, res *register.Result) (gproto.Message, *proto.Error) {
+		return c.note(now, k, hand, bad, &res.State)
+	})
 }

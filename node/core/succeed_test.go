@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/repair"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 )
@@ -26,7 +27,7 @@ func TestASuccessorHearsOfWhatItMissed(t *testing.T) {
 			}
 		}
 		r.kill(0)
-		r.live(settleTime+time.Second, 50*time.Millisecond, nothing)
+		r.live(repair.Settle+time.Second, 50*time.Millisecond, nothing)
 		r.elect()
 		r.live(2*time.Second, 50*time.Millisecond, nothing)
 		granted := 0

@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -44,6 +45,14 @@ const (
 	// dropStep is how many records are deleted in one round of the loop.
 	dropStep = 2000
 )
+
+// moveConfig is how a partition is compared that moves: at once and at the rate of moves.
+func moveConfig() antientropy.Config {
+	return antientropy.Config{
+		PageBytes: movePage, ScanBytes: moveScan, Timeout: moveTimeout, Retries: moveRetries, MinBackoff: moveRetry,
+		Bucket: antientropy.NewBucket(moveRate, moveBurst),
+	}
+}
 
 // movePauses are those while nothing comes of it.
 var movePauses = clock.Backoff{First: moveRetry, Most: 5 * time.Minute}
@@ -350,7 +359,7 @@ func (m *transfer) compare(now clock.Time, p ring.Partition, move *move, with re
 	}
 	m.busy[message.Pair{Partition: p, Peer: with}] = true
 	move.busy, move.since, move.lacks = with, now.Mono, false
-	m.c.repairs.copy(now, message.Pair{Partition: p, Peer: with})
+	m.c.repairs.Copy(now, message.Pair{Partition: p, Peer: with})
 }
 
 // compared hears how a comparison has ended, and tells whether it was one of
@@ -406,9 +415,9 @@ func (m *transfer) forget(p ring.Partition) {
 	}
 	m.c.vnodes.Replace(p, empty)
 	m.released(v)
-	m.c.trees.forget(p)
-	m.c.scrubs.forget(p)
-	m.c.repairs.forget(p)
+	m.c.repairs.Forget(p)
+	maps.DeleteFunc(m.busy, func(k message.Pair, _ bool) bool { return k.Partition == p })
+	m.c.collect.tombstones.forget(p)
 	delete(m.outgoing, p)
 	m.c.view.Dropping[p] = true
 	m.at = min(m.at, m.c.round.Now.Mono)
@@ -431,7 +440,7 @@ func (m *transfer) delete() {
 		if vnode.Drop(m.c.vnodes.Use(p), m.c.round.Tx, dropStep) {
 			delete(m.c.view.Dropping, p)
 			m.left++
-			m.c.trees.changed()
+			m.c.repairs.Grow()
 			m.learn(m.c.round.Now)
 		}
 		m.at = m.c.round.Now.Mono

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/leadership"
+	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -33,7 +34,7 @@ func (r *trio) claims(from, to int, p ring.Partition, epoch uint64, all ...vnode
 
 // heldFrom is a grant that starts at a wall ns.
 func heldFrom(task id.ID, token uint64, start int64) vnode.Held {
-	return vnode.Held{Task: task, Record: claim.Record{Token: token, Worker: "w", Start: start, End: start + int64(lease), Lease: lease}}
+	return vnode.Held{Task: task, Record: claim.Record{Token: token, Worker: "w", Start: start, End: start + int64(leaseTime), Lease: leaseTime}}
 }
 
 // TestThePromiseToALeaderSurvivesACrash: whoever has taken a leader's claims, the
@@ -429,7 +430,7 @@ func TestAnAnswerThatFailsTakesNothingFromTheOther(t *testing.T) {
 	if len(grants) != 1 {
 		t.Fatalf("the second one is granted %v", grants)
 	}
-	r.live(grantTimeout+time.Second, 100*time.Millisecond, nothing)
+	r.live(lease.Timeout+time.Second, 100*time.Millisecond, nothing)
 	if got, ok := r.granted(i, first); !ok || len(got) != 0 {
 		t.Fatalf("the first one: %v, %v", got, ok)
 	}
@@ -456,11 +457,11 @@ func TestAPostponedRequest(t *testing.T) {
 		m := claimUpTo(1)
 		m.Session, m.RequestNo, m.WaitSeconds = []byte("0123456789abcdef"), 3, 30
 		first := r.send(i, m)
-		for n := 0; n < 100 && len(c.leases.postponed) == 0; n++ {
+		for n := 0; n < 100 && len(c.offers.postponed) == 0; n++ {
 			r.pass(50 * time.Millisecond)
 			r.post = nil // nobody hears of it
 		}
-		if len(c.leases.postponed) == 0 {
+		if len(c.offers.postponed) == 0 {
 			t.Fatal("it is not postponed")
 		}
 		again := claimUpTo(1)

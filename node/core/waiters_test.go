@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
@@ -79,7 +80,7 @@ func TestWhoIsGoneIsGrantedNothing(t *testing.T) {
 		r.check(r.peers[i].core.Step(r.now, message.Gone{Conn: from.Conn}))
 		r.turn(i)
 		if when == "on its way" {
-			r.live(grantTimeout+time.Second, 50*time.Millisecond, isClaims)
+			r.live(lease.Timeout+time.Second, 50*time.Millisecond, isClaims)
 		}
 		r.live(5*time.Second, 50*time.Millisecond, nothing)
 		if got, _ := r.granted(i, from); len(got) > 0 {
@@ -154,7 +155,7 @@ func TestWhatIsTakenBackIsOfALeaderBefore(t *testing.T) {
 	task := r.put(0, 1)
 	old := heldFrom(task, (epoch-1)<<32|5, r.now.Wall)
 	holds := func(at int) bool {
-		return len(vnode.Unheld(r.peers[at].core.vnodes.See(1), heldAs([]message.GrantRef{{Partition: 1, Task: task, Token: old.Record.Token}}))) == 0
+		return len(vnode.Unheld(r.peers[at].core.vnodes.See(1), lease.Releases([]message.GrantRef{{Partition: 1, Task: task, Token: old.Record.Token}}))) == 0
 	}
 	for _, at := range []int{i, j} {
 		c := r.peers[at].core
@@ -192,26 +193,20 @@ func TestWhatIsTakenBackIsOfALeaderBefore(t *testing.T) {
 	}
 }
 
-// TestReleasesAreToldSoOften: a leader that never shows that it has heard of one is left alone.
-func TestReleasesAreToldSoOften(t *testing.T) {
-	r := newTrio(t)
-	f := &r.peers[0].core.leases.reclaims
-	for told, over := range map[int]bool{0: false, maxReclaimTold - 1: false, maxReclaimTold: true} {
-		o := &reclaim{GrantRef: message.GrantRef{Partition: 1, Task: r.at(1), Token: 5}, released: true, epoch: 1 << 20, told: told}
-		if got := f.over(r.now, o); got != over {
-			t.Errorf("told %d times: over %v", told, got)
-		}
-	}
-}
-
 // TestRoundsOfAnotherLifeMatchNothing: answers to claims may be of the process before.
 func TestRoundsOfAnotherLifeMatchNothing(t *testing.T) {
 	r := newTrio(t)
 	i := r.leader(1)
-	number := func() uint64 {
+	number := func() (n uint64) {
 		r.put(i, 1)
-		ask[*nornv1.ClaimReply](r, i, claimUpTo(1))
-		return r.peers[i].core.leases.number
+		r.send(i, claimUpTo(1))
+		r.settleBut(func(l letter) bool {
+			if m, is := l.message.(*message.Claims); is {
+				n = m.Round
+			}
+			return false
+		})
+		return n
 	}
 	before := number()
 	r.kill(i)
@@ -274,7 +269,7 @@ func TestTheTokensOfAnEpochRunOut(t *testing.T) {
 	c := r.peers[i].core
 	epoch := c.vnodes.See(1).Leading()
 	last := heldFrom(r.at(1), epoch<<32|math.MaxUint32, r.now.Wall)
-	r.check(vnode.Learn(c.vnodes.Use(1), c.round.Tx, last.Task, vnode.Blocker{Record: last.Record, Left: lease}, r.now))
+	r.check(vnode.Learn(c.vnodes.Use(1), c.round.Tx, last.Task, vnode.Blocker{Record: last.Record, Left: leaseTime}, r.now))
 	r.turn(i)
 	from := r.send(i, waiting60(7))
 	r.live(5*time.Second, 50*time.Millisecond, nothing)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -95,7 +96,7 @@ func TestWorkIsNotHeldByItsClaim(t *testing.T) {
 	i := r.leader(1)
 	g := ask[*nornv1.ClaimReply](r, i, claimUpTo(1)).Grants[0]
 	from := r.send(i, &nornv1.WorkRequest{Completions: completionOf(parse(t, g.Task.Id), g.Token), Claim: claimUpTo(1)})
-	r.live(grantTimeout+500*time.Millisecond, 50*time.Millisecond, isClaims)
+	r.live(lease.Timeout+500*time.Millisecond, 50*time.Millisecond, isClaims)
 	reply, ok := r.peers[i].replies[from]
 	if !ok || reply.Err != nil {
 		t.Fatalf("answered %v: %v", ok, reply.Err)

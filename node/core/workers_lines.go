@@ -12,6 +12,8 @@ import (
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
+
+	gproto "google.golang.org/protobuf/proto"
 )
 
 const (
@@ -38,28 +40,27 @@ type lineAsk struct {
 }
 
 // lines asks the worker of a task, wherever its session is.
-func (w workers) lines(now clock.Time, r *message.Request, m *nornv1.LinesRequest) {
+func (w workers) lines(now clock.Time, r *message.Request, m *nornv1.LinesRequest) (gproto.Message, *proto.Error) {
 	if err := proto.CheckLines(m); err != nil {
-		w.c.round.Refuse(r.From, err)
-		return
+		return nil, err
 	}
 	instance, node, ok := w.names.holder(m.GetWorker())
 	switch {
 	case ok && w.d.Knows(instance):
-		w.asked.ask(now, r, instance, m)
+		return w.asked.ask(now, r, instance, m)
 	case !ok || r.Routed || node == w.c.cfg.Self || !w.c.view.Up(node):
-		w.c.round.Refuse(r.From, refusal.NoWorker(m.GetWorker()))
+		return nil, refusal.NoWorker(m.GetWorker())
 	case crowds(w.c.routes, r.From):
-		w.c.round.Refuse(r.From, refusal.Crowded(maxGathers))
-	default:
-		g := w.c.routes.gather(now, r, &whole{}, 0)
-		w.c.routes.forward(now, g, node, nil, m, nil)
-		w.c.routes.finish(g)
+		return nil, refusal.Crowded(maxGathers)
 	}
+	g := w.c.routes.gather(now, r, &whole{}, 0)
+	w.c.routes.forward(now, g, node, nil, m, nil)
+	w.c.routes.finish(g)
+	return nil, nil
 }
 
 // ask asks a worker of this node.
-func (l *lineAsks) ask(now clock.Time, r *message.Request, instance session.Instance, m *nornv1.LinesRequest) {
+func (l *lineAsks) ask(now clock.Time, r *message.Request, instance session.Instance, m *nornv1.LinesRequest) (gproto.Message, *proto.Error) {
 	own := int64(0)
 	for i := range l.open {
 		if l.open[i].from.Conn == r.From.Conn && r.From.Conn < message.OwnConns { // other nodes ask for their clients
@@ -67,9 +68,8 @@ func (l *lineAsks) ask(now clock.Time, r *message.Request, instance session.Inst
 		}
 	}
 	if !portion.Fits(maxLineAsks, int64(len(l.open)), own, 1) {
-		l.s.c.round.Refuse(r.From, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED,
-			"%d questions for lines wait for workers already, of at most %d on this node, and no connection may have more than its share", len(l.open), maxLineAsks).Again(100*time.Millisecond))
-		return
+		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED,
+			"%d questions for lines wait for workers already, of at most %d on this node, and no connection may have more than its share", len(l.open), maxLineAsks).Again(100 * time.Millisecond)
 	}
 	if l.number == 0 {
 		l.number = l.s.c.cfg.Rand.Uint64() // answers to the process before this one match nothing
@@ -84,6 +84,7 @@ func (l *lineAsks) ask(now clock.Time, r *message.Request, instance session.Inst
 	l.cancel(r.From) // a client that uses a number twice
 	l.open = append(l.open, a)
 	l.s.d.AskLines(now, instance, session.GetLogLines{Request: a.number, Claim: a.claim, After: m.GetAfter(), Limit: int(min(m.GetLimit(), proto.MaxSessionLineBytes))})
+	return nil, nil
 }
 
 // answered gives the answers of workers to those who asked.

@@ -25,15 +25,13 @@ import (
 type workers struct{ *sessions }
 
 // list answers with the sessions of all nodes in reach.
-func (w workers) list(now clock.Time, r *message.Request, m *nornv1.WorkersRequest) {
+func (w workers) list(now clock.Time, r *message.Request, m *nornv1.WorkersRequest) (gproto.Message, *proto.Error) {
 	if len(m.GetNames()) > proto.MaxNames {
-		w.c.round.Refuse(r.From, refusal.TooManyNames(len(m.GetNames())))
-		return
+		return nil, refusal.TooManyNames(len(m.GetNames()))
 	}
 	last, err := workerCursor.open(m.GetCursor())
 	if err != nil {
-		w.c.round.Refuse(r.From, err)
-		return
+		return nil, err
 	}
 	own := &nornv1.WorkersReply{Set: &nornv1.SessionSet{Version: w.names.set.Version, Hash: w.names.set.Hash}}
 	page := newFill(m.GetLimit())
@@ -58,32 +56,29 @@ func (w workers) list(now clock.Time, r *message.Request, m *nornv1.WorkersReque
 		own.Workers = append(own.Workers, one)
 	}
 	if r.Routed {
-		w.c.round.Reply(r.From, own)
-		return
+		return own, nil
 	}
 	to, join := w.c.routes.others(), &workerLists{whole: own, limit: m.GetLimit()}
 	join.ended(own)
 	if len(to) == 0 {
-		w.c.round.Reply(r.From, join.page())
-		return
+		return join.page(), nil
 	}
 	routes := w.c.routes
 	if crowds(routes, r.From) {
-		w.c.round.Refuse(r.From, refusal.Crowded(maxGathers))
-		return
+		return nil, refusal.Crowded(maxGathers)
 	}
 	g := routes.gather(now, r, join, statusTimeout-forwardTimeout)
 	for _, m2 := range to {
 		routes.forward(now, g, m2, nil, m, nil)
 	}
 	routes.finish(g)
+	return nil, nil
 }
 
 // set drains or kills a worker, wherever its session is.
-func (w workers) set(now clock.Time, r *message.Request, m *nornv1.SetWorkerRequest) {
+func (w workers) set(now clock.Time, r *message.Request, m *nornv1.SetWorkerRequest) (gproto.Message, *proto.Error) {
 	if err := proto.CheckSetWorker(m); err != nil {
-		w.c.round.Refuse(r.From, err)
-		return
+		return nil, err
 	}
 	instance, node, ok := w.names.holder(m.GetName())
 	if len(m.GetInstance()) > 0 {
@@ -93,31 +88,30 @@ func (w workers) set(now clock.Time, r *message.Request, m *nornv1.SetWorkerRequ
 		}
 	}
 	if i, here := w.d.Info(now, instance); here && i.Identity.Name == m.GetName() {
-		w.act(now, r, m, instance)
-		return
+		return w.act(now, m, instance)
 	}
 	if !ok || r.Routed || node == w.c.cfg.Self || !w.c.view.Up(node) {
-		w.c.round.Refuse(r.From, refusal.NoWorker(m.GetName()))
-		return
+		return nil, refusal.NoWorker(m.GetName())
 	}
 	body := gproto.CloneOf(m)
 	body.Instance = instance[:]
 	g := w.c.routes.gather(now, r, &whole{}, 0)
 	w.c.routes.forward(now, g, node, nil, body, nil)
 	w.c.routes.finish(g)
+	return nil, nil
 }
 
 // act tells a worker of this node what an operator wants.
-func (w workers) act(now clock.Time, r *message.Request, m *nornv1.SetWorkerRequest, instance session.Instance) {
+func (w workers) act(now clock.Time, m *nornv1.SetWorkerRequest, instance session.Instance) (gproto.Message, *proto.Error) {
 	if m.GetAction() == nornv1.WorkerAction_WORKER_ACTION_KILL {
 		w.d.Kill(now, instance, cmp.Or(m.GetReason(), "an operator has stopped it"))
 	} else {
 		w.d.Drain(now, instance)
 	}
 	i, _ := w.d.Info(now, instance)
-	w.c.round.Reply(r.From, &nornv1.WorkersReply{
+	return &nornv1.WorkersReply{
 		Workers: []*nornv1.Worker{w.wire(&i)}, Set: &nornv1.SessionSet{Version: w.names.set.Version, Hash: w.names.set.Hash},
-	})
+	}, nil
 }
 
 // order has a worker that is with another node by now hear there what an operator wants of

@@ -15,6 +15,8 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/session"
+
+	gproto "google.golang.org/protobuf/proto"
 )
 
 // Bounds of a stream: what its worker is owed while it keeps no request open. Past
@@ -96,16 +98,14 @@ func newSessions(c *Core) (*sessions, error) {
 
 // request takes messages of a worker. Its answer brings what there is to say, now
 // or as soon as there is something.
-func (s *sessions) request(now clock.Time, r *message.Request, m *nornv1.SessionRequest) {
+func (s *sessions) request(now clock.Time, r *message.Request, m *nornv1.SessionRequest) (gproto.Message, *proto.Error) {
 	all, err := session.Unbundle(m)
 	if err != nil {
-		s.c.round.Refuse(r.From, proto.CheckSession(m))
-		return
+		return nil, proto.CheckSession(m)
 	}
 	instance, association := session.Instance(m.GetInstance()), m.GetAssociation()
 	if err := s.foreign(instance, r.By); err != nil {
-		s.c.round.Refuse(r.From, err)
-		return
+		return nil, err
 	}
 	s.asks.holders.Hold(instance, scope.Holder{Scope: r.Scope, By: r.By}, s.d.Knows)
 	st := s.stream(now, r.From.Conn, instance, association)
@@ -113,8 +113,7 @@ func (s *sessions) request(now clock.Time, r *message.Request, m *nornv1.Session
 		s.d.Step(now, message)
 	}
 	if st == nil { // of a stream that the worker has left: nobody waits for the answer
-		s.c.round.Reply(r.From, &nornv1.SessionReply{Association: association})
-		return
+		return &nornv1.SessionReply{Association: association}, nil
 	}
 	s.arrived++
 	h := &heldOpen{from: r.From, stream: st}
@@ -128,6 +127,7 @@ func (s *sessions) request(now clock.Time, r *message.Request, m *nornv1.Session
 	s.open[message.NumberOf(r.From)], st.open = h, append(st.open, h)
 	s.waits.Add(h)
 	s.touch(st)
+	return nil, nil
 }
 
 // foreign refuses a principal the session that another one has opened, here or elsewhere: who

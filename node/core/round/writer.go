@@ -78,6 +78,17 @@ func (w *Writer) Refuse(to message.Origin, err *proto.Error) {
 	w.Answer(message.Reply{To: to, Err: err})
 }
 
+// Done gives a client what came of its request: an error, an answer, or neither while that is
+// still to come.
+func (w *Writer) Done(to message.Origin, m gproto.Message, err *proto.Error) {
+	switch {
+	case err != nil:
+		w.Refuse(to, err)
+	case m != nil:
+		w.Reply(to, m)
+	}
+}
+
 // Send sends a message once what was written up to now is durable.
 func (w *Writer) Send(to register.Member, m message.PeerMessage) {
 	w.Ready.Send = append(w.Ready.Send, message.Send{To: to, Message: m})
@@ -103,11 +114,10 @@ func SendAll[M message.PeerMessage](send func(register.Member, message.PeerMessa
 	}
 }
 
-// Read starts a read beside the machine, or refuses it.
-func (w *Writer) Read(r message.Read, refusal *proto.Error) {
-	if refusal != nil {
-		w.Refuse(r.From, refusal)
-		return
+// Read starts a read beside the machine, whose answer is still to come, or refuses it.
+func (w *Writer) Read(r message.Read, refusal *proto.Error) (gproto.Message, *proto.Error) {
+	if refusal == nil {
+		w.Ready.Reads = append(w.Ready.Reads, r)
 	}
-	w.Ready.Reads = append(w.Ready.Reads, r)
+	return nil, refusal
 }

@@ -1,4 +1,4 @@
-package core
+package repair
 
 import (
 	"iter"
@@ -11,7 +11,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/roots"
+	"github.com/norn-dev/norn/node/core/repair/roots"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
@@ -19,81 +19,102 @@ import (
 )
 
 const (
-	// maxRounds is how many partitions this node compares at once: repair must not
-	// keep claims waiting. With nodes that are out of reach it is maxVain beside
+	// MaxRounds is how many partitions this node compares at once: repair must not
+	// keep claims waiting. With nodes that are out of reach it is MaxVain beside
 	// those: what waits for an answer that most likely does not come must not keep
 	// the others from each other, and whoever answers all the same has its turn.
-	maxRounds, maxVain = 4, 1
+	MaxRounds, MaxVain = 4, 1
 	// repairRate is how many bytes of facts a second travel for repair from and to
 	// this node, repairBurst what may go at once.
 	repairRate, repairBurst = 32 << 20, 4 << 20
-	// settleTime is how young a task is left alone: its write is most likely under
+	// Settle is how young a task is left alone: its write is most likely under
 	// way (protocol (f)).
-	settleTime = 2 * time.Second
+	Settle = 2 * time.Second
 )
 
-// repairs compares what this node has with what the others of each cohort
+// Machine compares what this node has with what the others of each cohort
 // have, round and round (design 6): first the sums of all partitions that two nodes share
 // ([roots.Machine]), then, a few partitions at a time, the facts of those that differ. A comparison
 // moves facts both ways, so of two members one begins it ([roots.Begins]).
-type repairs struct {
-	c       *Core
+type Machine struct {
+	env Env
+	// Bucket bounds what may travel for comparisons in turn.
+	Bucket *antientropy.Bucket
+	// Roots finds what differs.
+	Roots *roots.Machine
+	// Well and Failed count rounds.
+	Well, Failed uint64
+
 	cfg     antientropy.Config
-	moving  antientropy.Config // of partitions that are copied and handed over
-	now     clock.Time         // of the call under way
-	at      int64              // mono ns of the next start of what was asked for; Never: nothing waits
-	started int64              // mono ns of the last one of what differs
-	begun   []message.Pair     // rounds that go on, in order
+	at      int64          // mono ns of the next start of what was asked for; Never: nothing waits
+	started int64          // mono ns of the last one of what differs
+	begun   []message.Pair // rounds that go on, in order
 	ours    map[message.Pair]*antientropy.Initiator
 	theirs  map[message.Pair]answerer
 	wake    map[message.Pair]int64 // when to go on with ours, mono ns
 	rouse   map[message.Pair]int64 // and with theirs
 	moved   uint64                 // facts
-	failed  uint64                 // rounds
-	compare uint64                 // rounds that ended well
 	urgent  urgent
-	roots   *roots.Machine
+	trees   trees
+	scrubs  scrubs
 }
 
-func newRepairs(c *Core) *repairs {
-	return &repairs{
-		c: c, at: clock.Never,
-		cfg: antientropy.Config{
-			Settle: settleTime, MinBackoff: c.cfg.Repair,
-			Bucket: antientropy.NewBucket(repairRate, repairBurst),
-		},
-		moving: antientropy.Config{
-			PageBytes: movePage, ScanBytes: moveScan, Timeout: moveTimeout, Retries: moveRetries, MinBackoff: moveRetry,
-			Bucket: antientropy.NewBucket(moveRate, moveBurst),
-		},
+// New makes a machine that compares nothing yet.
+func New(env Env) *Machine {
+	bucket := antientropy.NewBucket(repairRate, repairBurst)
+	r := &Machine{
+		env: env, at: clock.Never, Bucket: bucket,
+		cfg:    antientropy.Config{Settle: Settle, MinBackoff: env.Every, Bucket: bucket},
 		ours:   make(map[message.Pair]*antientropy.Initiator),
 		theirs: make(map[message.Pair]answerer),
 		wake:   make(map[message.Pair]int64),
 		rouse:  make(map[message.Pair]int64),
 	}
+	r.Roots = roots.New(roots.Env{
+		Self: env.Self, Every: env.Every, View: env.View, Round: env.Round, Partitions: env.Partitions,
+		Random: env.Random, Proofs: env.Proofs, Busy: r.Busy,
+	})
+	r.trees, r.scrubs = trees{env: &r.env, roots: r.Roots}, scrubs{env: &r.env, at: clock.Never}
+	return r
 }
 
-// newRoots is made once there is all that it needs.
-func newRoots(c *Core) *roots.Machine {
-	return roots.New(roots.Env{
-		Self: c.cfg.Self, Every: c.cfg.Repair, View: c.view, Round: c.round, Partitions: c.vnodes,
-		Random: c.cfg.Rand.Uint64, Proofs: c.collect.tombstones, Busy: c.repairs.busy,
-	})
+// Changed takes over what has changed in the view.
+func (r *Machine) Changed(now clock.Time) {
+	r.trees.changed()
+	r.scrubs.changed(now)
+	r.Roots.Changed(now)
 }
+
+// Grow begins to build the trees that are missing.
+func (r *Machine) Grow() { r.trees.changed() }
+
+// Tend builds trees and checks them, for a bounded number of facts.
+func (r *Machine) Tend(now clock.Time) {
+	r.trees.work(now)
+	r.scrubs.work(now)
+}
+
+// Mended counts nodes of trees that were not what the facts say.
+func (r *Machine) Mended() uint64 { return r.scrubs.mended }
+
+// Begun is how many comparisons in turn are under way.
+func (r *Machine) Begun() int { return len(r.begun) }
+
+// Asked is when the next comparison begins that somebody has asked for, mono ns; Never: none.
+func (r *Machine) Asked() int64 { return r.at }
 
 // pause is the time between two starts, so that all that may differ has its turn once in the
 // interval.
-func (r *repairs) pause() time.Duration {
-	return r.c.cfg.Repair / time.Duration(max(r.roots.First, 1))
+func (r *Machine) pause() time.Duration {
+	return r.env.Every / time.Duration(max(r.Roots.First, 1))
 }
 
-// busy tells whether a comparison of ours is under way.
-func (r *repairs) busy(k message.Pair) bool { return r.ours[k] != nil && r.ours[k].Busy() }
+// Busy tells whether a comparison of ours is under way.
+func (r *Machine) Busy(k message.Pair) bool { return r.ours[k] != nil && r.ours[k].Busy() }
 
-// work begins what is due and goes on with what waits.
-func (r *repairs) work(now clock.Time) {
-	r.now = now
-	r.roots.Work(now)
+// Work begins what is due and goes on with what waits.
+func (r *Machine) Work(now clock.Time) {
+	r.Roots.Work(now)
 	if min(r.at, r.due()) <= now.Mono {
 		r.begin(now)
 	}
@@ -127,21 +148,21 @@ func due(now clock.Time, wake map[message.Pair]int64) (all []message.Pair) {
 
 // gone tells whether a peer was removed and is out of reach: another incarnation may
 // have its name, and what is for this one need not be said again and again.
-func (r *repairs) gone(m register.Member) bool {
-	n, known := r.c.view.State.Find(m)
-	return known && n.Status == register.Removed && !r.c.view.Up(m)
+func (r *Machine) gone(m register.Member) bool {
+	n, known := r.env.View.State.Find(m)
+	return known && n.Status == register.Removed && !r.env.View.Up(m)
 }
 
 // due is when the next partition that differs is compared, mono ns.
-func (r *repairs) due() int64 {
-	if r.roots.Waits() == 0 || len(r.begun) >= maxRounds {
+func (r *Machine) due() int64 {
+	if r.Roots.Waits() == 0 || len(r.begun) >= MaxRounds {
 		return clock.Never
 	}
 	return r.started + int64(r.pause())
 }
 
 // begin starts the next comparisons: those that somebody has asked for, and one of what differs.
-func (r *repairs) begin(now clock.Time) {
+func (r *Machine) begin(now clock.Time) {
 	r.at = clock.Never
 	r.hurry(now)
 	if r.due() > now.Mono {
@@ -149,18 +170,18 @@ func (r *repairs) begin(now clock.Time) {
 	}
 	r.started = now.Mono
 	up, vain := r.under()
-	if k, ok := r.roots.Next(vain < maxVain); ok && up < maxRounds {
+	if k, ok := r.Roots.Next(vain < MaxVain); ok && up < MaxRounds {
 		if i := r.comparable(now, k); i != nil {
 			r.begun = append(r.begun, k)
-			r.ready(k, i.Start(now, r.c.collect.tombstones.begin(now, k)))
+			r.start(now, k, i)
 		}
 	}
 }
 
 // comparable is what compares a partition that differs, as long as it is for this node to
 // begin and nothing is under way or backs off.
-func (r *repairs) comparable(now clock.Time, k message.Pair) *antientropy.Initiator {
-	if e := r.roots.Of(k); e == nil || !e.Begins || vnode.Tree(r.c.vnodes.See(k.Partition)) == nil {
+func (r *Machine) comparable(now clock.Time, k message.Pair) *antientropy.Initiator {
+	if e := r.Roots.Of(k); e == nil || !e.Begins || vnode.Tree(r.env.Partitions.See(k.Partition)) == nil {
 		return nil
 	}
 	if i := r.initiator(k, r.cfg); !i.Busy() && i.NotBefore() <= now.Mono {
@@ -169,11 +190,18 @@ func (r *repairs) comparable(now clock.Time, k message.Pair) *antientropy.Initia
 	return nil
 }
 
+// start begins a comparison.
+func (r *Machine) start(now clock.Time, k message.Pair, i *antientropy.Initiator) {
+	session := r.env.Random()
+	r.env.Proofs.Began(now, k, session)
+	r.ready(k, i.Start(now, session))
+}
+
 // under gives how many comparisons are under way with nodes in reach, and how many
 // with others.
-func (r *repairs) under() (up, vain int) {
+func (r *Machine) under() (up, vain int) {
 	for _, k := range r.begun {
-		if r.c.view.Up(k.Peer) {
+		if r.env.View.Up(k.Peer) {
 			up++
 		} else {
 			vain++
@@ -182,37 +210,37 @@ func (r *repairs) under() (up, vain int) {
 	return up, vain
 }
 
-// room is looked for by what waits to be hurried: some nodes may be out of reach now,
+// Room is looked for by what waits to be hurried: some nodes may be out of reach now,
 // and hold no place any more.
-func (r *repairs) room(now clock.Time) {
+func (r *Machine) Room(now clock.Time) {
 	if len(r.urgent.todo) > 0 {
 		r.at = min(r.at, now.Mono)
 	}
 }
 
-func (r *repairs) initiator(k message.Pair, cfg antientropy.Config) *antientropy.Initiator {
+func (r *Machine) initiator(k message.Pair, cfg antientropy.Config) *antientropy.Initiator {
 	i := r.ours[k]
 	if i == nil {
-		i = antientropy.NewInitiator(cfg, vnode.Tree(r.c.vnodes.See(k.Partition)), &partition{r.c, k.Partition, k.Peer})
+		i = antientropy.NewInitiator(cfg, vnode.Tree(r.env.Partitions.See(k.Partition)), &replica{&r.env, k.Partition, k.Peer})
 		r.ours[k] = i
 	}
 	return i
 }
 
-// copy compares a partition that moves, at once and at the rate of moves. How it
+// Copy compares a partition that moves, at once and at the rate of moves. How it
 // ends the moves are told.
-func (r *repairs) copy(now clock.Time, k message.Pair) {
+func (r *Machine) Copy(now clock.Time, k message.Pair) {
 	delete(r.ours, k)
 	delete(r.wake, k)
-	r.ready(k, r.initiator(k, r.moving).Start(now, r.c.collect.tombstones.begin(now, k)))
+	r.start(now, k, r.initiator(k, r.env.Moving))
 }
 
-// returned has a peer that was out of reach compared with at its next turn,
+// Returned has a peer that was out of reach compared with at its next turn,
 // however long it did not answer before. What a move or a hand-over waits for goes
 // on: without an end it would wait for its own.
-func (r *repairs) returned(m register.Member) {
+func (r *Machine) Returned(m register.Member) {
 	silent := func(k message.Pair) bool {
-		return k.Peer == m && r.ours[k] != nil && !r.c.transfer.busy[k] && !r.c.elector.Compares(k)
+		return k.Peer == m && r.ours[k] != nil && !r.env.Others.Awaits(k)
 	}
 	for _, k := range r.begun {
 		if silent(k) && r.urgent.going[k] {
@@ -222,27 +250,26 @@ func (r *repairs) returned(m register.Member) {
 	}
 	r.begun = slices.DeleteFunc(r.begun, silent)
 	maps.DeleteFunc(r.ours, func(k message.Pair, _ *antientropy.Initiator) bool { return silent(k) })
-	r.roots.Returned(m)
+	r.Roots.Returned(m)
 }
 
-// forget ends all comparisons of a partition.
-func (r *repairs) forget(p ring.Partition) {
+// Forget ends all comparisons of a partition that is not kept here any more.
+func (r *Machine) Forget(p ring.Partition) {
+	r.trees.forget(p)
+	r.scrubs.forget(p)
 	gone := func(k message.Pair) bool { return k.Partition == p }
-	maps.DeleteFunc(r.c.transfer.busy, func(k message.Pair, _ bool) bool { return gone(k) })
 	r.begun = slices.DeleteFunc(r.begun, gone)
 	maps.DeleteFunc(r.ours, func(k message.Pair, _ *antientropy.Initiator) bool { return gone(k) })
 	maps.DeleteFunc(r.theirs, func(k message.Pair, _ answerer) bool { return gone(k) })
 	maps.DeleteFunc(r.wake, func(k message.Pair, _ int64) bool { return gone(k) })
 	maps.DeleteFunc(r.rouse, func(k message.Pair, _ int64) bool { return gone(k) })
 	r.urgent.forget(p)
-	r.roots.Forget(p)
-	r.c.collect.tombstones.forget(p)
+	r.Roots.Forget(p)
 }
 
-// take goes on with a message of the other side.
-func (r *repairs) take(now clock.Time, from register.Member, m *message.Repair) {
-	r.now = now
-	if int(m.Partition) >= len(r.c.view.Cells) || m.Message == nil {
+// Step goes on with a message of the other side.
+func (r *Machine) Step(now clock.Time, from register.Member, m *message.Repair) {
+	if int(m.Partition) >= len(r.env.View.Cells) || m.Message == nil {
 		return
 	}
 	k := message.Pair{Partition: m.Partition, Peer: from}
@@ -250,16 +277,18 @@ func (r *repairs) take(now clock.Time, from register.Member, m *message.Repair) 
 	case antientropy.KindHello, antientropy.KindRequest:
 		// Whoever asks may need what is here, or bring what is not: a newcomer, or
 		// a member that was thought dead.
-		tree := vnode.Tree(r.c.vnodes.See(m.Partition))
-		cohort := r.c.view.Cells[m.Partition].Cohort
-		_, known := r.c.view.State.Find(from)
+		tree := vnode.Tree(r.env.Partitions.See(m.Partition))
+		cohort := r.env.View.Cells[m.Partition].Cohort
+		_, known := r.env.View.State.Find(from)
 		known = known || slices.Contains(cohort, from)
-		ours := slices.Contains(cohort, r.c.cfg.Self) || r.c.acceptors.Proposed(m.Partition)
-		if tree == nil || !known || !ours || r.c.view.Deleting(m.Partition) {
+		ours := slices.Contains(cohort, r.env.Self) || r.env.Others.Proposed(m.Partition)
+		if tree == nil || !known || !ours || r.env.View.Deleting(m.Partition) {
 			r.send(k, antientropy.Refuse(m.Message, antientropy.ReasonAbsent))
 			return
 		}
-		r.c.collect.tombstones.asked(now, k, m.Message)
+		if m.Message.Kind == antientropy.KindHello {
+			r.env.Proofs.Heard(now, k, m.Message.Session)
+		}
 		r.want(r.rouse, k, r.answerer(k, tree, !slices.Contains(cohort, from)).Step(now, m.Message))
 	default:
 		if i := r.ours[k]; i != nil {
@@ -275,14 +304,14 @@ type answerer struct {
 	moves bool
 }
 
-func (r *repairs) answerer(k message.Pair, tree *antientropy.Tree, moves bool) answerer {
+func (r *Machine) answerer(k message.Pair, tree *antientropy.Tree, moves bool) answerer {
 	a, ok := r.theirs[k]
 	if !ok || a.moves != moves {
 		cfg := r.cfg
 		if moves {
-			cfg = r.moving
+			cfg = r.env.Moving
 		}
-		a = answerer{antientropy.NewResponder(cfg, tree, &partition{r.c, k.Partition, k.Peer}), moves}
+		a = answerer{antientropy.NewResponder(cfg, tree, &replica{&r.env, k.Partition, k.Peer}), moves}
 		r.theirs[k] = a
 	}
 	return a
@@ -290,7 +319,7 @@ func (r *repairs) answerer(k message.Pair, tree *antientropy.Tree, moves bool) a
 
 // want sends what a machine wants sent, and notes when it is to go on: what it said
 // before about that is over.
-func (r *repairs) want(wake map[message.Pair]int64, k message.Pair, ready antientropy.Ready) {
+func (r *Machine) want(wake map[message.Pair]int64, k message.Pair, ready antientropy.Ready) {
 	if ready.Send != nil {
 		r.send(k, ready.Send)
 	}
@@ -305,33 +334,31 @@ func (r *repairs) want(wake map[message.Pair]int64, k message.Pair, ready antien
 }
 
 // ready does what a machine of ours wants.
-func (r *repairs) ready(k message.Pair, ready antientropy.Ready) {
+func (r *Machine) ready(k message.Pair, ready antientropy.Ready) {
 	r.want(r.wake, k, ready)
 	if ready.Result == nil {
 		return
 	}
 	r.begun = slices.DeleteFunc(r.begun, func(o message.Pair) bool { return o == k })
 	if r.urgent.ended(k) {
-		r.at = min(r.at, r.now.Mono)
+		r.at = min(r.at, r.env.Round.Now.Mono)
 	}
 	r.moved += ready.Result.Pulled + ready.Result.Pushed
 	if ready.Result.Err != nil {
-		r.failed++
+		r.Failed++
 	} else {
-		r.compare++
+		r.Well++
 	}
-	r.c.collect.tombstones.ended(r.now, k, ready.Result)
-	r.c.scrubs.suspect(k.Partition, ready.Result.Suspects)
-	elected := r.c.elector.Compared(k, agreed(ready.Result))
-	if r.c.transfer.compared(r.now, k, ready.Result) || elected {
+	r.scrubs.suspect(k.Partition, ready.Result.Suspects)
+	if r.env.Others.Compared(r.env.Round.Now, k, ready.Result) {
 		delete(r.ours, k) // the next comparison, as a member, is another one
 	}
 }
 
-func (r *repairs) send(k message.Pair, m *antientropy.Message) {
-	send := r.c.round.Send
+func (r *Machine) send(k message.Pair, m *antientropy.Message) {
+	send := r.env.Round.Send
 	if promisesNothing(m) {
-		send = r.c.round.SendNow
+		send = r.env.Round.SendNow
 	}
 	send(k.Peer, &message.Repair{Partition: k.Partition, Message: m})
 }
@@ -351,9 +378,9 @@ func promisesNothing(m *antientropy.Message) bool {
 	return false
 }
 
-// next is when something is due, mono ns.
-func (r *repairs) next() int64 {
-	at := min(r.at, r.roots.At, r.due())
+// Due is when something is due, mono ns.
+func (r *Machine) Due() int64 {
+	at := min(r.at, r.Roots.At, r.due(), r.trees.next(), r.scrubs.at)
 	for _, w := range r.wake { // Any order: the least is taken.
 		at = min(at, w)
 	}
@@ -363,24 +390,24 @@ func (r *repairs) next() int64 {
 	return at
 }
 
-// partition is what an exchange sees of a vnode.
-type partition struct {
-	c    *Core
+// replica is what an exchange sees of a vnode.
+type replica struct {
+	env  *Env
 	p    ring.Partition
 	from register.Member // the peer
 }
 
 // View reads the store, with a tree that has all facts written so far.
-func (p *partition) View() store.View { return vnode.Settled(p.c.vnodes.Use(p.p), p.c.round.Tx) }
+func (p *replica) View() store.View { return vnode.Settled(p.env.Partitions.Use(p.p), p.env.Round.Tx) }
 
 // Facts walks the facts after a place.
-func (p *partition) Facts(place antientropy.Position, to id.ID) iter.Seq[crdt.Fact] {
-	return vnode.FactsAfter(p.c.vnodes.Use(p.p), p.c.round.Tx, place, to)
+func (p *replica) Facts(place antientropy.Position, to id.ID) iter.Seq[crdt.Fact] {
+	return vnode.FactsAfter(p.env.Partitions.Use(p.p), p.env.Round.Tx, place, to)
 }
 
 // Apply merges facts of the peer.
-func (p *partition) Apply(facts []crdt.Fact) (changed, refused int) {
-	p.c.round.Tx.Bulk() // where a replica is filled, most of it is new and lies in a row
-	n, _, _ := peers{p.c}.keep(p.c.repairs.now, p.from, &message.PartFacts{Partition: p.p, Facts: facts}, false)
-	return n.changed, len(facts) - n.taken
+func (p *replica) Apply(facts []crdt.Fact) (changed, refused int) {
+	p.env.Round.Tx.Bulk() // where a replica is filled, most of it is new and lies in a row
+	changed, taken := p.env.Others.Keep(p.env.Round.Now, p.from, &message.PartFacts{Partition: p.p, Facts: facts})
+	return changed, len(facts) - taken
 }

@@ -1,4 +1,4 @@
-package core
+package repair
 
 import (
 	"maps"
@@ -29,16 +29,16 @@ func (u *urgent) add(k message.Pair) {
 	}
 }
 
-// hasten has this node's comparisons of some partitions done at once, and gives
+// Hasten has this node's comparisons of some partitions done at once, and gives
 // how many they are with nodes in reach; a dry run counts them only. Those that
 // are under way count from their beginning.
-func (r *repairs) hasten(now clock.Time, about []ring.Partition, dry bool) (asked int) {
+func (r *Machine) Hasten(now clock.Time, about []ring.Partition, dry bool) (asked int) {
 	want := make(map[ring.Partition]bool, len(about))
 	for _, p := range about {
 		want[p] = true
 	}
-	for _, e := range r.roots.All() {
-		if !e.Begins || !want[e.Partition] || !r.c.view.Up(e.Peer) {
+	for _, e := range r.Roots.All() {
+		if !e.Begins || !want[e.Partition] || !r.env.View.Up(e.Peer) {
 			continue
 		}
 		asked++
@@ -52,12 +52,12 @@ func (r *repairs) hasten(now clock.Time, about []ring.Partition, dry bool) (aske
 	return asked
 }
 
-// demand has a partition compared at once with all of its cohort that are in reach, by
+// Demand has a partition compared at once with all of its cohort that are in reach, by
 // this node also where it is the other one's turn to begin.
-func (r *repairs) demand(now clock.Time, p ring.Partition) {
-	for _, m := range r.c.view.Cells[p].Cohort {
+func (r *Machine) Demand(now clock.Time, p ring.Partition) {
+	for _, m := range r.env.View.Cells[p].Cohort {
 		k := message.Pair{Partition: p, Peer: m}
-		if m != r.c.cfg.Self && r.c.view.Up(m) && !r.urgent.going[k] {
+		if m != r.env.Self && r.env.View.Up(m) && !r.urgent.going[k] {
 			r.urgent.add(k)
 			r.at = now.Mono
 		}
@@ -65,17 +65,17 @@ func (r *repairs) demand(now clock.Time, p ring.Partition) {
 }
 
 // hurry begins what somebody has asked for.
-func (r *repairs) hurry(now clock.Time) {
+func (r *Machine) hurry(now clock.Time) {
 	u := &r.urgent
 	for len(u.todo) > 0 {
-		if up, _ := r.under(); up >= maxRounds {
+		if up, _ := r.under(); up >= MaxRounds {
 			return
 		}
 		k := u.todo[0]
 		u.todo = u.todo[1:]
 		delete(u.waits, k)
-		if !r.c.view.Up(k.Peer) || vnode.Tree(r.c.vnodes.See(k.Partition)) == nil || !slices.Contains(r.c.view.Cells[k.Partition].Cohort, k.Peer) {
-			r.failed++
+		if !r.env.View.Up(k.Peer) || vnode.Tree(r.env.Partitions.See(k.Partition)) == nil || !slices.Contains(r.env.View.Cells[k.Partition].Cohort, k.Peer) {
+			r.Failed++
 			continue
 		}
 		if u.going == nil {
@@ -84,7 +84,7 @@ func (r *repairs) hurry(now clock.Time) {
 		u.going[k] = true
 		if i := r.initiator(k, r.cfg); !i.Busy() {
 			r.begun = append(r.begun, k)
-			r.ready(k, i.Start(now, r.c.collect.tombstones.begin(now, k)))
+			r.start(now, k, i)
 		}
 	}
 }
@@ -103,9 +103,9 @@ func (u *urgent) forget(p ring.Partition) {
 	maps.DeleteFunc(u.going, func(k message.Pair, _ bool) bool { return gone(k) })
 }
 
-// status is how far the comparisons of this node are.
-func (r *repairs) status() *nornv1.RepairStatus {
+// Status is how far the comparisons of this node are.
+func (r *Machine) Status(clashes uint64) *nornv1.RepairStatus {
 	return &nornv1.RepairStatus{
-		Left: uint32(len(r.urgent.todo) + len(r.urgent.going)), Compared: r.compare + r.roots.Equal, Failed: r.failed, FactsMoved: r.moved, Clashes: r.c.stats.Clashes,
+		Left: uint32(len(r.urgent.todo) + len(r.urgent.going)), Compared: r.Well + r.Roots.Equal, Failed: r.Failed, FactsMoved: r.moved, Clashes: clashes,
 	}
 }

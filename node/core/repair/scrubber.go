@@ -1,4 +1,4 @@
-package core
+package repair
 
 import (
 	"cmp"
@@ -24,8 +24,9 @@ const (
 // scrubs checks the trees against the facts, round and round, and first where a
 // comparison has found that something does not add up (design 6).
 type scrubs struct {
-	c        *Core
-	at       int64 // mono ns of the next look; Never: there is nobody to compare with
+	env      *Env
+	mended   uint64 // nodes of trees that were not what the facts say
+	at       int64  // mono ns of the next look; Never: there is nobody to compare with
 	p        ring.Partition
 	scrub    *antientropy.Scrubber // nil: none goes on
 	suspects []suspect
@@ -36,11 +37,11 @@ type suspect struct {
 	path      antientropy.Path
 }
 
-func (s *scrubs) pause() int64 { return int64(cmp.Or(s.c.cfg.Scrub, scrubEvery)) }
+func (s *scrubs) pause() int64 { return int64(cmp.Or(s.env.Scrub, scrubEvery)) }
 
 // changed begins when there is somebody to compare with.
 func (s *scrubs) changed(now clock.Time) {
-	if s.at == clock.Never && !s.c.view.Alone {
+	if s.at == clock.Never && !s.env.View.Alone {
 		s.at = now.Mono + s.pause()
 	}
 }
@@ -68,11 +69,11 @@ func (s *scrubs) work(now clock.Time) {
 		return
 	}
 	s.at = now.Mono + s.pause()
-	if s.c.view.Alone {
+	if s.env.View.Alone {
 		s.at = clock.Never
 		return
 	}
-	for range s.c.view.Cells {
+	for range s.env.View.Cells {
 		if s.scrub != nil || s.begin() {
 			break
 		}
@@ -80,9 +81,9 @@ func (s *scrubs) work(now clock.Time) {
 	if s.scrub == nil {
 		return
 	}
-	s.c.vnodes.Use(s.p) // the tree may be mended
-	found, done := s.scrub.Step(s.c.round.Tx, scrubStep)
-	s.c.stats.Scrubbed += uint64(len(found))
+	s.env.Partitions.Use(s.p) // the tree may be mended
+	found, done := s.scrub.Step(s.env.Round.Tx, scrubStep)
+	s.mended += uint64(len(found))
 	if done {
 		s.scrub = nil
 	}
@@ -95,13 +96,13 @@ func (s *scrubs) begin() bool {
 		s.p, path = s.suspects[0].partition, s.suspects[0].path
 		s.suspects = s.suspects[1:]
 	} else {
-		s.p = (s.p + 1) % ring.Partition(len(s.c.view.Cells))
+		s.p = (s.p + 1) % ring.Partition(len(s.env.View.Cells))
 	}
-	tree := vnode.Tree(s.c.vnodes.See(s.p))
-	if tree == nil || s.c.view.Deleting(s.p) {
+	tree := vnode.Tree(s.env.Partitions.See(s.p))
+	if tree == nil || s.env.View.Deleting(s.p) {
 		return false
 	}
-	s.scrub = antientropy.NewScrubber(tree, &partition{c: s.c, p: s.p})
+	s.scrub = antientropy.NewScrubber(tree, &replica{env: s.env, p: s.p})
 	s.scrub.Start(path, true)
 	return true
 }

@@ -1,4 +1,4 @@
-package core
+package lease
 
 import (
 	"maps"
@@ -22,10 +22,7 @@ var breakerPauses = clock.Backoff{First: 50 * time.Millisecond, Most: 500 * time
 // while tasks of other partitions are to be had. Which of them can grant again is found
 // out without a request: after each pause, and when a node has come in reach or gone, the
 // release of what failed is sent once more. A majority that takes it ends the pause.
-type breakers struct {
-	c   *Core
-	all map[ring.Partition]*breaker
-}
+type breakers struct{ all map[ring.Partition]*breaker }
 
 // breaker is one such partition.
 type breaker struct {
@@ -38,23 +35,23 @@ type breaker struct {
 	open     bool             // nothing of it is handed out
 }
 
-// judge notes what became of a grant.
-func (a *breakers) judge(now clock.Time, ref message.GrantRef, pl *proposal) {
-	p := ref.Partition
+// Judge notes what became of a grant.
+func (g *Machine) Judge(now clock.Time, ref message.GrantRef, pl *Proposal) {
+	a, p := &g.breakers, ref.Partition
 	switch l := a.all[p]; {
-	case pl != nil && pl.state == failed && pl.tripsBreaker && a.c.vnodes.See(p).Leading() != 0:
+	case pl != nil && pl.state == failed && pl.tripsBreaker && g.env.Partitions.See(p).Leading() != 0:
 		if l == nil {
 			l = &breaker{ready: make(map[string]bool)}
 			a.all[p] = l
 		}
 		l.last = ref
 		if !l.open {
-			a.trip(p, l)
+			trip(g, p, l)
 			l.pause(now)
 		}
 	case l != nil && (pl == nil || pl.state == committed):
 		delete(a.all, p)
-		a.c.vnodes.Use(p).Announce()
+		g.env.Partitions.Use(p).Announce()
 	}
 }
 
@@ -65,23 +62,21 @@ func (l *breaker) pause(now clock.Time) {
 }
 
 // trip takes a partition's tasks out of what is handed out.
-func (a *breakers) trip(p ring.Partition, l *breaker) {
-	for name, q := range a.c.readyIndex.queues { // Any order: it becomes a set.
-		if q.heads.Has(int(p)) {
-			l.ready[name] = true
-		}
+func trip(g *Machine, p ring.Partition, l *breaker) {
+	for _, name := range g.env.Others.Ready(p) {
+		l.ready[name] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.ready)) {
-		a.c.readyIndex.onHead(p, name, nil)
+		g.env.Others.Hide(p, name)
 	}
 	l.open, l.asked, l.reached = true, false, false
 }
 
 // confirm notes that a majority has taken the release of a claim.
-func (a *breakers) confirm(p ring.Partition) {
+func (a *breakers) confirm(now clock.Time, p ring.Partition) {
 	if l := a.all[p]; l != nil && l.open {
 		if l.reached = true; l.asked {
-			l.until = a.c.round.Now.Mono
+			l.until = now.Mono
 		}
 	}
 }
@@ -95,8 +90,9 @@ func (a *breakers) retryNow(now clock.Time) {
 	}
 }
 
-// work hands out again what a majority can be had for, and looks for others.
-func (a *breakers) work(now clock.Time) {
+// Retry hands out again what a majority can be had for, and looks for others.
+func (g *Machine) Retry(now clock.Time) {
+	a := &g.breakers
 	if len(a.all) == 0 {
 		return // as in most rounds
 	}
@@ -106,32 +102,39 @@ func (a *breakers) work(now clock.Time) {
 		case l.reached:
 			l.until, l.open = clock.Never, false
 			clear(l.ready)
-			a.c.vnodes.Use(p).Announce()
+			g.env.Partitions.Use(p).Announce()
 		default:
-			a.c.leases.add(p, l.last.Task, &claim.Record{Token: l.last.Token, Outcome: claim.Released}, true)
+			g.Propose(p, l.last.Task, &claim.Record{Token: l.last.Token, Outcome: claim.Released}, true)
 			l.asked = true
 			l.pause(now)
 		}
 	}
 }
 
-// hides tells whether nothing of a partition is handed out, and notes whether it has
+// Hides tells whether nothing of a partition is handed out, and notes whether it has
 // something.
-func (a *breakers) hides(p ring.Partition, name string, ready bool) bool {
-	l := a.all[p]
-	if l == nil || !l.open {
+func (g *Machine) Hides(p ring.Partition, name string, ready bool) bool {
+	if !g.Open(p) {
 		return false
 	}
+	l := g.breakers.all[p]
 	if l.ready[name] = ready; !ready {
 		delete(l.ready, name)
 	}
 	return true
 }
 
-// has tells whether there is something for a request that is not handed out.
-func (a *breakers) has(w *claimRequest) bool {
-	for _, l := range a.all { // Any order: one will do.
-		if l.open && slices.ContainsFunc(w.names, func(name string) bool { return l.ready[name] && !a.c.readyIndex.paused[name] }) {
+// Open tells whether nothing of a partition is handed out.
+func (g *Machine) Open(p ring.Partition) bool {
+	l := g.breakers.all[p]
+	return l != nil && l.open
+}
+
+// Hidden tells whether some queue has something that is not handed out, of those that are not
+// paused.
+func (g *Machine) Hidden(queues []string, paused map[string]bool) bool {
+	for _, l := range g.breakers.all { // Any order: one will do.
+		if l.open && slices.ContainsFunc(queues, func(name string) bool { return l.ready[name] && !paused[name] }) {
 			return true
 		}
 	}

@@ -1,8 +1,11 @@
-package core
+package repair
 
 import (
+	"slices"
+
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/repair/roots"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -13,23 +16,24 @@ const growStep = 2000
 // trees are built once a cluster has more than one node: a node that is alone
 // has nobody to compare with and does not pay for it.
 type trees struct {
-	c     *Core
+	env   *Env
+	roots *roots.Machine
 	todo  []ring.Partition
 	scrub *antientropy.Scrubber // of the first of todo; nil: not begun
 }
 
 // changed begins to build what is missing.
 func (t *trees) changed() {
-	if len(t.todo) > 0 || t.c.view.Alone && !t.c.view.Company() {
+	if len(t.todo) > 0 || t.env.View.Alone && !t.env.View.Company() {
 		return
 	}
-	for p, v := range t.c.vnodes.Each() {
-		if vnode.Tree(v) == nil && !t.c.view.Dropping[ring.Partition(p)] {
+	for p, v := range t.env.Partitions.Each() {
+		if vnode.Tree(v) == nil && !t.env.View.Dropping[ring.Partition(p)] {
 			t.todo = append(t.todo, ring.Partition(p))
 		}
 	}
 	for _, p := range t.todo {
-		vnode.Grow(t.c.vnodes.Use(p), &partition{c: t.c, p: p}) // from now on every fact is counted
+		vnode.Grow(t.env.Partitions.Use(p), &replica{env: t.env, p: p}) // from now on every fact is counted
 	}
 }
 
@@ -38,22 +42,22 @@ func (t *trees) work(now clock.Time) {
 	for budget := growStep; len(t.todo) > 0 && budget > 0; {
 		p := t.todo[0]
 		if t.scrub == nil {
-			t.scrub = vnode.Grow(t.c.vnodes.Use(p), &partition{c: t.c, p: p})
+			t.scrub = vnode.Grow(t.env.Partitions.Use(p), &replica{env: t.env, p: p})
 		}
 		if t.scrub != nil {
-			t.c.vnodes.Use(p) // the tree grows
-			_, done := t.scrub.Step(t.c.round.Tx, budget)
+			t.env.Partitions.Use(p) // the tree grows
+			_, done := t.scrub.Step(t.env.Round.Tx, budget)
 			if !done {
 				return
 			}
 			budget -= growStep / 16 // so that many small ones end too
-			vnode.Grown(t.c.vnodes.Use(p), t.c.round.Tx)
+			vnode.Grown(t.env.Partitions.Use(p), t.env.Round.Tx)
 			t.scrub = nil
 		}
 		t.todo = t.todo[1:]
 		if len(t.todo) == 0 {
 			t.todo = nil
-			t.c.repairs.roots.Changed(now)
+			t.roots.Changed(now)
 			t.changed()
 		}
 	}
@@ -69,13 +73,8 @@ func (t *trees) next() int64 {
 
 // forget leaves out a partition that is dropped.
 func (t *trees) forget(p ring.Partition) {
-	for i, q := range t.todo {
-		if q == p {
-			if i == 0 {
-				t.scrub = nil
-			}
-			t.todo = append(t.todo[:i:i], t.todo[i+1:]...)
-			return
-		}
+	if len(t.todo) > 0 && t.todo[0] == p {
+		t.scrub = nil
 	}
+	t.todo = slices.DeleteFunc(t.todo, func(q ring.Partition) bool { return q == p })
 }

@@ -1,4 +1,4 @@
-package core
+package lease
 
 import (
 	"slices"
@@ -16,46 +16,46 @@ import (
 	"github.com/norn-dev/norn/vnode"
 )
 
-// asked keeps what a leader has granted, as far as this member's own rules allow
+// Asked keeps what a leader has granted, as far as this member's own rules allow
 // it (design 7.3). The answer leaves when it is on disk.
-func (g *leases) asked(now clock.Time, from register.Member, m *message.Claims) {
-	answer, room := &message.ClaimsTaken{Round: m.Round}, int64(fetchBytes)
+func (g *Machine) Asked(now clock.Time, from register.Member, m *message.Claims) {
+	answer, room := &message.ClaimsTaken{Round: m.Round}, int64(factBytes)
 	for i := range m.Parts {
-		if int(m.Parts[i].Partition) < len(g.c.view.Cells) {
+		if int(m.Parts[i].Partition) < len(g.env.View.Cells) {
 			answer.Parts = append(answer.Parts, g.keep(now, &m.Parts[i], answer, &room))
 		}
 	}
-	g.c.round.Send(from, answer)
+	g.env.Round.Send(from, answer)
 }
 
 // keep votes on the claims of one partition. room is how many bytes of facts are still to
 // be told: of finished tasks after that the leader learns the next time.
-func (g *leases) keep(now clock.Time, m *message.PartClaims, answer *message.ClaimsTaken, room *int64) message.PartTaken {
+func (g *Machine) keep(now clock.Time, m *message.PartClaims, answer *message.ClaimsTaken, room *int64) message.PartTaken {
 	p := m.Partition
 	t := message.PartTaken{Partition: p}
-	cell := &g.c.view.Cells[p]
-	outside := cell.Epoch >= m.Epoch && !slices.Contains(cell.Cohort, g.c.cfg.Self) && !mutant.PlannedCohort.On()
+	cell := &g.env.View.Cells[p]
+	outside := cell.Epoch >= m.Epoch && !slices.Contains(cell.Cohort, g.env.Self) && !mutant.PlannedCohort.On()
 	all, err := vnode.DecodeHeld(m.Claims)
-	if err != nil || outside || !g.c.standing.May(p, standing.Accept) || !g.promised(p, m.Epoch, all) {
-		t.No, t.Promise = true, g.c.acceptors.All[p].Promise
+	if err != nil || outside || !g.env.Standing.May(p, standing.Accept) || !promised(g, p, m.Epoch, all) {
+		t.No, t.Promise = true, g.env.Acceptors.All[p].Promise
 		return t
 	}
-	g.c.elector.StepDownBelow(p, m.Epoch)
-	v := g.c.vnodes.Use(p)
-	judge := vnode.Judge{HalfEta: g.c.cfg.Eta / 2, Confirmed: g.c.standing.Clocks.Peers.Confirmed(now, g.c.cfg.Eta)}
+	g.env.Leadership.StepDownBelow(p, m.Epoch)
+	v := g.env.Partitions.Use(p)
+	judge := vnode.Judge{HalfEta: g.env.Eta / 2, Confirmed: g.env.Standing.Clocks.Peers.Confirmed(now, g.env.Eta)}
 	for i := range all {
 		h := &all[i]
 		if h.Released {
-			g.c.round.Check(vnode.AcceptRelease(v, g.c.round.Tx, h.Task, h.Record.Token, now))
+			g.env.Round.Check(vnode.AcceptRelease(v, g.env.Round.Tx, h.Task, h.Record.Token, now))
 			g.reclaims.ended(p, h.Task, h.Record.Token)
 			continue
 		}
-		saved, known, err := vnode.SavedBefore(v, g.c.round.Tx, h.Task, h.Record.Token)
-		if !g.c.round.Check(err) {
+		saved, known, err := vnode.SavedBefore(v, g.env.Round.Tx, h.Task, h.Record.Token)
+		if !g.env.Round.Check(err) {
 			break
 		}
-		verdict, blocker, err := vnode.Accept(v, g.c.round.Tx, vnode.Proposed{Task: h.Task, Record: h.Record}, judge, now)
-		if !g.c.round.Check(err) {
+		verdict, blocker, err := vnode.Accept(v, g.env.Round.Tx, vnode.Proposed{Task: h.Task, Record: h.Record}, judge, now)
+		if !g.env.Round.Check(err) {
 			break
 		}
 		if verdict == vnode.Accepted {
@@ -70,8 +70,8 @@ func (g *leases) keep(now clock.Time, m *message.PartClaims, answer *message.Cla
 			refusal.Claim, refusal.Left = vnode.AppendHeld(nil, []vnode.Held{{Task: h.Task, Record: blocker.Record}}), blocker.Left
 		}
 		if tells := verdict == vnode.Finished || verdict == vnode.Stale && blocker == nil; tells && *room > 0 {
-			facts, _, err := vnode.EndOf(v, g.c.round.Tx, h.Task, h.Record.Token)
-			g.c.round.Check(err)
+			facts, _, err := vnode.EndOf(v, g.env.Round.Tx, h.Task, h.Record.Token)
+			g.env.Round.Check(err)
 			*room -= vnode.AsideSize(facts)
 			if len(facts) > 0 {
 				answer.Facts = append(answer.Facts, message.PartFacts{Partition: p, Facts: facts})
@@ -79,24 +79,24 @@ func (g *leases) keep(now clock.Time, m *message.PartClaims, answer *message.Cla
 		}
 		t.Refused = append(t.Refused, refusal)
 	}
-	t.Promise = g.c.acceptors.All[p].Promise
+	t.Promise = g.env.Acceptors.All[p].Promise
 	return t
 }
 
 // promised tells whether claims of an epoch may be taken here.
-func (g *leases) promised(p ring.Partition, epoch uint64, all []vnode.Held) bool {
+func promised(g *Machine, p ring.Partition, epoch uint64, all []vnode.Held) bool {
 	renewal := func(h vnode.Held) bool { return h.Record.End-h.Record.Start != int64(h.Record.Lease) }
 	if mutant.UnpromisedGrant.On() || mutant.UnfencedRenewal.On() && !slices.ContainsFunc(all, func(h vnode.Held) bool { return !renewal(h) }) {
 		return true
 	}
-	return g.c.acceptors.Accept(p, epoch)
+	return g.env.Acceptors.Accept(p, epoch)
 }
 
-// taken counts what a member has accepted.
-func (g *leases) taken(now clock.Time, from register.Member, m *message.ClaimsTaken) {
+// Taken counts what a member has accepted.
+func (g *Machine) Taken(now clock.Time, from register.Member, m *message.ClaimsTaken) {
 	for i := range m.Facts {
-		if int(m.Facts[i].Partition) < len(g.c.view.Cells) {
-			peers{g.c}.keep(now, from, &m.Facts[i], false)
+		if int(m.Facts[i].Partition) < len(g.env.View.Cells) {
+			g.env.Others.Keep(now, from, &m.Facts[i])
 		}
 	}
 	at, found := slices.BinarySearchFunc(g.open, m.Round, func(o *batch, n uint64) int { return int(int64(o.number - n)) })
@@ -131,25 +131,25 @@ func (o *batch) saved(f *message.PartFacts) {
 		}
 		u, err := crdt.DecodeUpdate(f.Facts[0].Body)
 		for _, pl := range part.pledges {
-			if err == nil && pl.held.Task == f.Facts[0].Task && u.Token < pl.held.Record.Token && beyond(&u, pl.saved) {
-				pl.saved = &u
+			if err == nil && pl.held.Task == f.Facts[0].Task && u.Token < pl.held.Record.Token && Beyond(&u, pl.Saved) {
+				pl.Saved = &u
 			}
 		}
 	}
 }
 
-// beyond tells whether an update comes after another one, or there is none.
-func beyond(u, than *crdt.Update) bool {
+// Beyond tells whether an update comes after another one, or there is none.
+func Beyond(u, than *crdt.Update) bool {
 	return than == nil || u.Token > than.Token || u.Token == than.Token && u.Seq > than.Seq
 }
 
 // count takes the answer of one member for one partition.
-func (g *leases) count(now clock.Time, from register.Member, part *batchPart, t *message.PartTaken) {
+func (g *Machine) count(now clock.Time, from register.Member, part *batchPart, t *message.PartTaken) {
 	if t.No || len(t.Refused) > len(part.pledges) {
 		if t.Promise > part.epoch {
-			g.c.elector.Runs.Heard(part.p, from, t.Promise)
-			if t.Promise > g.c.vnodes.See(part.p).Leading() { // else it was to this node, which was elected again since
-				g.c.elector.StepDown(part.p) // another one has the votes
+			g.env.Leadership.Runs.Heard(part.p, from, t.Promise)
+			if t.Promise > g.env.Partitions.See(part.p).Leading() { // else it was to this node, which was elected again since
+				g.env.Leadership.StepDown(part.p) // another one has the votes
 			}
 		}
 		if !slices.Contains(part.no, from) {
@@ -170,15 +170,15 @@ func (g *leases) count(now clock.Time, from register.Member, part *batchPart, t 
 }
 
 // refused notes why a member does not hold a claim.
-func (g *leases) refused(now clock.Time, from register.Member, part *batchPart, r *message.Refusal) {
+func (g *Machine) refused(now clock.Time, from register.Member, part *batchPart, r *message.Refusal) {
 	if r.Index < 0 || r.Index >= len(part.pledges) {
 		return
 	}
 	pl := part.pledges[r.Index]
 	if r.Verdict == vnode.Lacking { // it holds the claim; the task is to follow
-		facts, err := vnode.Newest(g.c.round.Tx, part.p, pl.held.Task, fetchBytes)
-		if g.c.round.Check(err) && len(facts) > 0 {
-			g.c.round.Send(from, &message.Facts{Parts: []message.PartFacts{{Partition: part.p, Epoch: part.epoch, Facts: facts}}})
+		facts, err := vnode.Newest(g.env.Round.Tx, part.p, pl.held.Task, factBytes)
+		if g.env.Round.Check(err) && len(facts) > 0 {
+			g.env.Round.Send(from, &message.Facts{Parts: []message.PartFacts{{Partition: part.p, Epoch: part.epoch, Facts: facts}}})
 		}
 		return
 	}
@@ -188,13 +188,13 @@ func (g *leases) refused(now clock.Time, from register.Member, part *batchPart, 
 	part.refused[r.Index] = append(part.refused[r.Index], from)
 	part.own = part.own || !alike(r.Verdict)
 	if r.Verdict == vnode.SkewedClock {
-		g.c.stats.Skewed++
+		g.Skewed++
 	}
-	if g.c.vnodes.See(part.p).Leading() == 0 {
+	if g.env.Partitions.See(part.p).Leading() == 0 {
 		return
 	}
 	if r.Claim == nil {
-		g.correct(from, part, pl, r.Verdict)
+		correct(g, from, part, pl, r.Verdict)
 		return
 	}
 	held, err := vnode.DecodeHeld(r.Claim)
@@ -202,43 +202,46 @@ func (g *leases) refused(now clock.Time, from register.Member, part *batchPart, 
 		return
 	}
 	g.inform(from, part, &held[0])
-	g.c.round.Check(vnode.Learn(g.c.vnodes.Use(part.p), g.c.round.Tx, held[0].Task, vnode.Blocker{Record: held[0].Record, Left: r.Left}, now))
-	g.c.abandonedClaims.learned(now, part.p, held[0].Task, &held[0].Record)
+	g.env.Round.Check(vnode.Learn(g.env.Partitions.Use(part.p), g.env.Round.Tx, held[0].Task, vnode.Blocker{Record: held[0].Record, Left: r.Left}, now))
+	g.env.Others.Learned(now, part.p, held[0].Task, &held[0].Record)
 }
 
 // correct sends a member that refuses a claim because of how its task stands, and has said
 // so, what is known of that here, where the task goes on all the same: it has missed a retry.
-func (g *leases) correct(to register.Member, part *batchPart, pl *proposal, v message.Verdict) {
+func correct(g *Machine, to register.Member, part *batchPart, pl *Proposal, v message.Verdict) {
 	if v != vnode.Finished && v != vnode.Stale {
 		return
 	}
-	t, err := vnode.LoadTask(g.c.round.Tx, part.p, pl.held.Task)
-	if !g.c.round.Check(err) || t.Generation() == 0 || t.Finished() || t.NotBefore() > pl.held.Record.Start {
+	t, err := vnode.LoadTask(g.env.Round.Tx, part.p, pl.held.Task)
+	if !g.env.Round.Check(err) || t.Generation() == 0 || t.Finished() || t.NotBefore() > pl.held.Record.Start {
 		return
 	}
 	g.inform(to, part, &pl.held)
 }
 
 // inform sends a member what has ended a claim here that it still holds.
-func (g *leases) inform(to register.Member, part *batchPart, h *vnode.Held) {
-	facts, released, err := vnode.EndOf(g.c.vnodes.Use(part.p), g.c.round.Tx, h.Task, h.Record.Token)
-	if !g.c.round.Check(err) {
+func (g *Machine) inform(to register.Member, part *batchPart, h *vnode.Held) {
+	facts, released, err := vnode.EndOf(g.env.Partitions.Use(part.p), g.env.Round.Tx, h.Task, h.Record.Token)
+	if !g.env.Round.Check(err) {
 		return
 	}
 	if len(facts) > 0 {
-		g.c.round.Send(to, &message.Facts{Parts: []message.PartFacts{{Partition: part.p, Epoch: part.epoch, Facts: facts}}})
+		g.env.Round.Send(to, &message.Facts{Parts: []message.PartFacts{{Partition: part.p, Epoch: part.epoch, Facts: facts}}})
 	}
 	if released {
-		g.add(part.p, h.Task, &claim.Record{Token: h.Record.Token, Outcome: claim.Released}, true)
+		g.Propose(part.p, h.Task, &claim.Record{Token: h.Record.Token, Outcome: claim.Released}, true)
 	}
 }
+
+// factBytes bounds the facts in one answer, and those of a task that a member lacks.
+const factBytes = 8 << 20
 
 // maxBlock bounds for how long a member may say that another claim is in the way:
 // the longest lease and its buffer.
 const maxBlock = clock.MaxLease + time.Hour
 
-// met looks at what is on its way again after somebody has come in reach or gone.
-func (g *leases) met(now clock.Time) {
+// Met looks at what is on its way again after somebody has come in reach or gone.
+func (g *Machine) Met(now clock.Time) {
 	g.breakers.retryNow(now)
 	for _, o := range g.open {
 		for _, part := range o.parts {
@@ -248,7 +251,7 @@ func (g *leases) met(now clock.Time) {
 }
 
 // settle decides what can be decided.
-func (g *leases) settle(now clock.Time, part *batchPart) {
+func (g *Machine) settle(now clock.Time, part *batchPart) {
 	for i, pl := range part.pledges {
 		if pl.state != waiting {
 			continue
@@ -266,7 +269,7 @@ func (g *leases) settle(now clock.Time, part *batchPart) {
 	}
 	part.open = 0
 	if part.confirmsAt != 0 && g.tally(part, 0).Reached() {
-		g.leadership.confirmed(part)
+		g.confirmed(part)
 	}
 	if part.confirmsAt != 0 {
 		part.open++
@@ -282,7 +285,7 @@ func (g *leases) settle(now clock.Time, part *batchPart) {
 // and has not answered will not make up for that: nobody is sent it a second time.
 // Such a member may hold the claim all the same, as one whose answer has not come in
 // time may: what fails here is undone or told to be unknown, never taken for undone.
-func (g *leases) tally(part *batchPart, pledge int) *quorum.Tally[register.Member] {
+func (g *Machine) tally(part *batchPart, pledge int) *quorum.Tally[register.Member] {
 	no := part.refused[pledge]
 	if len(no)+len(part.no) == 0 {
 		return part.tally
@@ -290,9 +293,9 @@ func (g *leases) tally(part *batchPart, pledge int) *quorum.Tally[register.Membe
 	tally := quorum.NewTally(part.cohort)
 	for _, m := range part.cohort {
 		switch {
-		case m == g.c.cfg.Self, slices.Contains(part.acks, m) && (!slices.Contains(no, m) || mutant.ClaimRefusalIgnored.On()):
+		case m == g.env.Self, slices.Contains(part.acks, m) && (!slices.Contains(no, m) || mutant.ClaimRefusalIgnored.On()):
 			tally.Add(m)
-		case slices.Contains(no, m), slices.Contains(part.no, m), !g.c.view.Up(m):
+		case slices.Contains(no, m), slices.Contains(part.no, m), !g.env.View.Up(m):
 			tally.Refuse(m)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/portion"
+	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
@@ -16,6 +17,15 @@ import (
 
 	gproto "google.golang.org/protobuf/proto"
 )
+
+// confirmWaits are requests and answers that wait until a majority has said that this node still
+// leads what they are about ([lease.Machine.Confirm]).
+type confirmWaits struct {
+	c       *Core
+	waits   []confirmationWait
+	look    bool                   // one of them may be done
+	hearing message.ConfirmedSince // of the request that is being handled
+}
 
 // confirmationWait is a request that waits until a majority has said that this node still leads,
 // or an answer that has its copies and does so.
@@ -34,14 +44,14 @@ const maxConfirmationWaits = 1 << 14
 // process that stood still would give the key of a task that has been retried since, or
 // under an ID that has been used and is done, or retry a task whose key another one has by
 // now, or which has been retried and died again.
-func (s *confirmations) readIndex(now clock.Time, r *message.Request) (waits bool) {
-	if s.hearing = r.Confirm; r.Confirm.At != 0 || r.Unsure || s.g.c.view.Alone {
+func (s *confirmWaits) readIndex(now clock.Time, r *message.Request) (waits bool) {
+	if s.hearing = r.Confirm; r.Confirm.At != 0 || r.Unsure || s.c.view.Alone {
 		return false // it was asked, or too few of the same members have just answered something else
 	}
 	var parts []ring.Partition
-	for _, task := range ledBy(s.g.c, r.Body) {
-		p := ring.Of(task, len(s.g.c.view.Cells))
-		if s.g.shared(p) && s.g.c.vnodes.See(p).Leading() != 0 && !slices.Contains(parts, p) {
+	for _, task := range ledBy(s.c, r.Body) {
+		p := ring.Of(task, len(s.c.view.Cells))
+		if s.c.leases.Shared(p) && s.c.vnodes.See(p).Leading() != 0 && !slices.Contains(parts, p) {
 			parts = append(parts, p)
 		}
 	}
@@ -49,19 +59,19 @@ func (s *confirmations) readIndex(now clock.Time, r *message.Request) (waits boo
 		return false
 	}
 	if !portion.Fits(maxConfirmationWaits, int64(len(s.waits)), s.heldBy(r.From.Conn), 1) {
-		s.g.c.round.Refuse(r.From, refusal.Crowded(maxGathers))
+		s.c.round.Refuse(r.From, refusal.Crowded(maxGathers))
 		return true
 	}
 	r.Confirm = message.ConfirmedSince{At: max(now.Mono, 1), Parts: parts}
-	s.waits = append(s.waits, confirmationWait{since: r.Confirm, r: r, until: now.Mono + int64(grantTimeout)})
+	s.waits = append(s.waits, confirmationWait{since: r.Confirm, r: r, until: now.Mono + int64(lease.Timeout)})
 	for _, p := range parts {
-		s.confirm(p)
+		s.c.leases.Confirm(p)
 	}
 	return true
 }
 
 // heldBy is how many requests of a connection wait: they are looked at only when there are many.
-func (s *confirmations) heldBy(conn uint64) (n int64) {
+func (s *confirmWaits) heldBy(conn uint64) (n int64) {
 	if len(s.waits) < maxConfirmationWaits/4 || conn >= message.OwnConns {
 		return 0
 	}
@@ -103,15 +113,15 @@ func ledBy(c *Core, m gproto.Message) (all []id.ID) {
 
 // stillLeads refuses to decide something about a partition unless a majority has said, since it
 // was asked for the request that is being handled, that this node leads.
-func (s *confirmations) stillLeads(p ring.Partition, guarantee string) *proto.Error {
-	if !slices.Contains(s.hearing.Parts, p) || s.g.c.vnodes.See(p).Leading() != 0 && s.confirmedSince(p, s.hearing.At) {
+func (s *confirmWaits) stillLeads(p ring.Partition, guarantee string) *proto.Error {
+	if !slices.Contains(s.hearing.Parts, p) || s.c.vnodes.See(p).Leading() != 0 && s.c.leases.ConfirmedSince(p, s.hearing.At) {
 		return nil
 	}
-	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "no majority has confirmed that node %s still leads partition %d; try again", s.g.c.cfg.Self.Node, p).Keeping(guarantee).Again(50 * time.Millisecond)
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "no majority has confirmed that node %s still leads partition %d; try again", s.c.cfg.Self.Node, p).Keeping(guarantee).Again(50 * time.Millisecond)
 }
 
 // goOn has requests and answers go on that need not wait any longer.
-func (s *confirmations) goOn(now clock.Time) {
+func (s *confirmWaits) goOn(now clock.Time) {
 	s.look = false
 	waits := s.waits
 	s.waits = nil
@@ -120,20 +130,31 @@ func (s *confirmations) goOn(now clock.Time) {
 		case !s.decided(w.since) && w.until > now.Mono:
 			s.waits = append(s.waits, w)
 		case w.r != nil:
-			s.g.c.request(now, w.r)
+			s.c.request(now, w.r)
 		default:
 			s.answer(w)
 		}
 	}
 }
 
+// next is when one of them is looked at, mono ns.
+func (s *confirmWaits) next() int64 {
+	switch {
+	case len(s.waits) == 0:
+		return clock.Never
+	case s.look:
+		return 0
+	}
+	return s.waits[0].until
+}
+
 // decided tells whether all is known that somebody waits for. Where something was asked
 // before that it is asked again.
-func (s *confirmations) decided(since message.ConfirmedSince) bool {
+func (s *confirmWaits) decided(since message.ConfirmedSince) bool {
 	done := true
 	for _, p := range since.Parts {
-		if s.g.c.vnodes.See(p).Leading() != 0 && !s.confirmedSince(p, since.At) {
-			s.confirm(p)
+		if s.c.vnodes.See(p).Leading() != 0 && !s.c.leases.ConfirmedSince(p, since.At) {
+			s.c.leases.Confirm(p)
 			done = false
 		}
 	}
@@ -144,8 +165,8 @@ func (s *confirmations) decided(since message.ConfirmedSince) bool {
 // node leads still: else the next leader may have decided otherwise before any of them had
 // come to it. If a majority has them, and says after that that nobody else was elected
 // meanwhile, whoever is elected later hears of them before it decides.
-func (s *confirmations) awaitConfirmation(h *waitingAnswer) (waits bool) {
-	since := message.ConfirmedSince{At: max(s.g.c.round.Now.Mono, 1)}
+func (s *confirmWaits) awaitConfirmation(h *waitingAnswer) (waits bool) {
+	since := message.ConfirmedSince{At: max(s.c.round.Now.Mono, 1)}
 	for _, it := range h.items {
 		if it.epoch != 0 && !slices.Contains(since.Parts, it.partition) {
 			since.Parts = append(since.Parts, it.partition)
@@ -154,19 +175,19 @@ func (s *confirmations) awaitConfirmation(h *waitingAnswer) (waits bool) {
 	if len(since.Parts) == 0 {
 		return false
 	}
-	s.waits = append(s.waits, confirmationWait{since: since, held: h, until: since.At + int64(grantTimeout)})
+	s.waits = append(s.waits, confirmationWait{since: since, held: h, until: since.At + int64(lease.Timeout)})
 	s.look = true
 	return true
 }
 
 // answer lets such an answer go, with what is unknown.
-func (s *confirmations) answer(w confirmationWait) {
+func (s *confirmWaits) answer(w confirmationWait) {
 	for _, it := range w.held.items {
-		if it.epoch == 0 || it.epoch == s.g.c.vnodes.See(it.partition).Leading() && s.confirmedSince(it.partition, w.since.At) {
+		if it.epoch == 0 || it.epoch == s.c.vnodes.See(it.partition).Leading() && s.c.leases.ConfirmedSince(it.partition, w.since.At) {
 			continue
 		}
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "while this was written another node may have come to lead partition %d, and have decided otherwise; ask again", it.partition).Keeping("unique keys").Unsure().Again(50 * time.Millisecond)
 		it.fail(e)
 	}
-	s.g.c.round.Answer(w.held.reply)
+	s.c.round.Answer(w.held.reply)
 }

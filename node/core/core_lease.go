@@ -1,0 +1,67 @@
+package core
+
+import (
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/lease"
+	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+)
+
+// leasing is what this node does with what becomes of leases.
+type leasing struct{ *Core }
+
+// newLeases brings the claims of a node to a majority.
+func newLeases(c *Core) *lease.Machine {
+	return lease.New(lease.Env{
+		Self: c.cfg.Self, Eta: c.cfg.Eta, Random: c.cfg.Rand.Uint64, View: c.view, Round: c.round, Partitions: c.vnodes,
+		Standing: c.standing, Leadership: c.elector, Acceptors: c.acceptors, Others: leasing{c},
+		Planned: func(p ring.Partition) []register.Member { return c.transfer.driver.View().Planned(p) },
+	})
+}
+
+// work ends a round: its claims are sent, those go on who waited for that this node still
+// leads, or for a pause, and old proposals are given up.
+func (c leasing) work(now clock.Time) {
+	c.leases.Send(now)
+	if min(c.confirms.next(), c.leases.AskDue()) <= now.Mono {
+		c.confirms.goOn(now)
+		c.leases.Ask(now)
+	}
+	c.leases.Reconcile(now)
+	for w := c.offers.due(now); w != nil; w = c.offers.due(now) {
+		c.pursue(now, w)
+	}
+	c.leases.Expire(now)
+}
+
+// Ready gives the queues of which a partition has something to hand out.
+func (c leasing) Ready(p ring.Partition) (names []string) {
+	for name, q := range c.readyIndex.queues { // Any order: it becomes a set.
+		if q.heads.Has(int(p)) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Hide takes a partition out of what is handed out of a queue.
+func (c leasing) Hide(p ring.Partition, queue string) { c.readyIndex.onHead(p, queue, nil) }
+
+// Keep merges facts of a member.
+func (c leasing) Keep(now clock.Time, from register.Member, part *message.PartFacts) {
+	peers(c).keep(now, from, part, false)
+}
+
+// Learned looks at a claim that this leader has just heard of.
+func (c leasing) Learned(now clock.Time, p ring.Partition, task id.ID, r *claim.Record) {
+	c.abandonedClaims.learned(now, p, task, r)
+}
+
+// Confirmed has those go on who wait for that this node still leads.
+func (c leasing) Confirmed(ring.Partition) { c.confirms.look, c.edges.doubts.at = true, 0 }
+
+// Forget leaves a grant out that was taken back.
+func (c leasing) Forget(g message.GrantRef) { c.readyIndex.forget(g) }
