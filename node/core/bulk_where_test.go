@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/convert"
+	"github.com/norn-dev/norn/node/core/query"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	gproto "google.golang.org/protobuf/proto"
@@ -111,8 +112,8 @@ func TestBulkRefusesWhatCannotBeMeant(t *testing.T) {
 		"are for cancel":            {Action: retry, Queue: "q", Reason: "x"},
 		"queue name":                toCancel(&nornv1.BulkRequest{Queue: "no good"}),
 		"unknown state":             toCancel(&nornv1.BulkRequest{States: []nornv1.State{99}}),
-		"the cursor is none":        toCancel(&nornv1.BulkRequest{Queue: "q", Cursor: taskCursor.seal(make([]byte, 20))}),
-		"the cursor has":            toCancel(&nornv1.BulkRequest{Queue: "q", Cursor: bulkCursor.seal(make([]byte, 20))}),
+		"the cursor is none":        toCancel(&nornv1.BulkRequest{Queue: "q", Cursor: query.TaskCursor.Seal(make([]byte, 20))}),
+		"the cursor has":            toCancel(&nornv1.BulkRequest{Queue: "q", Cursor: query.BulkCursor.Seal(make([]byte, 20))}),
 		"copies":                    toCancel(&nornv1.BulkRequest{Queue: "q", Durability: &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_COUNT, Copies: 99}}),
 	} {
 		if got := r.ask(m); got.Err == nil || !strings.Contains(got.Err.Message, want) {

@@ -16,6 +16,7 @@ import (
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/partitions"
+	"github.com/norn-dev/norn/node/core/query"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/repair"
 	"github.com/norn-dev/norn/node/core/round"
@@ -530,9 +531,9 @@ func (c *Core) other(now clock.Time, r *message.Request) (gproto.Message, *proto
 		if takes, err := c.fetches.get(now, r, m); takes || err != nil {
 			return nil, err
 		}
-		return c.round.Read(newGet(r, m, len(c.view.Cells)))
+		return c.round.Read(query.NewGet(r, m, len(c.view.Cells)))
 	case *nornv1.ListRequest:
-		return c.round.Read(newList(r, m, c.about(r)))
+		return c.round.Read(query.NewList(r, m, c.about(r)))
 	case *nornv1.CountRequest:
 		return c.count(r, m)
 	case *nornv1.LogRequest:

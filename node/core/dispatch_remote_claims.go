@@ -211,11 +211,11 @@ type remoteClaim struct {
 	err    *proto.Error
 }
 
-func (k *remoteClaim) take(_ []int, m gproto.Message) { k.reply, _ = m.(*nornv1.ClaimReply) }
+func (k *remoteClaim) Take(_ []int, m gproto.Message) { k.reply, _ = m.(*nornv1.ClaimReply) }
 
-func (k *remoteClaim) fail(_ []int, err *proto.Error) { k.err = err }
+func (k *remoteClaim) Fail(_ []int, err *proto.Error) { k.err = err }
 
-func (k *remoteClaim) answer() (gproto.Message, *proto.Error) { return k.reply, nil }
+func (k *remoteClaim) Answer() (gproto.Message, *proto.Error) { return k.reply, nil }
 
 // came passes on what was granted, or lets the search go on.
 func (k *remoteClaim) came(g *scatterRequest) {

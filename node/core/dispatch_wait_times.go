@@ -131,7 +131,7 @@ type histories struct {
 	most  int
 }
 
-func (h *histories) take(_ []int, m gproto.Message) {
+func (h *histories) Take(_ []int, m gproto.Message) {
 	switch part, ok := m.(*nornv1.HistoryReply); {
 	case !ok:
 	case h.whole == nil:
@@ -143,9 +143,9 @@ func (h *histories) take(_ []int, m gproto.Message) {
 
 // fail: a node that is away, or of a build that remembers nothing, is missing in the sums, and
 // in the number of nodes.
-func (h *histories) fail(_ []int, err *proto.Error) { h.err = err }
+func (h *histories) Fail(_ []int, err *proto.Error) { h.err = err }
 
-func (h *histories) answer() (gproto.Message, *proto.Error) {
+func (h *histories) Answer() (gproto.Message, *proto.Error) {
 	if h.whole == nil {
 		return nil, h.err
 	}

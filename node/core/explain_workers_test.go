@@ -33,13 +33,13 @@ func troubledWorker(name, trouble string, queues ...string) *nornv1.Worker {
 // once, and in place of what one node alone knows.
 func TestExplanationsNameWorkersOfAllNodes(t *testing.T) {
 	e := &explained{}
-	e.take([]int{0}, &nornv1.ExplainReply{Queue: "mail", State: nornv1.State_STATE_READY, Reasons: []*nornv1.Reason{
+	e.Take([]int{0}, &nornv1.ExplainReply{Queue: "mail", State: nornv1.State_STATE_READY, Reasons: []*nornv1.Reason{
 		{Kind: nornv1.ReasonKind_REASON_KIND_BEHIND, Worker: "last"}, {Kind: nornv1.ReasonKind_REASON_KIND_NO_WORKER, Worker: "of one node"},
 	}})
-	e.take(nil, &nornv1.WorkersReply{WaitingClaims: 1, Workers: []*nornv1.Worker{troubledWorker("a", "no room", "other", "mail"), troubledWorker("b", "no room", "other")}})
-	e.fail(nil, proto.Invalid("a node is away"))
-	e.take(nil, &nornv1.WorkersReply{Workers: []*nornv1.Worker{takes("d", 0, "mail"), troubledWorker("e", "gone", "mail")}})
-	m, err := e.answer()
+	e.Take(nil, &nornv1.WorkersReply{WaitingClaims: 1, Workers: []*nornv1.Worker{troubledWorker("a", "no room", "other", "mail"), troubledWorker("b", "no room", "other")}})
+	e.Fail(nil, proto.Invalid("a node is away"))
+	e.Take(nil, &nornv1.WorkersReply{Workers: []*nornv1.Worker{takes("d", 0, "mail"), troubledWorker("e", "gone", "mail")}})
+	m, err := e.Answer()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +51,8 @@ func TestExplanationsNameWorkersOfAllNodes(t *testing.T) {
 		t.Errorf("it names %v", names)
 	}
 	lost := &explained{}
-	lost.fail([]int{0}, proto.Invalid("who knows it is away"))
-	if m, err := lost.answer(); err == nil || m != nil {
+	lost.Fail([]int{0}, proto.Invalid("who knows it is away"))
+	if m, err := lost.Answer(); err == nil || m != nil {
 		t.Errorf("got %v, %v", m, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/query"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -74,7 +75,7 @@ func (w *where) check(now clock.Time) *proto.Error {
 	if w.limit == 0 {
 		w.limit = proto.MaxBatchTasks
 	}
-	if _, err := newList(w.q, &nornv1.ListRequest{Queue: m.GetQueue(), States: m.GetStates(), Filter: m.GetFilter()}, nil); err != nil {
+	if _, err := query.NewList(w.q, &nornv1.ListRequest{Queue: m.GetQueue(), States: m.GetStates(), Filter: m.GetFilter()}, nil); err != nil {
 		return err
 	}
 	return w.open(now)
@@ -84,7 +85,7 @@ func (w *where) check(now clock.Time) *proto.Error {
 // each other for ever: the node that took a task may be eta ahead of this one, and the task's
 // ID, which says when that was, another eta ahead of that node.
 func (w *where) open(now clock.Time) *proto.Error {
-	at, err := bulkCursor.open(w.m.GetCursor())
+	at, err := query.BulkCursor.Open(w.m.GetCursor())
 	switch {
 	case err != nil:
 		return err
@@ -93,7 +94,7 @@ func (w *where) open(now clock.Time) *proto.Error {
 	case len(at) != 8+id.Size:
 		return proto.Invalid("the cursor has %d bytes", len(at))
 	default:
-		w.end, w.at = int64(binary.BigEndian.Uint64(at)), taskCursor.seal(at[8:])
+		w.end, w.at = int64(binary.BigEndian.Uint64(at)), query.TaskCursor.Seal(at[8:])
 	}
 	end := time.Unix(0, w.end)
 	if w.m.Filter == nil {
@@ -130,7 +131,7 @@ func (w *where) part(now clock.Time, join joiner, method nornv1.Method, body gpr
 
 // looked takes a page.
 func (w *where) looked(page *whole) (gproto.Message, *proto.Error) {
-	m, err := page.answer()
+	m, err := page.Answer()
 	reply, ok := m.(*nornv1.ListReply)
 	if !ok && err == nil {
 		err = proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "a list was answered by %T", m)
@@ -173,17 +174,17 @@ func (w *where) act(now clock.Time) (gproto.Message, *proto.Error) {
 
 // next is the cursor of where the list has come to; nil at its end.
 func (w *where) next() []byte {
-	last, err := afterTask(w.at)
+	last, err := query.AfterTask(w.at)
 	if err != nil || last.IsZero() {
 		return nil
 	}
-	return bulkCursor.seal(append(binary.BigEndian.AppendUint64(nil, uint64(w.end)), last[:]...))
+	return query.BulkCursor.Seal(append(binary.BigEndian.AppendUint64(nil, uint64(w.end)), last[:]...))
 }
 
 // outcomes counts what became of the tasks of a request that acts by filter.
 type outcomes struct{ reply *nornv1.BulkReply }
 
-func (o *outcomes) take(_ []int, m gproto.Message) {
+func (o *outcomes) Take(_ []int, m gproto.Message) {
 	for _, res := range m.(*nornv1.WriteReply).GetResults() {
 		switch err := res.GetError(); {
 		case err == nil:
@@ -199,8 +200,8 @@ func (o *outcomes) take(_ []int, m gproto.Message) {
 	}
 }
 
-func (o *outcomes) fail(_ []int, err *proto.Error) {
+func (o *outcomes) Fail(_ []int, err *proto.Error) {
 	o.reply.Failed, o.reply.Error = o.reply.GetMatched(), err.Proto()
 }
 
-func (o *outcomes) answer() (gproto.Message, *proto.Error) { return o.reply, nil }
+func (o *outcomes) Answer() (gproto.Message, *proto.Error) { return o.reply, nil }

@@ -39,7 +39,7 @@ func (q *queues) remove(from message.Origin, m *nornv1.SetQueueRequest, version 
 	name := m.GetName()
 	join := q.join(&nornv1.QueuesRequest{Names: []string{name}})
 	asked, err := q.ask(from, name, join, func(*scatterRequest) {
-		reply, err := join.answer()
+		reply, err := join.Answer()
 		if err != nil {
 			q.c.round.Refuse(from, err)
 			return

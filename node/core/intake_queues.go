@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/query"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/guard"
@@ -187,11 +188,11 @@ func (q *queues) count(name string, about []ring.Partition) *vnode.Counts {
 // list answers a request for queues.
 func (q *queues) list(now clock.Time, r *message.Request, m *nornv1.QueuesRequest) (gproto.Message, *proto.Error) {
 	about := q.c.about(r)
-	names, page := m.GetNames(), newFill(m.GetLimit())
+	names, page := m.GetNames(), query.NewFill(m.GetLimit())
 	if len(names) > proto.MaxNames {
 		return nil, refusal.TooManyNames(len(names))
 	}
-	last, err := queueCursor.open(m.GetCursor())
+	last, err := query.QueueCursor.Open(m.GetCursor())
 	if err != nil {
 		return nil, err
 	}
@@ -216,8 +217,8 @@ func (q *queues) list(now clock.Time, r *message.Request, m *nornv1.QueuesReques
 			return nil, refusal.NoQueue(name)
 		}
 		w := q.wire(now, name, about)
-		if !page.takes(w) && len(m.GetNames()) == 0 {
-			reply.NextCursor = queueCursor.seal([]byte(reply.Queues[len(reply.Queues)-1].GetName()))
+		if !page.Takes(w) && len(m.GetNames()) == 0 {
+			reply.NextCursor = query.QueueCursor.Seal([]byte(reply.Queues[len(reply.Queues)-1].GetName()))
 			break
 		}
 		reply.Queues = append(reply.Queues, w)
@@ -257,10 +258,10 @@ func (q *queues) wire(now clock.Time, name string, about []ring.Partition) *norn
 
 // join makes one list of those of several nodes. Who waits at this one is told by it also
 // where it leads nothing, and so is not asked.
-func (q *queues) join(m *nornv1.QueuesRequest) *queueLists {
-	l := &queueLists{asked: m}
+func (q *queues) join(m *nornv1.QueuesRequest) *query.Queues {
+	l := &query.Queues{Asked: m}
 	if groups, _ := q.c.routes.readers(); groups != nil && groups.of[q.c.cfg.Self] == nil {
-		l.waits = q.c.readyIndex.waiting
+		l.Waits = q.c.readyIndex.waiting
 	}
 	return l
 }
@@ -430,31 +431,10 @@ func (q *queues) changed(now clock.Time, set *setQueue, r register.Result) (gpro
 // was made.
 func (q *queues) answer(now clock.Time, set *setQueue) (gproto.Message, *proto.Error) {
 	own := q.wire(now, set.m.GetName(), q.c.about(&message.Request{}))
-	if asked, _ := q.ask(set.from, set.m.GetName(), &changedQueue{own, max(set.old, own.GetVersion()), *q.join(nil)}, nil); !asked {
+	if asked, _ := q.ask(set.from, set.m.GetName(), &query.Changed{Own: own, UpTo: max(set.old, own.GetVersion()), Queues: *q.join(nil)}, nil); !asked {
 		return &nornv1.QueuesReply{Queues: []*nornv1.Queue{own}}, nil
 	}
 	return nil, nil
-}
-
-// changedQueue is a queue that was just changed here, with the counters of all.
-type changedQueue struct {
-	own  *nornv1.Queue
-	upTo uint64 // later versions are of another change; where nothing is set any more it has none of its own
-	queueLists
-}
-
-func (c *changedQueue) answer() (gproto.Message, *proto.Error) {
-	whole := c.queues[c.own.GetName()]
-	switch {
-	case c.err != nil || whole == nil:
-		whole = c.own
-	case whole.GetVersion() <= c.upTo: // the others may not have heard of it
-		whole.Settings, whole.Effective, whole.Version = c.own.GetSettings(), c.own.GetEffective(), c.own.GetVersion()
-	}
-	if whole != c.own && c.waits != nil {
-		whole.WaitingClaims += c.waits(whole.GetName())
-	}
-	return &nornv1.QueuesReply{Queues: []*nornv1.Queue{whole}}, nil
 }
 
 // setField copies one field, named by a path, from src to dst. A message with fields that

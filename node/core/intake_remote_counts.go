@@ -125,7 +125,7 @@ func (t *remoteCounts) next() int64 {
 // nothing.
 type tallySum struct{ of map[string]uint64 }
 
-func (s *tallySum) take(_ []int, m gproto.Message) {
+func (s *tallySum) Take(_ []int, m gproto.Message) {
 	part, ok := m.(*nornv1.QueuesReply)
 	if !ok {
 		return
@@ -136,6 +136,6 @@ func (s *tallySum) take(_ []int, m gproto.Message) {
 	}
 }
 
-func (s *tallySum) fail([]int, *proto.Error) {}
+func (s *tallySum) Fail([]int, *proto.Error) {}
 
-func (s *tallySum) answer() (gproto.Message, *proto.Error) { return nil, nil }
+func (s *tallySum) Answer() (gproto.Message, *proto.Error) { return nil, nil }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/norn-dev/norn/node/core/query"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	gproto "google.golang.org/protobuf/proto"
@@ -39,7 +40,7 @@ func TestJunkCursorsAreRefused(t *testing.T) {
 	for list, ask := range lists {
 		all := map[string][]byte{"of another list": good}
 		if list == "queues" || list == "queues by name" {
-			all["of another list"] = taskCursor.seal(make([]byte, 20))
+			all["of another list"] = query.TaskCursor.Seal(make([]byte, 20))
 		}
 		for what, cursor := range junk {
 			all[what] = cursor

@@ -71,7 +71,7 @@ func (c backups) page(r *message.Request, m *nornv1.BackupRequest) (gproto.Messa
 func (c backups) joined(r *message.Request, join *pages) func(*scatterRequest) {
 	return func(*scatterRequest) {
 		c.round.Read(message.Read{From: r.From, Func: func(store.View, clock.Time) (gproto.Message, *proto.Error, error) {
-			m, err := join.answer()
+			m, err := join.Answer()
 			return m, err, nil
 		}}, nil)
 	}
@@ -80,16 +80,16 @@ func (c backups) joined(r *message.Request, join *pages) func(*scatterRequest) {
 // pages is a [joiner].
 type pages struct{ dump.Pages }
 
-func (j *pages) take(_ []int, m gproto.Message) {
+func (j *pages) Take(_ []int, m gproto.Message) {
 	if page, ok := m.(*nornv1.BackupReply); ok {
-		j.Take(page)
+		j.Pages.Take(page)
 	}
 }
 
-func (j *pages) fail(_ []int, err *proto.Error) { j.Fail(err) }
+func (j *pages) Fail(_ []int, err *proto.Error) { j.Pages.Fail(err) }
 
-func (j *pages) answer() (gproto.Message, *proto.Error) {
-	page, err := j.Answer()
+func (j *pages) Answer() (gproto.Message, *proto.Error) {
+	page, err := j.Pages.Answer()
 	if err != nil {
 		return nil, err.Again(writeTimeout / 10)
 	}

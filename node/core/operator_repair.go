@@ -73,17 +73,17 @@ type mending struct {
 	names []string
 }
 
-func (j *mending) take(_ []int, m gproto.Message) {
+func (j *mending) Take(_ []int, m gproto.Message) {
 	if part, ok := m.(*nornv1.ClusterReply); ok {
 		j.reply.Changed = j.reply.Changed || part.GetChanged()
 		j.reply.Comparisons += part.GetComparisons()
 	}
 }
 
-func (j *mending) fail(idx []int, err *proto.Error) {
+func (j *mending) Fail(idx []int, err *proto.Error) {
 	for _, i := range idx {
 		j.reply.Notes = append(j.reply.Notes, "node "+j.names[i]+": "+err.Message)
 	}
 }
 
-func (j *mending) answer() (gproto.Message, *proto.Error) { return j.reply, nil }
+func (j *mending) Answer() (gproto.Message, *proto.Error) { return j.reply, nil }

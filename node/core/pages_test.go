@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/norn-dev/norn/node/core/query"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	gproto "google.golang.org/protobuf/proto"
@@ -53,7 +54,7 @@ func TestPagesOfSeveralNodesJoin(t *testing.T) {
 	worker := func(name string, instance byte, bytes int) *nornv1.Worker {
 		return &nornv1.Worker{Name: name, Instance: append(make([]byte, 15), instance), Machine: strings.Repeat("x", bytes)}
 	}
-	cut := queueCursor.seal([]byte("c"))
+	cut := query.QueueCursor.Seal([]byte("c"))
 	for what, c := range map[string]struct {
 		pages []*nornv1.QueuesReply
 		want  string
@@ -64,28 +65,28 @@ func TestPagesOfSeveralNodesJoin(t *testing.T) {
 		"it has no more here": {[]*nornv1.QueuesReply{{Queues: []*nornv1.Queue{queue("c", 0)}, NextCursor: cut}, {Queues: []*nornv1.Queue{queue("a", 0)}}}, "ac", "c"},
 		"too large":           {[]*nornv1.QueuesReply{{Queues: []*nornv1.Queue{queue("a", 3<<20)}}, {Queues: []*nornv1.Queue{queue("b", 3<<20)}}}, "a", "a"},
 	} {
-		l := &queueLists{asked: &nornv1.QueuesRequest{}}
+		l := &query.Queues{Asked: &nornv1.QueuesRequest{}}
 		for _, p := range c.pages {
-			l.take(nil, p)
+			l.Take(nil, p)
 		}
-		m, err := l.answer()
+		m, err := l.Answer()
 		got := ""
 		for _, q := range m.(*nornv1.QueuesReply).GetQueues() {
 			got += q.GetName()
 		}
-		last, _ := queueCursor.open(m.(*nornv1.QueuesReply).GetNextCursor())
+		last, _ := query.QueueCursor.Open(m.(*nornv1.QueuesReply).GetNextCursor())
 		if next := string(last); err != nil || got != c.want || next != c.next {
 			t.Errorf("%s: %s, then after %q: %v", what, got, next, err)
 		}
 	}
 	two, one := worker("a", 2, 0), worker("a", 1, 0)
 	l := &workerLists{whole: &nornv1.WorkersReply{Workers: []*nornv1.Worker{two}}}
-	l.take(nil, &nornv1.WorkersReply{Workers: []*nornv1.Worker{one, worker("b", 0, 0)}, NextCursor: workerCursor.seal(placeOf(one))})
-	if m, _ := l.answer(); !gproto.Equal(m, &nornv1.WorkersReply{Workers: []*nornv1.Worker{one}, NextCursor: workerCursor.seal(placeOf(one))}) {
+	l.Take(nil, &nornv1.WorkersReply{Workers: []*nornv1.Worker{one, worker("b", 0, 0)}, NextCursor: query.WorkerCursor.Seal(placeOf(one))})
+	if m, _ := l.Answer(); !gproto.Equal(m, &nornv1.WorkersReply{Workers: []*nornv1.Worker{one}, NextCursor: query.WorkerCursor.Seal(placeOf(one))}) {
 		t.Errorf("workers: %v", m)
 	}
 	l = &workerLists{whole: &nornv1.WorkersReply{Workers: []*nornv1.Worker{worker("a", 1, 3<<20), worker("b", 1, 3<<20)}}}
-	if m, _ := l.answer(); len(m.(*nornv1.WorkersReply).GetWorkers()) != 1 || !past(worker("b", 0, 0), m.(*nornv1.WorkersReply).GetNextCursor()) {
+	if m, _ := l.Answer(); len(m.(*nornv1.WorkersReply).GetWorkers()) != 1 || !past(worker("b", 0, 0), m.(*nornv1.WorkersReply).GetNextCursor()) {
 		t.Error("a page has no bound in bytes")
 	}
 }

@@ -181,7 +181,7 @@ type explained struct {
 	scope *guard.Scope // of who asks, who may not be shown all workers
 }
 
-func (e *explained) take(_ []int, m gproto.Message) {
+func (e *explained) Take(_ []int, m gproto.Message) {
 	switch m := m.(type) {
 	case *nornv1.ExplainReply:
 		e.reply = m
@@ -201,13 +201,13 @@ func (e *explained) take(_ []int, m gproto.Message) {
 
 // fail: without the word of who knows the task there is no answer; a node that does not
 // tell of its workers is found by others in its time.
-func (e *explained) fail(idx []int, err *proto.Error) {
+func (e *explained) Fail(idx []int, err *proto.Error) {
 	if idx != nil {
 		e.err = err
 	}
 }
 
-func (e *explained) answer() (gproto.Message, *proto.Error) {
+func (e *explained) Answer() (gproto.Message, *proto.Error) {
 	if e.err != nil {
 		return nil, e.err
 	}

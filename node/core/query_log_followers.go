@@ -12,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/query"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -154,7 +155,7 @@ func (l *followers) read(w *logWait, waits bool) message.Read {
 			if w.unsure && m.GetAfter() && m.GetAfterSeq() < math.MaxUint64 && !d.Task.Collected() && !vnode.Shows(view, p, task, m.GetAfterToken(), m.GetAfterSeq()) {
 				return nil, refusal.LogBehind(task, m), nil
 			}
-			reply, err := logPage(view, p, d, m)
+			reply, err := query.LogPage(view, p, d, m)
 			if err != nil {
 				return nil, nil, err
 			}

@@ -54,7 +54,7 @@ func (r *routes) statuses(now clock.Time, q *message.Request, m *nornv1.StatusRe
 // statuses completes a picture by what other nodes know of themselves.
 type statuses struct{ whole *nornv1.StatusReply }
 
-func (s *statuses) take(_ []int, m gproto.Message) {
+func (s *statuses) Take(_ []int, m gproto.Message) {
 	part, ok := m.(*nornv1.StatusReply)
 	if !ok || len(part.GetNodes()) != 1 {
 		return
@@ -95,9 +95,9 @@ func (s *statuses) removed(self *nornv1.NodeStatus) bool {
 	})
 }
 
-func (s *statuses) fail([]int, *proto.Error) {} // what it does not say stays as it looks from here
+func (s *statuses) Fail([]int, *proto.Error) {} // what it does not say stays as it looks from here
 
-func (s *statuses) answer() (gproto.Message, *proto.Error) { return s.whole, nil }
+func (s *statuses) Answer() (gproto.Message, *proto.Error) { return s.whole, nil }
 
 // partOfStatus is what only this node knows.
 func (c observer) partOfStatus(now clock.Time) *nornv1.StatusReply {

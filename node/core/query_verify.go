@@ -174,7 +174,7 @@ func (j *verified) missing(slot int, why string) {
 	j.slots[slot].state = &nornv1.ReplicaState{Node: m.Node, Incarnation: m.Incarnation.String(), Problem: why}
 }
 
-func (j *verified) take(idx []int, m gproto.Message) {
+func (j *verified) Take(idx []int, m gproto.Message) {
 	parts := []*nornv1.VerifiedPartition(nil)
 	if reply, ok := m.(*nornv1.VerifyReply); ok {
 		parts = reply.GetPartitions()
@@ -189,13 +189,13 @@ func (j *verified) take(idx []int, m gproto.Message) {
 	}
 }
 
-func (j *verified) fail(idx []int, err *proto.Error) {
+func (j *verified) Fail(idx []int, err *proto.Error) {
 	for _, slot := range idx {
 		j.missing(slot, err.Message)
 	}
 }
 
-func (j *verified) answer() (gproto.Message, *proto.Error) {
+func (j *verified) Answer() (gproto.Message, *proto.Error) {
 	reply := &nornv1.VerifyReply{}
 	for _, p := range j.asked {
 		reply.Partitions = append(reply.Partitions, &nornv1.VerifiedPartition{Id: p})

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/query"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -111,7 +112,7 @@ func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) 
 	case !portion.Fits(maxFetches, int64(len(f.open)), f.held(r.From.Conn), 1):
 		return true, refusal.Crowded(maxGathers)
 	}
-	read, bad := newGet(r, m, len(f.c.view.Cells))
+	read, bad := query.NewGet(r, m, len(f.c.view.Cells))
 	if bad != nil {
 		return true, bad
 	}
@@ -124,7 +125,7 @@ func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) 
 // sees tells whether what is here reaches what the client has seen before.
 func (f *fetches) sees(p ring.Partition, task id.ID, l *nornv1.Consistency) bool {
 	t, err := vnode.LoadTask(f.c.round.Tx, p, task)
-	return f.c.round.Check(err) && seen(f.c.round.Tx, p, t, l)
+	return f.c.round.Check(err) && query.Seen(f.c.round.Tx, p, t, l)
 }
 
 func (f *fetches) begin(now clock.Time, r *message.Request, p ring.Partition, q *fetch) {

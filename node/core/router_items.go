@@ -194,13 +194,13 @@ type results[M gproto.Message, R any] struct {
 	broken int          // items of parts that break a rule of the whole request
 }
 
-func (r *results[M, R]) take(idx []int, m gproto.Message) {
+func (r *results[M, R]) Take(idx []int, m gproto.Message) {
 	var some []R
 	if reply, ok := m.(M); ok {
 		some = r.of(reply)
 	}
 	if len(some) != len(idx) {
-		r.fail(idx, proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "a node answered %d items of %d", len(some), len(idx)))
+		r.Fail(idx, proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "a node answered %d items of %d", len(some), len(idx)))
 		return
 	}
 	for k, i := range idx {
@@ -208,7 +208,7 @@ func (r *results[M, R]) take(idx []int, m gproto.Message) {
 	}
 }
 
-func (r *results[M, R]) fail(idx []int, err *proto.Error) {
+func (r *results[M, R]) Fail(idx []int, err *proto.Error) {
 	if err.Kind == nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
 		r.broken += len(idx)
 	}
@@ -220,7 +220,7 @@ func (r *results[M, R]) fail(idx []int, err *proto.Error) {
 	}
 }
 
-func (r *results[M, R]) answer() (gproto.Message, *proto.Error) {
+func (r *results[M, R]) Answer() (gproto.Message, *proto.Error) {
 	if r.whole != nil {
 		return nil, r.whole
 	}
@@ -233,6 +233,6 @@ type whole struct {
 	err *proto.Error
 }
 
-func (w *whole) take(_ []int, m gproto.Message)         { w.m = m }
-func (w *whole) fail(_ []int, err *proto.Error)         { w.err = err }
-func (w *whole) answer() (gproto.Message, *proto.Error) { return w.m, w.err }
+func (w *whole) Take(_ []int, m gproto.Message)         { w.m = m }
+func (w *whole) Fail(_ []int, err *proto.Error)         { w.err = err }
+func (w *whole) Answer() (gproto.Message, *proto.Error) { return w.m, w.err }

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/history"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/query"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/scope"
 	"github.com/norn-dev/norn/placement"
@@ -204,9 +205,9 @@ func (r *routes) take(now clock.Time, q *message.Request) bool {
 		r.finish(g)
 		return true
 	case *nornv1.ListRequest:
-		return r.scatter(now, q, &lists{limit: int(m.GetLimit())})
+		return r.scatter(now, q, &query.Lists{Limit: int(m.GetLimit())})
 	case *nornv1.CountRequest:
-		return r.scatter(now, q, &counts{})
+		return r.scatter(now, q, &query.Counts{})
 	case *nornv1.QueuesRequest:
 		return r.scatter(now, q, r.c.queues.join(m))
 	case *nornv1.StatusRequest:
@@ -279,7 +280,7 @@ func (r *routes) split(now clock.Time, q *message.Request, list items) bool {
 		return true
 	}
 	for i, p := range lost { // Any order: each has its place.
-		list.join.fail([]int{i}, refusal.Unreachable(p))
+		list.join.Fail([]int{i}, refusal.Unreachable(p))
 	}
 	g := r.gather(now, q, list.join, 0)
 	for _, to := range groups.order {

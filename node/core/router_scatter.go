@@ -75,12 +75,12 @@ func (f *abandonedLegs) take(number uint64) bool {
 
 // joiner makes one answer of several.
 type joiner interface {
-	// take adds the answer to a part, for the items in idx.
-	take(idx []int, m gproto.Message)
-	// fail adds an error.
-	fail(idx []int, err *proto.Error)
-	// answer gives the whole, when nothing is left.
-	answer() (gproto.Message, *proto.Error)
+	// Take adds the answer to a part, for the items in idx.
+	Take(idx []int, m gproto.Message)
+	// Fail adds an error.
+	Fail(idx []int, err *proto.Error)
+	// Answer gives the whole, when nothing is left.
+	Answer() (gproto.Message, *proto.Error)
 }
 
 // gather begins one. wait is how long the request itself may wait.
@@ -174,7 +174,7 @@ func (r *routes) answered(number uint64, from register.Member, reply *message.Re
 	if reply.Err != nil {
 		r.lose(p, reply.Err)
 	} else {
-		p.g.join.take(p.idx, reply.Message)
+		p.g.join.Take(p.idx, reply.Message)
 		p.g.declined = p.g.declined || reply.Declined
 		for _, g := range reply.Grants {
 			if from != r.c.cfg.Self {
@@ -192,7 +192,7 @@ func (r *routes) answered(number uint64, from register.Member, reply *message.Re
 
 // lose ends a part with an error.
 func (r *routes) lose(p *leg, err *proto.Error) {
-	p.g.join.fail(p.idx, err)
+	p.g.join.Fail(p.idx, err)
 	r.settle(p)
 }
 
@@ -211,7 +211,7 @@ func (r *routes) finish(g *scatterRequest) {
 		g.then(g)
 		return
 	}
-	m, err := g.join.answer()
+	m, err := g.join.Answer()
 	r.c.round.Answer(message.Reply{To: g.from, Message: m, Err: err, Grants: g.grants, After: r.c.round.After(g.round)})
 }
 

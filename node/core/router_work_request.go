@@ -59,7 +59,7 @@ type worked struct {
 	reply *nornv1.WorkReply
 }
 
-func (w *worked) take(idx []int, m gproto.Message) {
+func (w *worked) Take(idx []int, m gproto.Message) {
 	if claims, ok := m.(*nornv1.ClaimReply); ok {
 		w.reply.Claim = claims
 		return
@@ -76,7 +76,7 @@ func (w *worked) take(idx []int, m gproto.Message) {
 }
 
 // fail has each item of a part bear the error of the part.
-func (w *worked) fail(idx []int, err *proto.Error) {
+func (w *worked) Fail(idx []int, err *proto.Error) {
 	all := func(n int) []*nornv1.WriteResult {
 		out := make([]*nornv1.WriteResult, n)
 		for i := range out {
@@ -96,4 +96,4 @@ func (w *worked) fail(idx []int, err *proto.Error) {
 	}
 }
 
-func (w *worked) answer() (gproto.Message, *proto.Error) { return w.reply, nil }
+func (w *worked) Answer() (gproto.Message, *proto.Error) { return w.reply, nil }

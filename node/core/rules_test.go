@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/query"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -26,7 +27,7 @@ func TestPagesOfTasksLoseNone(t *testing.T) {
 			p.Tasks = append(p.Tasks, &nornv1.Task{Id: ids[i].String()})
 		}
 		if last := ids[at[len(at)-1]]; more {
-			p.NextCursor = taskCursor.seal(last[:])
+			p.NextCursor = query.TaskCursor.Seal(last[:])
 		}
 		return p
 	}
@@ -42,11 +43,11 @@ func TestPagesOfTasksLoseNone(t *testing.T) {
 		"as many as fit":     {2, []*nornv1.ListReply{page(true, 0, 2), page(true, 1, 3)}, 2, true},
 		"one has shown less": {4, []*nornv1.ListReply{page(true, 0), page(false, 1, 2, 3)}, 1, true},
 	} {
-		l := &lists{limit: c.limit}
+		l := &query.Lists{Limit: c.limit}
 		for _, p := range c.parts {
-			l.take(nil, p)
+			l.Take(nil, p)
 		}
-		m, err := l.answer()
+		m, err := l.Answer()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +60,7 @@ func TestPagesOfTasksLoseNone(t *testing.T) {
 		for _, task := range ids[:c.want] {
 			want = append(want, task.String())
 		}
-		if last, err := afterTask(reply.GetNextCursor()); err != nil || !slices.Equal(got, want) || c.more != !last.IsZero() || c.more && last != ids[c.want-1] {
+		if last, err := query.AfterTask(reply.GetNextCursor()); err != nil || !slices.Equal(got, want) || c.more != !last.IsZero() || c.more && last != ids[c.want-1] {
 			t.Errorf("%s: %v, then after %s, want %v", what, got, last, want)
 		}
 	}

@@ -252,7 +252,7 @@ func (r *routes) do(now clock.Time, from message.Origin, list items, body gproto
 	}
 	g := r.gather(now, &message.Request{From: from, Body: body}, list.join, 0)
 	g.then = func(g *scatterRequest) {
-		m, err := g.join.answer()
+		m, err := g.join.Answer()
 		then(r.c.round.Now, m, err)
 	}
 	groups, find := newGroups(), r.keeper
@@ -263,7 +263,7 @@ func (r *routes) do(now clock.Time, from message.Origin, list items, body gproto
 		p, ok := r.partition(list.task(i))
 		to, found := find(p)
 		if !ok || !found {
-			list.join.fail([]int{i}, refusal.Unreachable(p))
+			list.join.Fail([]int{i}, refusal.Unreachable(p))
 			continue
 		}
 		groups.add(to, i)

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/query"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/node/guard"
@@ -29,12 +30,12 @@ func (w workers) list(now clock.Time, r *message.Request, m *nornv1.WorkersReque
 	if len(m.GetNames()) > proto.MaxNames {
 		return nil, refusal.TooManyNames(len(m.GetNames()))
 	}
-	last, err := workerCursor.open(m.GetCursor())
+	last, err := query.WorkerCursor.Open(m.GetCursor())
 	if err != nil {
 		return nil, err
 	}
 	own := &nornv1.WorkersReply{Set: &nornv1.SessionSet{Version: w.names.set.Version, Hash: w.names.set.Hash}}
-	page := newFill(m.GetLimit())
+	page := query.NewFill(m.GetLimit())
 	if m.GetQueue() != "" {
 		own.WaitingClaims, own.LastAsked = w.askedFor(m.GetQueue())
 	}
@@ -49,8 +50,8 @@ func (w workers) list(now clock.Time, r *message.Request, m *nornv1.WorkersReque
 		if !past(one, last) {
 			continue
 		}
-		if !page.takes(one) {
-			own.NextCursor = workerCursor.seal(placeOf(own.Workers[len(own.Workers)-1]))
+		if !page.Takes(one) {
+			own.NextCursor = query.WorkerCursor.Seal(placeOf(own.Workers[len(own.Workers)-1]))
 			break
 		}
 		own.Workers = append(own.Workers, one)
@@ -169,7 +170,7 @@ type workerLists struct {
 	limit uint32
 }
 
-func (l *workerLists) take(_ []int, m gproto.Message) {
+func (l *workerLists) Take(_ []int, m gproto.Message) {
 	part, ok := m.(*nornv1.WorkersReply)
 	if !ok {
 		return
@@ -187,15 +188,15 @@ func (l *workerLists) take(_ []int, m gproto.Message) {
 
 // ended notes where a part has ended that has more.
 func (l *workerLists) ended(part *nornv1.WorkersReply) {
-	if at, err := workerCursor.open(part.GetNextCursor()); err == nil && len(at) > 0 {
+	if at, err := query.WorkerCursor.Open(part.GetNextCursor()); err == nil && len(at) > 0 {
 		l.ends = append(l.ends, at)
 	}
 }
 
 // fail: what a node that is away knows is found by others in its time.
-func (l *workerLists) fail([]int, *proto.Error) {}
+func (l *workerLists) Fail([]int, *proto.Error) {}
 
-func (l *workerLists) answer() (gproto.Message, *proto.Error) { return l.page(), nil }
+func (l *workerLists) Answer() (gproto.Message, *proto.Error) { return l.page(), nil }
 
 // page orders workers by name and instance, and cuts them where a part that has more has
 // ended. Of several sessions of one instance that of the newest association counts: the
@@ -206,14 +207,14 @@ func (l *workerLists) page() *nornv1.WorkersReply {
 		return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), slices.Compare(a.GetInstance(), b.GetInstance()), cmp.Compare(b.GetAssociation(), a.GetAssociation()))
 	})
 	all = slices.CompactFunc(all, func(a, b *nornv1.Worker) bool { return slices.Equal(a.GetInstance(), b.GetInstance()) })
-	page, n := newFill(l.limit), 0
+	page, n := query.NewFill(l.limit), 0
 	beyond := func(end []byte) bool { return past(all[n], end) && !mutant.WorkerPageEnd.On() } // of what a part has not shown
-	for n < len(all) && !slices.ContainsFunc(l.ends, beyond) && page.takes(all[n]) {
+	for n < len(all) && !slices.ContainsFunc(l.ends, beyond) && page.Takes(all[n]) {
 		n++
 	}
 	l.whole.NextCursor = nil
 	if n > 0 && (n < len(all) || len(l.ends) > 0) {
-		l.whole.NextCursor = workerCursor.seal(placeOf(all[n-1]))
+		l.whole.NextCursor = query.WorkerCursor.Seal(placeOf(all[n-1]))
 	}
 	l.whole.Workers = all[:n]
 	return l.whole

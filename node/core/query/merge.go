@@ -1,4 +1,4 @@
-package core
+package query
 
 import (
 	"container/heap"

@@ -1,4 +1,4 @@
-package core
+package query
 
 import (
 	"encoding/binary"
@@ -7,31 +7,31 @@ import (
 	"github.com/norn-dev/norn/proto"
 )
 
-// cursorKind says what a page is of.
-type cursorKind byte
+// Cursor says of what a page is that a cursor ends.
+type Cursor byte
 
 // Kinds of cursors.
 const (
-	taskCursor   cursorKind = 't'
-	queueCursor  cursorKind = 'q'
-	workerCursor cursorKind = 'w'
-	bulkCursor   cursorKind = 'b'
+	TaskCursor   Cursor = 't'
+	QueueCursor  Cursor = 'q'
+	WorkerCursor Cursor = 'w'
+	BulkCursor   Cursor = 'b'
 )
 
 // cursorSum is what ends a cursor, in bytes: the CRC32C of its kind and of where the page
 // has ended. What no node has given is refused, and not taken for some place.
 const cursorSum = 4
 
-// seal makes a cursor of where a page has ended; nil of nothing.
-func (k cursorKind) seal(at []byte) []byte {
+// Seal makes a cursor of where a page has ended; nil of nothing.
+func (k Cursor) Seal(at []byte) []byte {
 	if len(at) == 0 {
 		return nil
 	}
 	return binary.BigEndian.AppendUint32(append([]byte(nil), at...), k.sum(at))
 }
 
-// open gives where a page has ended; nil for no cursor.
-func (k cursorKind) open(cursor []byte) ([]byte, *proto.Error) {
+// Open gives where a page has ended; nil for no cursor.
+func (k Cursor) Open(cursor []byte) ([]byte, *proto.Error) {
 	if len(cursor) == 0 {
 		return nil, nil
 	}
@@ -42,7 +42,7 @@ func (k cursorKind) open(cursor []byte) ([]byte, *proto.Error) {
 	return cursor[:at], nil
 }
 
-func (k cursorKind) sum(at []byte) uint32 {
+func (k Cursor) sum(at []byte) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	return crc32.Update(crc32.Checksum([]byte{byte(k)}, table), table, at)
 }

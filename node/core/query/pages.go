@@ -1,4 +1,4 @@
-package core
+package query
 
 import (
 	"bytes"
@@ -16,36 +16,42 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 )
 
-// lists joins pages of several nodes into one, in ID order.
-type lists struct {
-	limit int
+// failed keeps the error of a part: then there is no answer.
+type failed struct{ err *proto.Error }
+
+// Fail keeps the error of a part.
+func (f *failed) Fail(_ []int, err *proto.Error) { f.err = err }
+
+// Lists joins pages of several nodes into one, in ID order.
+type Lists struct {
+	failed
+	// Limit is that of the page; 0: the usual one.
+	Limit int
 	pages []*nornv1.ListReply
-	err   *proto.Error
 }
 
-func (l *lists) take(_ []int, m gproto.Message) {
+// Take adds the page of a node.
+func (l *Lists) Take(_ []int, m gproto.Message) {
 	if page, ok := m.(*nornv1.ListReply); ok {
 		l.pages = append(l.pages, page)
 	}
 }
 
-func (l *lists) fail(_ []int, err *proto.Error) { l.err = err }
-
-// answer cuts the page where the first of the parts that have more has ended:
+// Answer cuts the page where the first of the parts that have more has ended:
 // what that part has not shown may come before what others have.
-func (l *lists) answer() (gproto.Message, *proto.Error) {
+func (l *Lists) Answer() (gproto.Message, *proto.Error) {
 	if l.err != nil {
 		return nil, l.err
 	}
-	if l.limit == 0 {
-		l.limit = defaultPage
+	if l.Limit == 0 {
+		l.Limit = defaultPage
 	}
 	reply := &nornv1.ListReply{}
 	more, end := false, ""
 	for _, page := range l.pages {
 		reply.Tasks = append(reply.Tasks, page.GetTasks()...)
 		reply.LookedAt += page.GetLookedAt()
-		if last, err := afterTask(page.GetNextCursor()); err == nil && !last.IsZero() {
+		if last, err := AfterTask(page.GetNextCursor()); err == nil && !last.IsZero() {
 			if at := last.String(); !more || (at < end) != mutant.PageToLast.On() {
 				more, end = true, at
 			}
@@ -58,7 +64,7 @@ func (l *lists) answer() (gproto.Message, *proto.Error) {
 		switch past := more && (t.GetId() > end || mutant.PageEnd.On() && t.GetId() == end); {
 		case past:
 			reply.Tasks = reply.Tasks[:i]
-		case i == l.limit, i > 0 && size > proto.MaxPageBytes:
+		case i == l.Limit, i > 0 && size > proto.MaxPageBytes:
 			more, end = true, reply.Tasks[i-1].GetId()
 			reply.Tasks = reply.Tasks[:i]
 		default:
@@ -68,20 +74,21 @@ func (l *lists) answer() (gproto.Message, *proto.Error) {
 	}
 	if more {
 		if last, err := id.Parse(end); err == nil {
-			reply.NextCursor, reply.Reached = taskCursor.seal(last[:]), convert.Timestamp(last.Nanos())
+			reply.NextCursor, reply.Reached = TaskCursor.Seal(last[:]), convert.Timestamp(last.Nanos())
 		}
 	}
 	return reply, nil
 }
 
-// counts adds up what several nodes count.
-type counts struct {
+// Counts adds up what several nodes count.
+type Counts struct {
+	failed
 	total  nornv1.Count
 	queues map[string]*nornv1.Count
-	err    *proto.Error
 }
 
-func (c *counts) take(_ []int, m gproto.Message) {
+// Take adds what a node counts.
+func (c *Counts) Take(_ []int, m gproto.Message) {
 	reply, ok := m.(*nornv1.CountReply)
 	if !ok {
 		return
@@ -98,9 +105,8 @@ func (c *counts) take(_ []int, m gproto.Message) {
 	}
 }
 
-func (c *counts) fail(_ []int, err *proto.Error) { c.err = err }
-
-func (c *counts) answer() (gproto.Message, *proto.Error) {
+// Answer gives the sums.
+func (c *Counts) Answer() (gproto.Message, *proto.Error) {
 	if c.err != nil {
 		return nil, c.err
 	}
@@ -122,34 +128,37 @@ func addCount(to, n *nornv1.Count) {
 	to.Total += n.GetTotal()
 }
 
-// fill is a page of queues or workers that is being filled.
-type fill struct{ limit, count, size int }
+// Fill is a page of queues or workers that is being filled.
+type Fill struct{ limit, count, size int }
 
-// newFill begins a page of so many, or of as many as fit it (0).
-func newFill(limit uint32) *fill {
+// NewFill begins a page of so many, or of as many as fit it (0).
+func NewFill(limit uint32) *Fill {
 	if limit == 0 || limit > proto.MaxPageBytes {
 		limit = proto.MaxPageBytes // each takes more than a byte
 	}
-	return &fill{limit: int(limit)}
+	return &Fill{limit: int(limit)}
 }
 
-// takes tells whether one more goes on the page; the first one does.
-func (f *fill) takes(m gproto.Message) bool {
+// Takes tells whether one more goes on the page; the first one does.
+func (f *Fill) Takes(m gproto.Message) bool {
 	f.count, f.size = f.count+1, f.size+gproto.Size(m)
 	return f.count == 1 || f.count <= f.limit && f.size <= proto.MaxPageBytes
 }
 
-// queueLists adds up what several nodes know of queues. One that a node does
+// Queues adds up what several nodes know of queues. One that a node does
 // not know may have its tasks elsewhere. Pages are joined as those of tasks are.
-type queueLists struct {
-	asked  *nornv1.QueuesRequest
-	waits  func(name string) uint32 // who waits here, where no part is this node's own; nil: one is
+type Queues struct {
+	failed
+	// Asked is the request.
+	Asked *nornv1.QueuesRequest
+	// Waits is who waits here, where no part is this node's own; nil: one is.
+	Waits  func(name string) uint32
 	queues map[string]*nornv1.Queue
 	end    []byte // of the first of the parts that have more; nil: none has
-	err    *proto.Error
 }
 
-func (l *queueLists) take(_ []int, m gproto.Message) {
+// Take adds the page of a node.
+func (l *Queues) Take(_ []int, m gproto.Message) {
 	reply, ok := m.(*nornv1.QueuesReply)
 	if !ok {
 		return
@@ -157,7 +166,7 @@ func (l *queueLists) take(_ []int, m gproto.Message) {
 	if l.queues == nil {
 		l.queues = make(map[string]*nornv1.Queue)
 	}
-	if c, err := queueCursor.open(reply.GetNextCursor()); err == nil && len(c) > 0 && (l.end == nil || bytes.Compare(c, l.end) < 0) {
+	if c, err := QueueCursor.Open(reply.GetNextCursor()); err == nil && len(c) > 0 && (l.end == nil || bytes.Compare(c, l.end) < 0) {
 		l.end = c
 	}
 	twice := make(map[string]bool, len(reply.GetQueues())) // where the request names a queue twice, so does each part
@@ -180,18 +189,17 @@ func (l *queueLists) take(_ []int, m gproto.Message) {
 	}
 }
 
-func (l *queueLists) fail(_ []int, err *proto.Error) { l.err = err }
-
-func (l *queueLists) answer() (gproto.Message, *proto.Error) {
+// Answer gives the queues that the request names, or a page of all.
+func (l *Queues) Answer() (gproto.Message, *proto.Error) {
 	if l.err != nil {
 		return nil, l.err
 	}
 	for name, q := range l.queues { // Any order: each by itself.
-		if l.waits != nil {
-			q.WaitingClaims += l.waits(name)
+		if l.Waits != nil {
+			q.WaitingClaims += l.Waits(name)
 		}
 	}
-	names := l.asked.GetNames()
+	names := l.Asked.GetNames()
 	if len(names) == 0 {
 		return l.page(), nil
 	}
@@ -206,17 +214,42 @@ func (l *queueLists) answer() (gproto.Message, *proto.Error) {
 }
 
 // page is a page of all of them.
-func (l *queueLists) page() *nornv1.QueuesReply {
-	reply, page, more := &nornv1.QueuesReply{}, newFill(l.asked.GetLimit()), l.end != nil
+func (l *Queues) page() *nornv1.QueuesReply {
+	reply, page, more := &nornv1.QueuesReply{}, NewFill(l.Asked.GetLimit()), l.end != nil
 	for _, name := range slices.Sorted(maps.Keys(l.queues)) {
-		if l.end != nil && (name > string(l.end) || mutant.QueuePageEnd.On() && name == string(l.end)) || !page.takes(l.queues[name]) {
+		if l.end != nil && (name > string(l.end) || mutant.QueuePageEnd.On() && name == string(l.end)) || !page.Takes(l.queues[name]) {
 			more = true
 			break
 		}
 		reply.Queues = append(reply.Queues, l.queues[name])
 	}
 	if n := len(reply.Queues); more && n > 0 {
-		reply.NextCursor = queueCursor.seal([]byte(reply.Queues[n-1].GetName()))
+		reply.NextCursor = QueueCursor.Seal([]byte(reply.Queues[n-1].GetName()))
 	}
 	return reply
+}
+
+// Changed is a queue that was just changed here, with the counters of all.
+type Changed struct {
+	Queues
+	// Own is the queue as this node sees it.
+	Own *nornv1.Queue
+	// UpTo is the version of the change: later ones are of another change. Where nothing is set any
+	// more the queue has none of its own.
+	UpTo uint64
+}
+
+// Answer gives the queue.
+func (c *Changed) Answer() (gproto.Message, *proto.Error) {
+	whole := c.queues[c.Own.GetName()]
+	switch {
+	case c.err != nil || whole == nil:
+		whole = c.Own
+	case whole.GetVersion() <= c.UpTo: // the others may not have heard of it
+		whole.Settings, whole.Effective, whole.Version = c.Own.GetSettings(), c.Own.GetEffective(), c.Own.GetVersion()
+	}
+	if whole != c.Own && c.Waits != nil {
+		whole.WaitingClaims += c.Waits(whole.GetName())
+	}
+	return &nornv1.QueuesReply{Queues: []*nornv1.Queue{whole}}, nil
 }

@@ -1,14 +1,12 @@
-package core
+package query
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
-	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
@@ -22,8 +20,8 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 )
 
-// newGet makes the read of one task.
-func newGet(q *message.Request, m *nornv1.GetRequest, partitions int) (message.Read, *proto.Error) {
+// NewGet makes the read of one task.
+func NewGet(q *message.Request, m *nornv1.GetRequest, partitions int) (message.Read, *proto.Error) {
 	task, bad := convert.ReadID(m.GetId())
 	if bad != nil {
 		return message.Read{From: q.From}, bad
@@ -38,7 +36,7 @@ func newGet(q *message.Request, m *nornv1.GetRequest, partitions int) (message.R
 		if d.Task.Enqueued == nil && d.Task.Outcome() == crdt.StateUnknown {
 			return nil, refusal.NoTask(task), nil
 		}
-		if atLeast.GetAtLeast() && !seen(view, p, d.Task, atLeast) {
+		if atLeast.GetAtLeast() && !Seen(view, p, d.Task, atLeast) {
 			e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "update %d of claim %d is on none of the replicas that answered", atLeast.GetAtLeastSeq(), atLeast.GetAtLeastToken())
 			e.Guarantee = refusal.MonotonicRead
 			return nil, e, nil
@@ -49,9 +47,9 @@ func newGet(q *message.Request, m *nornv1.GetRequest, partitions int) (message.R
 	}}, nil
 }
 
-// seen tells whether the visible log reaches what a client has seen. That a task was
+// Seen tells whether the visible log reaches what a client has seen. That a task was
 // collected comes after all of its updates.
-func seen(view store.View, p ring.Partition, t *crdt.Task, l *nornv1.Consistency) bool {
+func Seen(view store.View, p ring.Partition, t *crdt.Task, l *nornv1.Consistency) bool {
 	return t.Collected() || vnode.Shows(view, p, t.ID, l.GetAtLeastToken(), l.GetAtLeastSeq())
 }
 
@@ -65,8 +63,8 @@ const (
 	pageScan = 32 << 20
 )
 
-// newList makes the read of one page of tasks.
-func newList(q *message.Request, m *nornv1.ListRequest, partitions []ring.Partition) (message.Read, *proto.Error) {
+// NewList makes the read of one page of tasks.
+func NewList(q *message.Request, m *nornv1.ListRequest, partitions []ring.Partition) (message.Read, *proto.Error) {
 	r := message.Read{From: q.From}
 	if m.GetQueue() != "" {
 		if err := proto.CheckQueue(m.GetQueue()); err != nil {
@@ -80,7 +78,7 @@ func newList(q *message.Request, m *nornv1.ListRequest, partitions []ring.Partit
 	if limit > proto.MaxListPage {
 		return r, proto.Invalid("a page of %d tasks is over the limit of %d", limit, proto.MaxListPage)
 	}
-	last, err := afterTask(m.GetCursor())
+	last, err := AfterTask(m.GetCursor())
 	if err != nil {
 		return r, err
 	}
@@ -98,9 +96,9 @@ func newList(q *message.Request, m *nornv1.ListRequest, partitions []ring.Partit
 	return r, nil
 }
 
-// afterTask reads a cursor into a list of tasks; the zero ID for none.
-func afterTask(cursor []byte) (last id.ID, err *proto.Error) {
-	at, err := taskCursor.open(cursor)
+// AfterTask reads a cursor into a list of tasks; the zero ID for none.
+func AfterTask(cursor []byte) (last id.ID, err *proto.Error) {
+	at, err := TaskCursor.Open(cursor)
 	if err == nil && len(at) > 0 && copy(last[:], at) != len(at) {
 		err = proto.Invalid("the cursor is longer than an ID")
 	}
@@ -130,7 +128,7 @@ func listPage(view store.View, partitions []ring.Partition, last id.ID, limit in
 		}
 		if len(reply.Tasks) == limit || size >= proto.MaxPageBytes || steps == pageSteps || sought.Bytes > pageScan && steps > 0 {
 			reply.Reached = convert.Timestamp(last.Nanos())
-			if reply.NextCursor = taskCursor.seal(last[:]); mutant.LargePage.On() && size >= proto.MaxPageBytes {
+			if reply.NextCursor = TaskCursor.Seal(last[:]); mutant.LargePage.On() && size >= proto.MaxPageBytes {
 				reply.NextCursor = nil
 			}
 			return reply, nil
@@ -154,72 +152,11 @@ func listPage(view store.View, partitions []ring.Partition, last id.ID, limit in
 	}
 }
 
-func (c *Core) count(r *message.Request, m *nornv1.CountRequest) (gproto.Message, *proto.Error) {
-	about := c.about(r)
-	if m.GetQueue() != "" {
-		if err := proto.CheckQueue(m.GetQueue()); err != nil {
-			return nil, err
-		}
-	}
-	sums := make(map[string]*vnode.Counts)
-	total := &vnode.Counts{}
-	if name := m.GetQueue(); name != "" {
-		n := c.queues.count(name, about)
-		reply := &nornv1.CountReply{Total: convert.Count("", n)}
-		if n.Total() > 0 {
-			reply.Queues = []*nornv1.Count{convert.Count(name, n)}
-		}
-		return reply, nil
-	}
-	for _, p := range about {
-		c.vnodes.See(p).Queues(func(name string, n *vnode.Counts) {
-			if n.Total() == 0 || !r.Scope.May(guard.See, name) {
-				return
-			}
-			if sums[name] == nil {
-				sums[name] = &vnode.Counts{}
-			}
-			sums[name].Add(n)
-			total.Add(n)
-		})
-	}
-	reply := &nornv1.CountReply{Total: convert.Count("", total)}
-	for _, name := range slices.Sorted(maps.Keys(sums)) {
-		reply.Queues = append(reply.Queues, convert.Count(name, sums[name]))
-	}
-	return reply, nil
-}
-
 const defaultLogPage = 1000
 
-func (c *Core) log(now clock.Time, from message.Origin, deadline int64, m *nornv1.LogRequest) (gproto.Message, *proto.Error) {
-	task, bad := convert.ReadID(m.GetId())
-	wait := proto.Seconds(m.GetWaitSeconds())
-	switch {
-	case bad != nil:
-	case convert.CheckWait(m) != nil:
-		bad = convert.CheckWait(m)
-	case wait > 0:
-		bad = roomToWait(c, from.Conn, 0)
-	}
-	if bad != nil {
-		return nil, bad
-	}
-	w := &logWait{from: from, task: task, req: m, unsure: c.fetches.tooFewAnswered, Deadline: call.Deadline{Until: now.Mono + int64(wait)}}
-	if deadline != 0 {
-		w.Until = min(w.Until, deadline)
-	}
-	if wait == 0 {
-		c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.read(w, false))
-		return nil, nil
-	}
-	c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.add(w))
-	return nil, nil
-}
-
-// logPage reads a page of the log of a task, and nothing of the rest: who follows a task
+// LogPage reads a page of the log of a task, and nothing of the rest: who follows a task
 // asks again with each update, and its log may be long.
-func logPage(view store.View, p ring.Partition, d *vnode.Detail, m *nornv1.LogRequest) (*nornv1.LogReply, error) {
+func LogPage(view store.View, p ring.Partition, d *vnode.Detail, m *nornv1.LogRequest) (*nornv1.LogReply, error) {
 	limit := int(m.GetLimit())
 	if limit == 0 || limit > defaultLogPage {
 		limit = defaultLogPage
