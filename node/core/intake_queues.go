@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/node/core/convert"
+	"github.com/norn-dev/norn/node/core/explain"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/query"
 	"github.com/norn-dev/norn/node/core/refusal"
@@ -153,7 +154,7 @@ func (q *queues) admit(name string) *proto.Error {
 	case s == nil:
 		return nil
 	case s.GetDraining():
-		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "queue %s is draining and takes no new tasks%s; `norn queue resume %s` opens it again", name, noted(s), name)
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "queue %s is draining and takes no new tasks%s; `norn queue resume %s` opens it again", name, explain.Noted(s), name)
 	case s.GetMaxTasks() > 0:
 		if n, others := q.remoteCounts.unfinished(q.c.round.Now, name); n >= s.GetMaxTasks() {
 			about := ""
@@ -164,15 +165,6 @@ func (q *queues) admit(name string) *proto.Error {
 		}
 	}
 	return nil
-}
-
-// noted is the note of a queue for the end of a sentence, on one line as that.
-func noted(s *nornv1.QueueSettings) string {
-	note := strings.Join(strings.Fields(s.GetNote()), " ")
-	if note == "" {
-		return ""
-	}
-	return " (" + note + ")"
 }
 
 func (q *queues) count(name string, about []ring.Partition) *vnode.Counts {

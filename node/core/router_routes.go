@@ -186,7 +186,7 @@ func (r *routes) take(now clock.Time, q *message.Request) bool {
 	case *nornv1.GetRequest:
 		return r.pass(now, q, m.GetId(), 0)
 	case *nornv1.ExplainRequest:
-		return explain(r, now, q, m)
+		return explaining(r, now, q, m)
 	case *nornv1.LogRequest:
 		wait := proto.Seconds(m.GetWaitSeconds())
 		return convert.CheckWait(m) == nil && r.pass(now, q, m.GetId(), wait) // or nobody could be asked for as long

@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/explain"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/query"
 	"github.com/norn-dev/norn/node/core/refusal"
@@ -40,7 +41,7 @@ func (w workers) list(now clock.Time, r *message.Request, m *nornv1.WorkersReque
 		own.WaitingClaims, own.LastAsked = w.askedFor(m.GetQueue())
 	}
 	for _, i := range w.d.Sessions(now) {
-		if len(m.GetNames()) > 0 && !slices.Contains(m.GetNames(), i.Identity.Name) || m.GetTroubled() && i.Trouble == "" || !serves(&i, m.GetQueue()) {
+		if len(m.GetNames()) > 0 && !slices.Contains(m.GetNames(), i.Identity.Name) || m.GetTroubled() && i.Trouble == "" || !explain.Serves(&i, m.GetQueue()) {
 			continue
 		}
 		one := w.wire(&i)
