@@ -47,16 +47,16 @@ func (m Measure) broken() bool { return m.More && m.Is < m.Limit || !m.More && m
 // moves one back. The limits of lines leave others room for a day's work.
 const (
 	maxPackageLines = 6000
-	coreLines       = 17900
-	commandLines    = 10100
+	coreLines       = 17100
+	commandLines    = 9900
 	nodeLines       = 6500
 	coreFields      = 46
-	coreBack        = 51
-	coreFileLoop    = 88
-	coreCallLoop    = 45
+	coreBack        = 45
+	coreFileLoop    = 77
+	coreCallLoop    = 44
 	sameMethods     = 31
-	leastInvariants = 0.12
-	leastComments   = 15.3
+	leastInvariants = 0.14
+	leastComments   = 15.6
 )
 
 // heart is the package that is taken apart into small machines, and what is below it.
