@@ -92,7 +92,8 @@ const eventually = async (what, f) => {
 test("overview", async (t) => {
   await cluster.cli("task", "enqueue", "-q", "overview", "one");
   const p = await page(t, "");
-  await p.getByText("Nothing is wrong").waitFor();
+  await p.getByRole("link", { name: "no worker takes queue overview, and 1 task is ready" }).waitFor(); // what needs somebody, and what to do
+  await p.getByText("norn work -q overview").waitFor();
   await p.getByRole("link", { name: "3 of 3 nodes up" }).waitFor();
   await p.getByRole("row", { name: /^overview 1 0 0 0 0/ }).waitFor();
   assert.equal(await p.locator(".chart canvas").count(), 2);

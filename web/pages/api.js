@@ -145,14 +145,3 @@ export function pause(ms, signal) {
     else signal?.addEventListener("abort", gone, { once: true });
   });
 }
-
-// metrics gives the counters of the node that served the page: name -> sum over labels.
-export async function metrics(signal) {
-  const r = await fetch(base + "/metrics", { signal, cache: "no-store" });
-  const out = {};
-  for (const line of (await r.text()).split("\n")) {
-    const m = /^(norn_[a-z_]+)(?:\{[^}]*\})? ([0-9.e+-]+)$/.exec(line);
-    if (m) out[m[1]] = (out[m[1]] || 0) + Number(m[2]);
-  }
-  return out;
-}

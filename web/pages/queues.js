@@ -3,8 +3,10 @@
 import { useState } from "./vendor/hooks.js";
 import { count, num, span } from "./format.js";
 import { get, inPath, patch, remove } from "./api.js";
+import { Chart } from "./chart.js";
 import { useLive } from "./live.js";
-import { Act, Facts, Figure, Live, Pager, QueueLink, State, Table, html, link } from "./parts.js";
+import { rates } from "./overview.js";
+import { Act, Facts, Figure, Live, Pager, QueueLink, State, Table, TaskLink, html, link } from "./parts.js";
 
 const columns = ["ready", "claimed", "waiting", "scheduled", "completed", "dead", "cancelled"];
 
@@ -59,6 +61,44 @@ export function Queue({ name }) {
     : html`<p class="quiet">There is no such queue: it has neither tasks nor settings.</p>`)}<//>`;
 }
 
+// quantile gives the upper end of the class in which a share of durations lies.
+function quantile(d, share) {
+  const all = (d?.counts || []).map(num), sum = all.reduce((a, b) => a + b, 0);
+  if (!sum) return "";
+  let n = 0, i = 0;
+  while (i < all.length - 1 && (n += all[i]) < share * sum) i++;
+  return i < d.up_to_seconds.length ? "≤ " + span(d.up_to_seconds[i]) : "> " + span(d.up_to_seconds.at(-1));
+}
+
+// Rates draws the last hour of a queue, with how long things took since the nodes started.
+function Rates({ name }) {
+  const live = useLive((s) => get("/api/v1/history", { queue: name, seconds: 3600 }, s), 5000, [name]);
+  const took = (d) => quantile(d, 0.5) && html`half ${quantile(d, 0.5)}, 99 % ${quantile(d, 0.99)}`;
+  return html`<${Live} of=${live}>${(h) => html`
+    <div class="charts">
+      <${Chart} title="tasks a second, last hour" names=${["enqueued", "claimed", "completed"]} data=${rates(h, ["enqueued", "claimed", "completed"])} />
+      <${Chart} title="ends otherwise, a second" names=${["failed", "dead", "lease ran out", "cancelled"]} data=${rates(h, ["failed", "dead", "expired", "cancelled"])} />
+    </div>
+    <${Facts} of=${[["ready until claimed", took(h.wait)], ["run time", took(h.run)], ["enqueued until finished", took(h.finish)]]} />`}<//>`;
+}
+
+// Takers are the workers with a session that take a queue, and the newest of its tasks that died.
+function Takers({ name }) {
+  const live = useLive(async (s) => {
+    const [workers, dead] = await Promise.all([get("/api/v1/workers", { queue: name, limit: 50 }, s), get("/api/v1/tasks", { queue: name, states: ["dead"], limit: 10 }, s)]);
+    return { workers: workers.workers, dead: dead.tasks };
+  }, 5000, [name]);
+  return html`<${Live} of=${live}>${({ workers, dead }) => html`
+    <h2>Workers</h2>
+    <${Table} label="workers" empty=${html`no worker with a session takes it: <code>norn work -q ${name} -- CMD</code>`} head=${["worker", "", "machine", { n: "busy" }, { n: "slots" }]}
+      rows=${workers.map((w) => html`<tr key=${w.instance}><th scope="row"><a href=${link("workers", w.name)}>${w.name}</a></th>
+        <td><${State} is=${w.draining ? "draining" : w.state} /> ${w.trouble && html`<small class="bad">${w.trouble}</small>`}</td><td>${w.machine}</td>
+        <td class="n">${w.running.length}</td><td class="n">${w.slots}</td></tr>`)} />
+    <h2>Dead tasks</h2>
+    <${Table} label="dead tasks" empty="none" head=${["task", "error"]}
+      rows=${dead.map((t) => html`<tr key=${t.id}><th scope="row"><${TaskLink} id=${t.id} /></th><td class="brief bad">${t.error}</td></tr>`)} />`}<//>`;
+}
+
 const seconds = (s, none) => (num(s) ? span(num(s)) : none);
 const own = (set, value) => html`${value}${set ? "" : html` <small>(default)</small>`}`;
 
@@ -68,6 +108,7 @@ function One({ q, done }) {
     <p class="acts"><${State} is=${condition(q)} /> ${e.note} <${Pause} q=${q} done=${done} /><${Drain} q=${q} done=${done} /><${Delete} q=${q} done=${done} />
       <a class="button" href=${link("tasks", "", { queue: q.name })}>tasks</a></p>
     <section class="figures">${columns.map((c) => html`<${Figure} label=${c} value=${count(q.count[c])} bad=${c === "dead" && num(q.count.dead) > 0} href=${link("tasks", "", { queue: q.name, states: c })} />`)}</section>
+    <${Rates} name=${q.name} />
     <${Facts} of=${[
       ["oldest ready task", q.oldest_ready_seconds ? span(q.oldest_ready_seconds) : "none"],
       ["workers waiting", String(q.waiting_claims)],
@@ -78,5 +119,6 @@ function One({ q, done }) {
       ["dead ones for", own(s.dead_retention_seconds, seconds(e.dead_retention_seconds, "ever"))],
       ["most tasks", num(e.max_tasks) ? count(e.max_tasks) : "no limit"],
     ]} />
+    <${Takers} name=${q.name} />
     <p class="quiet">Other settings: <code>norn queue set ${q.name} --help</code></p>`;
 }
