@@ -33,7 +33,7 @@ A node joins with ` + "`norn server --join`" + `. It is named by its name, or by
 incarnation (as members shows it) where several have had the same name.`,
 		Example: "  norn cluster status\n  norn cluster members",
 	})
-	cmd.AddCommand(k.status(), k.members(), k.partitions(), k.leaders(), k.clock(), k.leave(), k.remove(), k.replace(), k.safeToStop(), k.rebalance(), k.replicas(),
+	cmd.AddCommand(k.status(), k.attention(), k.members(), k.partitions(), k.leaders(), k.clock(), k.leave(), k.remove(), k.replace(), k.safeToStop(), k.rebalance(), k.replicas(),
 		k.verify(), k.repair(), k.recover(), k.destroy(), capacity.Command(k.writer, usage))
 	return cmd
 }

@@ -108,6 +108,40 @@ test("overview", async (t) => {
   await p.getByRole("heading", { level: 1, name: "Workers" }).waitFor();
 });
 
+// What an operator meets at night: a queue that is paused with work, one that nobody takes, a
+// schedule that has paused itself. The overview names all three within five seconds, explain
+// tells them apart, and each link leads there.
+test("three causes at three in the morning", async (t) => {
+  const { cli } = cluster, lines = join(dir, "lines");
+  await writeFile(lines, "x\n".repeat(800));
+  await cli("schedule", "set", "report", "--cron", "@every 1s", "-q", "reports", "--pause-on-failure", "--max-attempts", "1");
+  const claimed = await eventually("a launch", async () => JSON.parse(await cli("task", "claim", "-q", "reports", "-o", "json"))[0]);
+  const task = claimed.task || claimed;
+  await cli("task", "fail", task.id, String(claimed.token || claimed.claim.token), "--error", "the disk of the reports is gone", "--discard");
+  await eventually("the schedule pauses itself", async () => /"paused":\s*true/.test(await cli("schedule", "get", "report", "-o", "json")));
+  await cli("queue", "pause", "sms", "--note", "provider is down");
+  const [paused] = (await cli("task", "enqueue", "-q", "sms", "--lines", lines)).split("\n");
+  await writeFile(lines, "x\n".repeat(600));
+  const [alone] = (await cli("task", "enqueue", "-q", "pdf", "--lines", lines)).split("\n");
+  const begun = Date.now(), p = await page(t, "");
+  const names = [/queue sms is paused .*provider is down.* and 800 tasks are ready/, /no worker takes queue pdf, and 600 tasks are ready/, /schedule report has paused itself: paused because task/];
+  for (const name of names) await p.getByRole("link", { name }).waitFor({ timeout: 5000 });
+  assert.ok(Date.now() - begun < 5000, `it took ${Date.now() - begun} ms`);
+  assert.match(await cli("cluster", "attention"), /queue sms is paused[\s\S]*no worker takes queue pdf[\s\S]*schedule report has paused itself/);
+  assert.match(await cli("task", "explain", paused), /paused/);
+  assert.match(await cli("task", "explain", alone), /no worker|nobody|No worker|asks/);
+  await p.getByRole("link", { name: names[0] }).click();
+  await p.getByRole("heading", { level: 1, name: "Queue sms" }).waitFor();
+  await p.goBack();
+  await p.getByRole("link", { name: names[2] }).click();
+  await p.getByRole("heading", { level: 1, name: "Schedule report" }).waitFor();
+  await p.goBack();
+  await p.getByRole("link", { name: names[0] }).waitFor(); // for the picture
+  await cli("queue", "resume", "sms");
+  await p.getByRole("link", { name: /no worker takes queue sms, and 800 tasks are ready/ }).waitFor();
+  await cli("schedule", "delete", "report");
+});
+
 test("values as people read them", async (t) => {
   const p = await page(t, "");
   const got = await p.evaluate(async () => {
