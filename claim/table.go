@@ -33,6 +33,7 @@ type Held struct {
 // needs no read: where the task goes back to, and what it counts as.
 type Brief struct {
 	Queue       string
+	Kind        string // for who counts; empty: none
 	Rank        Rank
 	Attempts    uint32 // that count, before this claim
 	MaxAttempts uint32

@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 )
@@ -44,7 +45,7 @@ func admissionOrder(task id.ID, e *crdt.Enqueued) [8]byte {
 // briefOf is what the claim table remembers of the task.
 func briefOf(t *crdt.Task) claim.Brief {
 	return claim.Brief{
-		Queue: t.Enqueued.Queue, Rank: rankOf(t),
+		Queue: t.Enqueued.Queue, Kind: proto.KindOf(t.Enqueued.Further), Rank: rankOf(t),
 		Attempts: uint32(t.Attempts()), MaxAttempts: t.Enqueued.Retry.MaxAttempts,
 		Linked: len(t.Enqueued.Dependencies) > 0,
 	}

@@ -39,8 +39,7 @@ type Config struct {
 	OnHead func(p ring.Partition, queue string, min *claim.Rank)
 	// OnEnd is told each claim that has ended.
 	OnEnd func(task id.ID, r *claim.Record)
-	// OnExpire is told each claim of which it was decided here that it has expired, what was
-	// known of its task, and what became of that.
+	// OnExpire is told each claim that was decided here to have expired, and how its task stands.
 	OnExpire func(b claim.Brief, r claim.Record, s crdt.State)
 	// OnLapse is told that a claim has lapsed in a partition that is led here, and gives
 	// whether nobody else could lead it. Else the claim ends with [Sole].
@@ -278,8 +277,7 @@ func (v *Vnode) names() []string {
 // tokens.
 func (v *Vnode) Held(fn func(task id.ID, r *claim.Record)) { v.claims.Each(fn) }
 
-// EntryOf gives the claims of a task that have not ended; nil: there are none. It is valid
-// until the next change.
+// EntryOf gives the claims of a task that have not ended, until the next change; nil: none.
 func EntryOf(v *Vnode, task id.ID) *claim.Entry { return v.claims.Lookup(task) }
 
 // Best is the best ready rank of a queue, or nil.

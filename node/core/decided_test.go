@@ -38,6 +38,7 @@ func last(t *testing.T, all []message.Decided, what message.Decision) message.De
 func TestDecisionsAreTold(t *testing.T) {
 	r := newRig(t)
 	s := spec("q")
+	s.Kind = "invoice"
 	r.enqueue(s)
 	r.ask(&nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}}) // again: nothing is decided
 	r.pass(7 * time.Second)
@@ -66,6 +67,11 @@ func TestDecisionsAreTold(t *testing.T) {
 	r.complete(task, g.Token)
 	if d := last(t, r.decided, message.DecidedCompleted); d.Run != 2*time.Second || d.Age < 76*time.Second || d.Age > 78*time.Second {
 		t.Errorf("it was completed after %v, %v", d.Run, d.Age)
+	}
+	for _, d := range r.decided {
+		if d.Kind != "invoice" {
+			t.Errorf("of kind %q: %+v", d.Kind, d)
+		}
 	}
 	if n := tallied(t, &r.decided, "q"); n != [message.Decisions]int{message.DecidedClaimed: 1, message.DecidedCompleted: 1} {
 		t.Errorf("until it was completed: %v", n)

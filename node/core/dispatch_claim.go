@@ -309,7 +309,7 @@ func (c *Core) grant(now clock.Time, w *claimRequest) bool {
 		}
 		c.stats.RankErrors.add(passed)
 		c.stats.Waits.add(now, d)
-		decided(c, message.DecidedClaimed, message.Decided{Queue: q.name, Wait: waited(now, d)})
+		decided(c, message.DecidedClaimed, message.Decided{Queue: q.name, Kind: proto.KindOf(d.Task.Enqueued.Further), Wait: waited(now, d)})
 		r := &d.Claims[len(d.Claims)-1]
 		ref := message.GrantRef{Partition: ring.Partition(p), Task: d.Task.ID, Token: r.Token, Ask: w.key()}
 		c.readyIndex.remember(ref)

@@ -100,7 +100,7 @@ func endOfClaim(now clock.Time, b *claim.Brief, r *claim.Record) message.Decided
 	var began id.ID // of which the first bytes are when its task was let in
 	order := b.Rank.Order()
 	copy(began[:], order[:])
-	d := message.Decided{Queue: b.Queue, Run: unknown, Age: time.Duration(max(now.Wall-began.Nanos(), 0))}
+	d := message.Decided{Queue: b.Queue, Kind: b.Kind, Run: unknown, Age: time.Duration(max(now.Wall-began.Nanos(), 0))}
 	if r.Start != 0 {
 		d.Run = time.Duration(max(now.Wall-r.Start, 0))
 	}
@@ -109,7 +109,7 @@ func endOfClaim(now clock.Time, b *claim.Brief, r *claim.Record) message.Decided
 
 // endsNow is what the facts of a task say when it ends without a claim.
 func endsNow(now clock.Time, t *crdt.Task) message.Decided {
-	return message.Decided{Queue: t.Enqueued.Queue, Run: unknown, Age: time.Duration(max(now.Wall-t.Admission(), 0))}
+	return message.Decided{Queue: t.Enqueued.Queue, Kind: proto.KindOf(t.Enqueued.Further), Run: unknown, Age: time.Duration(max(now.Wall-t.Admission(), 0))}
 }
 
 // remembered answers a request for what was decided when, as far as this node remembers it: the

@@ -173,7 +173,7 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, extra []byte, res *nornv
 		}
 	}
 	c.stats.Retried++
-	decided(c.Core, message.DecidedRetried, message.Decided{Queue: t.Enqueued.Queue})
+	decided(c.Core, message.DecidedRetried, message.Decided{Queue: t.Enqueued.Queue, Kind: proto.KindOf(t.Enqueued.Further)})
 	res.State = nornv1.State(state)
 	settling(c).bought(res, t.ID, false)
 	c.keyed(v, t, res)

@@ -162,7 +162,7 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 		c.stats.Duplicates++
 	default:
 		c.stats.Enqueued++
-		decided(c.Core, message.DecidedEnqueued, message.Decided{Queue: t.GetQueue()})
+		decided(c.Core, message.DecidedEnqueued, message.Decided{Queue: t.GetQueue(), Kind: t.GetKind()})
 		c.readyIndex.use(t.GetQueue(), now)
 		keys{c.Core}.taken(now, &h)
 		if len(spec.Dependencies) > 0 {
