@@ -3,6 +3,7 @@ package node
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -120,8 +121,11 @@ func TestDashboardNamesMetricsThatAreThere(t *testing.T) {
 		Targets []struct{ Expr string }
 	}
 	var board struct {
-		Title  string
-		Panels []panel
+		Title      string
+		Panels     []panel
+		Templating struct {
+			List []struct{ Name, Query string }
+		}
 	}
 	if err := json.Unmarshal(b, &board); err != nil {
 		t.Fatal(err)
@@ -138,5 +142,27 @@ func TestDashboardNamesMetricsThatAreThere(t *testing.T) {
 	}
 	if n < 20 || board.Title == "" {
 		t.Errorf("%d metrics are named", n)
+	}
+	for _, v := range board.Templating.List {
+		named(t, there, "variable "+v.Name, v.Query)
+		if !strings.Contains(string(b), "$"+v.Name) && !strings.Contains(string(b), "${"+v.Name+"}") {
+			t.Errorf("no panel has the variable %s", v.Name)
+		}
+	}
+	if len(board.Templating.List) < 3 {
+		t.Error("nodes and queues cannot be chosen")
+	}
+}
+
+// TestAlertsFire has promtool, where there is one, try the alarms on made-up series.
+func TestAlertsFire(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("there is no promtool (Debian's package prometheus has it)")
+	}
+	c := exec.CommandContext(t.Context(), promtool, "test", "rules", "norn.rules.test.yml")
+	c.Dir = "../examples/prometheus"
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
