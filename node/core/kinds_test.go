@@ -3,11 +3,13 @@ package core
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/node/core/convert"
+	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -111,5 +113,28 @@ func TestAFilterOnPayloadsGoesOn(t *testing.T) {
 	}
 	if pages < 2 || looked != n || len(found) != 1 || found[0] != want {
 		t.Errorf("%d pages looked at %d tasks and found %v, not %s", pages, looked, found, want)
+	}
+}
+
+// TestExplainTellsNoErrorToWhoMayNotRead: errors are contents, wherever they are told.
+func TestExplainTellsNoErrorToWhoMayNotRead(t *testing.T) {
+	r := newTrio(t)
+	task := r.stored("q", 0)
+	g := ask[*nornv1.ClaimReply](r, 0, &nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 60}).Grants[0]
+	for _, discard := range []bool{false, true} {
+		if discard {
+			ask[*nornv1.WriteReply](r, 0, &nornv1.RetryRequest{Ids: [][]byte{task.Bytes()}})
+			g = ask[*nornv1.ClaimReply](r, 0, &nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 60}).Grants[0]
+		}
+		ask[*nornv1.WriteReply](r, 0, &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: g.Token, Error: "s3cret", Discard: discard}}})
+		for i := range r.peers {
+			m := &nornv1.ExplainRequest{Id: task.Bytes()}
+			if got := r.scoped(i, m, scopeOf(guard.Rule{Verbs: guard.See, Pattern: "*"})); strings.Contains(got, "s3cret") || !strings.Contains(got, "for those who may read") {
+				t.Errorf("node %d tells %s", i+1, got)
+			}
+			if got := r.scoped(i, m, scopeOf(guard.Rule{Verbs: guard.See | guard.Read, Pattern: "*"})); !strings.Contains(got, "s3cret") {
+				t.Errorf("node %d tells who may read %s", i+1, got)
+			}
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/node/core/explain"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -37,6 +38,7 @@ func newExplain(c *Core, q *message.Request, m *nornv1.ExplainRequest) (message.
 		e.Paused = s
 	}
 	room(c, e, p)
+	e.Mute = !q.Scope.May(guard.Read, name)
 	if !q.Routed {
 		e.Serving = workers{c.sessions}.serving(c.round.Now, name)
 	}

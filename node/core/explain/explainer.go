@@ -33,6 +33,8 @@ const (
 type Explainer struct {
 	// Partitions is how many the cluster has.
 	Partitions int
+	// Mute tells nothing of what tasks contain: who asks may not read it.
+	Mute bool
 	// Paused are the settings of its queue; nil: it is not paused.
 	Paused *nornv1.QueueSettings
 	// Serving is who takes its tasks at this node alone; nil: others are asked, too.
@@ -178,10 +180,10 @@ func (e *Explainer) scheduled(d *vnode.Detail) {
 	switch {
 	case t.BacksOff() && t.Attempts() == 0: // it was put off
 		e.add(nornv1.ReasonKind_REASON_KIND_BACK_OFF, "it was put off, without using an attempt (%s); the next is at %s, or now with `norn task retry %s`",
-			messageOf(t), at.Format(time.RFC3339), t.ID).Until = convert.Timestamp(t.NotBefore())
+			e.messageOf(t), at.Format(time.RFC3339), t.ID).Until = convert.Timestamp(t.NotBefore())
 	case t.BacksOff():
 		e.add(nornv1.ReasonKind_REASON_KIND_BACK_OFF, "attempt %d of %d failed (%s); the next is at %s, or now with `norn task retry %s`",
-			t.Attempts(), t.Enqueued.Retry.MaxAttempts, messageOf(t), at.Format(time.RFC3339), t.ID).Until = convert.Timestamp(t.NotBefore())
+			t.Attempts(), t.Enqueued.Retry.MaxAttempts, e.messageOf(t), at.Format(time.RFC3339), t.ID).Until = convert.Timestamp(t.NotBefore())
 	default:
 		e.add(nornv1.ReasonKind_REASON_KIND_NOT_BEFORE, "it is to start at %s and not before", at.Format(time.RFC3339)).Until = convert.Timestamp(t.NotBefore())
 	}
@@ -189,7 +191,10 @@ func (e *Explainer) scheduled(d *vnode.Detail) {
 }
 
 // messageOf is why a task has failed, without the stack that may come with it.
-func messageOf(t *crdt.Task) string {
+func (e *Explainer) messageOf(t *crdt.Task) string {
+	if e.Mute {
+		return "its error is for those who may read tasks of this queue"
+	}
 	message, _ := proto.SplitError(t.Error())
 	return message
 }
@@ -268,9 +273,9 @@ func (e *Explainer) finished(d *vnode.Detail) {
 	case d.State == crdt.StateCancelled && blocked && !t.CancelledByUser():
 		e.add(nornv1.ReasonKind_REASON_KIND_FINISHED, "it was cancelled at %s because dependency %s died, was cancelled or is forgotten: retry that one, then `norn task retry %s`; if nobody knows it, enqueue the task anew without it", at, dependency, t.ID).Tasks = []string{dependency.String()}
 	case d.State == crdt.StateCancelled:
-		e.add(nornv1.ReasonKind_REASON_KIND_FINISHED, "it was cancelled at %s: %s", at, messageOf(t))
+		e.add(nornv1.ReasonKind_REASON_KIND_FINISHED, "it was cancelled at %s: %s", at, e.messageOf(t))
 	default:
-		e.add(nornv1.ReasonKind_REASON_KIND_FINISHED, "it died at %s (%s): `norn task retry %s` gives it new attempts", at, messageOf(t), t.ID)
+		e.add(nornv1.ReasonKind_REASON_KIND_FINISHED, "it died at %s (%s): `norn task retry %s` gives it new attempts", at, e.messageOf(t), t.ID)
 	}
 }
 
