@@ -19,7 +19,7 @@ func (a Access) WhoAmI(ctx context.Context) (*nornv1.WhoAmIReply, error) {
 	return m, a.c.read(ctx, "whoami", nornv1.Method_METHOD_WHO_AM_I, 0, &nornv1.WhoAmIRequest{}, m)
 }
 
-// List reads all roles and tokens, without their secrets.
+// List reads all roles, tokens, maps and tenants, without secrets.
 func (a Access) List(ctx context.Context) (*nornv1.AccessReply, error) {
 	return a.ask(ctx, "list roles and tokens", &nornv1.AccessRequest{Action: &nornv1.AccessRequest_List{List: &nornv1.ListAccess{}}})
 }
@@ -47,13 +47,15 @@ type TokenOptions struct {
 	TTL time.Duration
 	// From are the addresses from which it lets in, IP or IP/BITS; none: from everywhere.
 	From []string
+	// Tenant is the name of the tenant that it is of; empty: of none.
+	Tenant string
 }
 
 // CreateToken makes a token, and gives it: it is shown once. Where the outcome is unknown there
 // may be a token that nobody has; list tokens, and revoke it.
 func (a Access) CreateToken(ctx context.Context, o TokenOptions) (token string, revision uint64, err error) {
 	m, err := a.change(ctx, "create token", &nornv1.AccessRequest{Action: &nornv1.AccessRequest_CreateToken{CreateToken: &nornv1.CreateToken{
-		Name: o.Name, Roles: o.Roles, TtlSeconds: o.TTL.Seconds(), From: o.From,
+		Name: o.Name, Roles: o.Roles, TtlSeconds: o.TTL.Seconds(), From: o.From, Tenant: o.Tenant,
 	}}})
 	return m.GetSecret(), m.GetRevision(), err
 }
@@ -74,6 +76,45 @@ func (a Access) RevokeToken(ctx context.Context, id string) (uint64, error) {
 // EnableTokens lets the tokens in again that a restore has suspended.
 func (a Access) EnableTokens(ctx context.Context) (uint64, error) {
 	m, err := a.change(ctx, "enable tokens", &nornv1.AccessRequest{Action: &nornv1.AccessRequest_EnableTokens{EnableTokens: &nornv1.EnableTokens{}}})
+	return m.GetRevision(), err
+}
+
+// MapOptions say to whom a map gives roles.
+type MapOptions struct {
+	// Certificate is what a name in the certificate of a client is like, JWTSubject what the
+	// subject of a JWT is like: one of both. One star stands for any text.
+	Certificate, JWTSubject string
+	// Roles are what they may do together.
+	Roles []string
+	// Tenant is the name of the tenant that they are of; empty: of none.
+	Tenant string
+}
+
+// SetMap gives roles to those who show a certificate or a JWT. Of several maps that fit, the one
+// with the longest pattern counts.
+func (a Access) SetMap(ctx context.Context, name string, o MapOptions) (uint64, error) {
+	m, err := a.change(ctx, "set map", &nornv1.AccessRequest{Action: &nornv1.AccessRequest_SetMap{SetMap: &nornv1.SetMap{
+		Name: name, Certificate: o.Certificate, JwtSubject: o.JWTSubject, Roles: o.Roles, Tenant: o.Tenant,
+	}}})
+	return m.GetRevision(), err
+}
+
+// RemoveMap takes a map away, and ends what is open of those whom it let in.
+func (a Access) RemoveMap(ctx context.Context, name string) (uint64, error) {
+	m, err := a.change(ctx, "remove map", &nornv1.AccessRequest{Action: &nornv1.AccessRequest_RemoveMap{RemoveMap: &nornv1.RemoveMap{Name: name}}})
+	return m.GetRevision(), err
+}
+
+// SetTenant makes a tenant, or gives it other limits: all of them, one that is 0 is none. The
+// prefix never changes; empty: the name with a slash.
+func (a Access) SetTenant(ctx context.Context, name, prefix string, limits *nornv1.TenantLimits) (uint64, error) {
+	m, err := a.change(ctx, "set tenant", &nornv1.AccessRequest{Action: &nornv1.AccessRequest_SetTenant{SetTenant: &nornv1.SetTenant{Name: name, Prefix: prefix, Limits: limits}}})
+	return m.GetRevision(), err
+}
+
+// RemoveTenant takes a tenant away that no token and no map has any more. Its queues stay.
+func (a Access) RemoveTenant(ctx context.Context, name string) (uint64, error) {
+	m, err := a.change(ctx, "remove tenant", &nornv1.AccessRequest{Action: &nornv1.AccessRequest_RemoveTenant{RemoveTenant: &nornv1.RemoveTenant{Name: name}}})
 	return m.GetRevision(), err
 }
 

@@ -56,6 +56,7 @@ func (a api) Open(c *transport.Conn) {
 func (a api) Closed(c *transport.Conn, _ error) {
 	a.n.conns.Delete(c.ID())
 	a.n.metrics.connections.Dec()
+	a.n.opts.Access.Leave(c.Attachment().(*client).who)
 	if c.Attachment().(*client).ready.Load() { // the core has heard of no other, and does not run before the first
 		a.n.inbox.gone(c.ID())
 	}
@@ -207,6 +208,9 @@ func (a api) greet(c *transport.Conn, s *client, f transport.Frame) (*nornv1.Hel
 	}
 	who, err := door{a.n}.admits(c.RemoteAddr(), c.TLS(), &h)
 	if err != nil {
+		return nil, err
+	}
+	if err := a.n.opts.Access.Arrive(who); err != nil {
 		return nil, err
 	}
 	s.who = who

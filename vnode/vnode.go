@@ -56,6 +56,8 @@ type Config struct {
 	OnUnlink func(task id.ID, dependencies []id.ID)
 	// OnEmpty is told each queue of which nothing is left in this partition.
 	OnEmpty func(queue string)
+	// Tally counts the tasks of queues whose names begin alike; nil: nobody wants to know.
+	Tally *Tally
 	// Tree keeps the tree over the facts that replicas compare, from the first
 	// fact on. Else it is kept from [Grow] on.
 	Tree bool
@@ -139,6 +141,7 @@ type Vnode struct {
 type queue struct {
 	name   string
 	counts Counts
+	group  *group // of the tally; nil: there is none
 	head   *claim.Head
 	dirty  bool
 }
@@ -187,6 +190,7 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 		if hasLow && counts[crdt.StateReady] > 0 {
 			q.head = claim.OpenHead(cfg.HeadSize, low)
 		}
+		q.group = cfg.Tally.join(q.name, &counts)
 		v.queues[q.name] = q
 	}
 	if err := v.loadClaims(view, now); err != nil {
@@ -321,6 +325,7 @@ func (v *Vnode) Flush(tx store.Tx) {
 		if q.counts.Total() == 0 { // names must not pile up
 			tx.Delete(key)
 			delete(v.queues, q.name)
+			v.cfg.Tally.part(q.group, &q.counts)
 			v.sorted = nil
 			v.lows.drop(v.Partition, q.name)
 			v.cfg.OnEmpty(q.name)
@@ -344,6 +349,7 @@ func (v *Vnode) queue(name string) *queue {
 	q := v.queues[name]
 	if q == nil {
 		q = &queue{name: name, head: claim.NewHead(v.cfg.HeadSize)}
+		q.group = v.cfg.Tally.join(name, &q.counts)
 		v.queues[name] = q
 		v.sorted = nil
 	}

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"compress/gzip"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // scrapeShared is how long one reading of the metrics is given to all who ask. Numbers are
@@ -19,6 +21,9 @@ const scrapeShared = time.Second
 // scrapes gives the metrics to those who ask: they are gathered by one at a time.
 type scrapes struct {
 	gather http.Handler
+	from   func() prometheus.Gatherer
+	// some gives what takes out the metrics that a reader may not see; nil: all may be seen.
+	some func(*http.Request) func(prometheus.Gatherer) prometheus.Gatherer
 
 	turn   chan struct{} // room for who holds what follows, also while they are gathered
 	until  time.Time     // the reading is shared until then
@@ -33,12 +38,18 @@ func newScrapes(from func() prometheus.Gatherer) *scrapes {
 	gather := func(w http.ResponseWriter, r *http.Request) {
 		promhttp.HandlerFor(from(), promhttp.HandlerOpts{DisableCompression: true}).ServeHTTP(w, r)
 	}
-	return &scrapes{turn: make(chan struct{}, 1), gather: http.HandlerFunc(gather)}
+	return &scrapes{turn: make(chan struct{}, 1), gather: http.HandlerFunc(gather), from: from}
 }
 
 // ServeHTTP answers with the reading of the moment, in the text format that every
 // monitoring system takes.
 func (s *scrapes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.some != nil {
+		if keep := s.some(r); keep != nil {
+			promhttp.HandlerFor(keep(s.from()), promhttp.HandlerOpts{}).ServeHTTP(w, r)
+			return
+		}
+	}
 	select {
 	case s.turn <- struct{}{}:
 	case <-r.Context().Done():
@@ -78,6 +89,44 @@ func (s *scrapes) reading(pack bool) (code int, kind string, body []byte) {
 		s.packed = b.Bytes()
 	}
 	return s.code, s.kind, s.packed
+}
+
+// shownTo gives what takes out the metrics that a caller may not see: there are left those of its
+// queues and of its tenant, and nothing of the node.
+func (g *guard) shownTo(r *http.Request) func(prometheus.Gatherer) prometheus.Gatherer {
+	who := callerOf(r.Context())
+	if who == nil {
+		return nil // metrics are open
+	}
+	shown, tenant := g.access.Measured(who)
+	if shown == nil {
+		return nil
+	}
+	may := func(label, value string) bool {
+		return label == "queue" && shown(value) || label == "tenant" && tenant != "" && value == tenant
+	}
+	return func(from prometheus.Gatherer) prometheus.Gatherer { return narrowed{from, may} }
+}
+
+// narrowed are the metrics with a label that may be seen.
+type narrowed struct {
+	prometheus.Gatherer
+	may func(label, value string) bool
+}
+
+// Gather gives them.
+func (n narrowed) Gather() ([]*dto.MetricFamily, error) {
+	all, err := n.Gatherer.Gather()
+	kept := all[:0]
+	for _, family := range all {
+		family.Metric = slices.DeleteFunc(family.Metric, func(m *dto.Metric) bool {
+			return !slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return n.may(l.GetName(), l.GetValue()) })
+		})
+		if len(family.Metric) > 0 {
+			kept = append(kept, family)
+		}
+	}
+	return kept, err
 }
 
 // takesGzip tells whether a client takes compressed answers.

@@ -181,7 +181,9 @@ func handler(b Backend, o Options, m *metrics) http.Handler {
 		_, _ = fmt.Fprintln(w, "ok")
 	})
 	timed("GET /readyz", func(w http.ResponseWriter, r *http.Request) { readyz(b, w, r) })
-	timed("GET /metrics", newScrapes(func() prometheus.Gatherer { return prometheus.Gatherers{b.Gatherer(), process} }).ServeHTTP)
+	readings := newScrapes(func() prometheus.Gatherer { return prometheus.Gatherers{b.Gatherer(), process} })
+	readings.some = g.shownTo
+	timed("GET /metrics", readings.ServeHTTP)
 	document := openAPI(routes())
 	timed("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

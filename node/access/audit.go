@@ -24,6 +24,7 @@ type Record struct {
 	Node      string    `json:"node"`
 	Principal string    `json:"principal"`
 	ID        string    `json:"id,omitempty"`
+	Tenant    string    `json:"tenant,omitempty"`
 	Proof     string    `json:"proof"`
 	Address   string    `json:"address,omitempty"`
 	Agent     string    `json:"agent,omitempty"`
@@ -192,7 +193,7 @@ func (a *Audit) denied(c *Caller, v guard.Verbs, m nornv1.Method, request gproto
 func (a *Audit) record(c *Caller, v guard.Verbs, m nornv1.Method, request gproto.Message, decision string) *Record {
 	object, items := guard.Object(request)
 	return &Record{
-		Time: time.Now().UTC(), Node: a.o.Node, Principal: c.Name, ID: c.ID, Proof: c.Proof, Address: c.address, Agent: c.agent,
+		Time: time.Now().UTC(), Node: a.o.Node, Principal: c.Name, ID: c.ID, Tenant: c.Tenant, Proof: c.Proof, Address: c.address, Agent: c.agent,
 		Verb: v.String(), Method: guard.MethodName(m), Object: object, Items: items, Decision: decision, Times: 1,
 	}
 }

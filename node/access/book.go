@@ -22,8 +22,10 @@ import (
 
 // The keys of the register's entries.
 const (
-	roleKey  = rights.RoleKey
-	tokenKey = rights.TokenKey
+	roleKey   = rights.RoleKey
+	tokenKey  = rights.TokenKey
+	mapKey    = "map/"
+	tenantKey = "tenant/"
 )
 
 // book is what the register says of roles and tokens. It does not change.
@@ -33,6 +35,8 @@ type book struct {
 	suspended            bool
 	roles                map[string]*role
 	tokens               map[string]*token // by ID
+	maps                 map[string]*mapped
+	tenants              map[string]*tenant
 }
 
 type role struct {
@@ -52,7 +56,8 @@ type token struct {
 
 // read makes the book of a state. Of the one before it keeps what is the same.
 func (b *book) read(s *register.State) *book {
-	next := &book{generation: s.Generation, revision: s.Revision, at: s.AccessAt, roles: make(map[string]*role), tokens: make(map[string]*token)}
+	next := &book{generation: s.Generation, revision: s.Revision, at: s.AccessAt, roles: make(map[string]*role), tokens: make(map[string]*token),
+		maps: make(map[string]*mapped), tenants: make(map[string]*tenant)}
 	_, next.suspended = s.Access[register.SuspendedKey]
 	same := true
 	for key, v := range s.Access { // Any order: each has its place.
@@ -66,7 +71,8 @@ func (b *book) read(s *register.State) *book {
 		}
 		next.roles[name] = r
 	}
-	same = same && len(next.roles) == len(b.roles)
+	same = next.readTenants(s, b) && same && len(next.roles) == len(b.roles)
+	next.readMaps(s, b)
 	for key, v := range s.Access { // Any order: likewise.
 		id, is := strings.CutPrefix(key, tokenKey)
 		if !is {
@@ -96,7 +102,7 @@ func (b *book) readToken(id string, v register.Value, before *token) *token {
 	if before != nil {
 		t.used = before.used
 	}
-	if gproto.Unmarshal(v.Data, t.stored) != nil || len(t.stored.GetHash()) != sha256.Size {
+	if gproto.Unmarshal(v.Data, t.stored) != nil || len(t.hash()) != sha256.Size {
 		return nil
 	}
 	for _, text := range t.stored.GetFrom() {
@@ -107,7 +113,9 @@ func (b *book) readToken(id string, v register.Value, before *token) *token {
 	if len(t.from) != len(t.stored.GetFrom()) {
 		return nil // where it lets in from is not known
 	}
-	t.principal = guard.NewPrincipal(t.stored.GetName(), guard.ByToken, t.stored.GetRoles(), b.rulesOf(t.stored.GetRoles()), "")
+	if t.principal = b.principal(t.stored.GetName(), guard.ByToken, t.stored.GetRoles(), t.stored.GetTenant()); t.principal == nil {
+		return nil
+	}
 	t.principal.ID = id
 	if end := t.stored.GetExpires(); end != nil {
 		t.principal.Expires = end.AsTime().UnixNano()
@@ -125,6 +133,30 @@ func (b *book) rulesOf(names []string) (rules []guard.Rule) {
 		}
 	}
 	return rules
+}
+
+// hash is that of the secret. Of a token of a tenant it is in a field of its own: a build that
+// knows no tenants finds none, and lets nobody in.
+func (t *token) hash() []byte {
+	if t.stored.GetTenant() != "" {
+		return t.stored.GetTenantHash()
+	}
+	return t.stored.GetHash()
+}
+
+// principal makes one of its roles and its tenant; nil: there is no such tenant.
+func (b *book) principal(name, proof string, roles []string, tenant string) *guard.Principal {
+	prefix := ""
+	if tenant != "" {
+		t := b.tenants[tenant]
+		if t == nil {
+			return nil
+		}
+		prefix = t.prefix
+	}
+	p := guard.NewPrincipal(name, proof, roles, b.rulesOf(roles), prefix)
+	p.Tenant = tenant
+	return p
 }
 
 // parseFrom reads an address, or a network.
@@ -150,7 +182,7 @@ func (b *book) find(text string) *token {
 		return nil
 	}
 	sum := sha256.Sum256([]byte(secret))
-	if subtle.ConstantTimeCompare(sum[:], t.stored.GetHash()) != 1 {
+	if subtle.ConstantTimeCompare(sum[:], t.hash()) != 1 {
 		return nil
 	}
 	return t
@@ -163,7 +195,7 @@ func (b *book) live(id, name string, now int64) (*token, *proto.Error) {
 	case t == nil:
 		return nil, unauthenticated("token %s (ID %s) was revoked; show another one", name, id)
 	case b.suspended:
-		return nil, unauthenticated("the tokens are suspended since the register was restored: somebody with a token of auth-token-file looks through them (norn access token list) and enables them (norn access token enable)")
+		return nil, unauthenticated(suspended)
 	case (now >= t.principal.Expires) != mutant.ExpiryReversed.On():
 		return nil, unauthenticated("token %s (ID %s) has expired at %s; show another one, or have it renewed (norn access token renew)", name, id, time.Unix(0, t.principal.Expires).UTC().Format(time.RFC3339))
 	}
@@ -181,6 +213,8 @@ func (t *token) reaches(remote net.Addr) bool {
 	at, err := netip.ParseAddrPort(remote.String())
 	return err == nil && slices.ContainsFunc(t.from, func(p netip.Prefix) bool { return p.Contains(at.Addr().Unmap().WithZone("")) })
 }
+
+const suspended = "the tokens are suspended since the register was restored: somebody with a token of auth-token-file looks through them (norn access token list) and enables them (norn access token enable)"
 
 func unauthenticated(format string, args ...any) *proto.Error {
 	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED, format, args...)

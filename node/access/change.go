@@ -23,7 +23,9 @@ import (
 // The limits of what the register keeps.
 const (
 	maxTokens  = 10_000
-	maxCustom  = 1_000                     // roles beside the built-in ones
+	maxCustom  = 1_000 // roles beside the built-in ones
+	maxMaps    = 1_000
+	maxTenants = 1_000
 	maxScope   = 1 << 10                   // bytes of the rules of a principal: they go along with its requests
 	maxLife    = 10 * 365 * 24 * time.Hour // of a token
 	maxFrom    = 16
@@ -114,6 +116,14 @@ func plan(b *book, s *register.State, c *Caller, m *nornv1.AccessRequest, now ti
 			return register.AccessChange{}, nil, noToken(a.RevokeToken.GetId())
 		}
 		return register.AccessChange{Key: tokenKey + t.id, Old: t.version}, &nornv1.AccessReply{}, nil
+	case *nornv1.AccessRequest_SetMap:
+		return b.setMap(a.SetMap)
+	case *nornv1.AccessRequest_RemoveMap:
+		return b.removeMap(a.RemoveMap.GetName())
+	case *nornv1.AccessRequest_SetTenant:
+		return b.setTenant(a.SetTenant)
+	case *nornv1.AccessRequest_RemoveTenant:
+		return b.removeTenant(a.RemoveTenant.GetName())
 	case *nornv1.AccessRequest_EnableTokens:
 		v, is := s.Access[register.SuspendedKey]
 		if !is {
@@ -168,11 +178,11 @@ func (b *book) setRole(m *nornv1.SetRole) (change register.AccessChange, _ *norn
 	if err := b.fits([]string{name}); err != nil {
 		return change, nil, err
 	}
-	for _, t := range b.tokens { // Any order: each is judged alone.
-		if !slices.Contains(t.stored.GetRoles(), name) {
+	for _, roles := range b.given() { // Any order: each is judged alone.
+		if !slices.Contains(roles, name) {
 			continue
 		}
-		if err := b.fits(t.stored.GetRoles()); err != nil {
+		if err := b.fits(roles); err != nil {
 			return change, nil, err
 		}
 	}
@@ -196,15 +206,8 @@ func (b *book) removeRole(name string) (change register.AccessChange, _ *nornv1.
 	if r == nil {
 		return change, nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "there is no role %.80q of yours; norn access role list has all", name)
 	}
-	var by []string
-	for _, t := range b.tokens { // Any order: sorted below.
-		if slices.Contains(t.stored.GetRoles(), name) {
-			by = append(by, t.id)
-		}
-	}
-	if len(by) > 0 {
-		slices.Sort(by)
-		return change, nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "%d tokens have role %s (%s); revoke them first, or give the role other rules", len(by), name, strings.Join(by[:min(len(by), 5)], ", "))
+	if by := holders(b.given(), func(roles []string) bool { return slices.Contains(roles, name) }); len(by) > 0 {
+		return change, nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "%d tokens and maps have role %s (%s); revoke them first, or give the role other rules", len(by), name, strings.Join(by[:min(len(by), 5)], ", "))
 	}
 	return register.AccessChange{Key: roleKey + name, Old: r.version}, &nornv1.AccessReply{}, nil
 }
@@ -213,22 +216,15 @@ func (b *book) createToken(m *nornv1.CreateToken, c *Caller, now time.Time) (cha
 	if err := guard.CheckName(m.GetName()); err != nil {
 		return change, nil, proto.Invalid("token: %v", err)
 	}
-	switch n := len(m.GetRoles()); {
+	switch {
 	case slices.Contains([]string{rootName, anonymousName, selfName}, m.GetName()):
 		return change, nil, proto.Invalid("token: the name %s is taken by who shows a token of auth-token-file, by who shows none, or by the nodes; give it another", m.GetName())
-	case n == 0 || n > guard.MaxRoles:
-		return change, nil, proto.Invalid("token %s: %d roles are not from 1 to %d", m.GetName(), n, guard.MaxRoles)
 	case len(m.GetFrom()) > maxFrom:
 		return change, nil, proto.Invalid("token %s: %d addresses are over %d", m.GetName(), len(m.GetFrom()), maxFrom)
 	case len(b.tokens) >= maxTokens:
 		return change, nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "there are %d tokens, the limit; revoke some", maxTokens)
 	}
-	for _, name := range m.GetRoles() {
-		if _, is := guard.BuiltIn(name); !is && b.roles[name] == nil {
-			return change, nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "there is no role %.80q; norn access role list has all", name)
-		}
-	}
-	if err := b.fits(m.GetRoles()); err != nil {
+	if err := b.canHave("token "+m.GetName(), m.GetRoles(), m.GetTenant()); err != nil {
 		return change, nil, err
 	}
 	for _, text := range m.GetFrom() {
@@ -244,10 +240,11 @@ func (b *book) createToken(m *nornv1.CreateToken, c *Caller, now time.Time) (cha
 	_, _ = rand.Read(secret)   // it never fails
 	id, text := hex.EncodeToString(secret[:4]), base64.RawURLEncoding.EncodeToString(secret[4:])
 	sum := sha256.Sum256([]byte(text))
-	change = stored(tokenKey+id, 0, &nornv1.StoredToken{
-		Name: m.GetName(), Hash: sum[:], Roles: m.GetRoles(), Created: timestamppb.New(now), Creator: c.Name, Expires: end, From: m.GetFrom(),
-	})
-	return change, &nornv1.AccessReply{Secret: tokenPrefix + id + "_" + text}, nil
+	s := &nornv1.StoredToken{Name: m.GetName(), Hash: sum[:], Roles: m.GetRoles(), Created: timestamppb.New(now), Creator: c.Name, Expires: end, From: m.GetFrom(), Tenant: m.GetTenant()}
+	if s.Tenant != "" {
+		s.Hash, s.TenantHash = nil, sum[:]
+	}
+	return stored(tokenKey+id, 0, s), &nornv1.AccessReply{Secret: tokenPrefix + id + "_" + text}, nil
 }
 
 func (b *book) renewToken(m *nornv1.RenewToken, now time.Time) (change register.AccessChange, _ *nornv1.AccessReply, _ *proto.Error) {
@@ -276,7 +273,7 @@ func endOf(seconds float64, now time.Time) (*timestamppb.Timestamp, *proto.Error
 	return timestamppb.New(now.Add(max(life, time.Second))), nil
 }
 
-// list is all roles and tokens.
+// list is all roles, tokens, maps and tenants.
 func (b *book) list() *nornv1.AccessReply {
 	reply := &nornv1.AccessReply{Revision: b.at, Suspended: b.suspended}
 	for _, name := range guard.BuiltInNames() {
@@ -293,7 +290,7 @@ func (b *book) list() *nornv1.AccessReply {
 	slices.SortStableFunc(reply.Roles[len(guard.BuiltInNames()):], func(x, y *nornv1.AccessRole) int { return strings.Compare(x.GetName(), y.GetName()) })
 	for _, t := range b.tokens { // Any order: sorted below.
 		s := t.stored
-		shown := &nornv1.AccessToken{Id: t.id, Name: s.GetName(), Roles: s.GetRoles(), Created: s.GetCreated(), Creator: s.GetCreator(), Expires: s.GetExpires(), From: s.GetFrom()}
+		shown := &nornv1.AccessToken{Id: t.id, Name: s.GetName(), Roles: s.GetRoles(), Created: s.GetCreated(), Creator: s.GetCreator(), Expires: s.GetExpires(), From: s.GetFrom(), Tenant: s.GetTenant()}
 		if at := t.used.Load(); at != 0 {
 			shown.LastUsed = timestamppb.New(time.Unix(0, at))
 		}
@@ -302,5 +299,7 @@ func (b *book) list() *nornv1.AccessReply {
 	slices.SortFunc(reply.Tokens, func(x, y *nornv1.AccessToken) int {
 		return cmp.Or(strings.Compare(x.GetName(), y.GetName()), strings.Compare(x.GetId(), y.GetId()))
 	})
+	b.listMaps(reply)
+	b.listTenants(reply)
 	return reply
 }

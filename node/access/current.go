@@ -63,6 +63,10 @@ func (d *Desk) stale() *proto.Error {
 	return e
 }
 
+// glance is how often those are looked at who are connected, once somebody came with a certificate or a
+// JWT: nobody lists when those expire.
+const glance = time.Second
+
 // Changed is closed when rights change after the call. After a time from now they are to be
 // looked at in any case: the next token expires, what is known becomes too old, or the file with
 // tokens is to be read again.
@@ -89,6 +93,9 @@ func (d *Desk) Changed() (changed <-chan struct{}, after time.Duration) {
 	if d.o.Tokens != nil && d.o.Reread > 0 {
 		after = min(after, d.o.Reread)
 	}
+	if d.outside.Load() {
+		after = min(after, glance)
+	}
 	if since := d.cut.Load(); since != nil && d.o.MaxStale > 0 {
 		if left := d.o.MaxStale - time.Since(*since); left > 0 {
 			after = min(after, left)
@@ -110,6 +117,15 @@ func (d *Desk) current(c *Caller) (*guard.Principal, *proto.Error) {
 		return nil, unauthenticated("nobody has said who sends this request")
 	case c.file != nil && d.file.Load() != c.file && !slices.Contains(*d.file.Load(), c.shown):
 		return nil, unauthenticated("the token was taken out of auth-token-file; show another one")
+	case c.as != nil:
+		p, err := d.book.Load().principalOf(c.as)
+		if err == nil {
+			err = d.stale()
+		}
+		if err != nil {
+			return nil, err
+		}
+		return p, nil
 	case c.ID == "":
 		return c.Principal, nil
 	}
@@ -130,8 +146,16 @@ func newRevision(d *Desk) prometheus.GaugeFunc {
 	}, func() float64 { return float64(d.book.Load().at) })
 }
 
-// Describe gives the metric.
-func (d *Desk) Describe(to chan<- *prometheus.Desc) { d.revision.Describe(to) }
+// Describe gives the metrics: what is known, and the connections of tenants.
+func (d *Desk) Describe(to chan<- *prometheus.Desc) {
+	d.revision.Describe(to)
+	to <- connections
+}
 
-// Collect gives its value.
-func (d *Desk) Collect(to chan<- prometheus.Metric) { d.revision.Collect(to) }
+// Collect gives their values.
+func (d *Desk) Collect(to chan<- prometheus.Metric) {
+	d.revision.Collect(to)
+	for name, t := range d.book.Load().tenants { // Any order: metrics have none.
+		to <- prometheus.MustNewConstMetric(connections, prometheus.GaugeValue, float64(t.uses.connections.Load()), name)
+	}
+}

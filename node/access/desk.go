@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/norn-dev/norn/internal/jwts"
 	"github.com/norn-dev/norn/internal/logins"
 	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/node/guard"
@@ -44,6 +45,10 @@ type Config struct {
 	MaxStale time.Duration
 	// Always has those who come show something also where there is no file.
 	Always bool
+	// Names gives the names of a certificate that say whose it is; nil: certificates say nothing.
+	Names func(*x509.Certificate) []string
+	// JWT judges JSON Web Tokens; nil: they let nobody in.
+	JWT *jwts.Verifier
 	// Node is the name of this one.
 	Node string
 	// Audit writes down what was done and refused; nil: nobody does.
@@ -62,11 +67,15 @@ type Desk struct {
 	mu      sync.Mutex    // guards what follows, and who writes book
 	changed chan struct{} // closed when rights change
 	ends    int64         // when the next token expires, wall ns; in the past: to be looked for
+
+	began time.Time // what now is counted from
+
+	outside atomic.Bool // somebody came with a certificate or a JWT that expires
 }
 
 // New makes a desk.
 func New(o Config) *Desk {
-	d := &Desk{o: o, changed: make(chan struct{})}
+	d := &Desk{o: o, changed: make(chan struct{}), began: time.Now()}
 	d.book.Store(&book{})
 	d.revision = newRevision(d)
 	return d
@@ -77,7 +86,7 @@ func Of(tokens ...string) *Desk {
 	return New(Config{Tokens: func() secrets.Set { return tokens }})
 }
 
-// Caller is who sends requests, and from where. It does not change.
+// Caller is who sends requests, and from where.
 type Caller struct {
 	*guard.Principal
 
@@ -85,6 +94,9 @@ type Caller struct {
 
 	file  *secrets.Set // the tokens of the file of which it has shown one; nil: it has shown none
 	shown string       // that one
+
+	as      *identity // what it has shown; nil: a token, or nothing
+	arrived *uses     // of its tenant, while its connection is open
 }
 
 // Self is the process itself.
@@ -130,11 +142,19 @@ func (d *Desk) Enter(ctx context.Context, s Shown) (*Caller, *proto.Error) {
 	}
 	var why *proto.Error
 	t := logins.Try{Port: s.Port, Remote: s.Remote, Shared: s.Shared}
-	switch {
+	switch names := d.namesIn(s.Certificate); {
+	case s.Token == "" && len(names) > 0:
+		if why = d.identified(c, &identity{proof: guard.ByCertificate, names: names, expires: s.Certificate.NotAfter.UnixNano()}); why != nil {
+			t.Reason = logins.Certificate
+		}
 	case s.Token == "":
 		t.Reason = logins.NoToken
 	case d.opens(c, s.Token):
 		c.Principal = guard.Root(rootName, guard.ByTokenFile)
+	case d.o.JWT != nil && jwts.Is(s.Token):
+		if why = d.bearer(ctx, c, s.Token); c.Principal == nil {
+			t.Reason = logins.WrongToken
+		}
 	default:
 		if c.Principal, why = d.known(&s); c.Principal == nil {
 			t.Reason = logins.WrongToken
@@ -204,8 +224,12 @@ func (d *Desk) Check(c *Caller, m nornv1.Method, request gproto.Message) (*guard
 		return nil, err
 	}
 	scope, err := guard.Check(p, m, request)
-	if d != nil {
-		d.o.Audit.judged(c, m, request, err)
+	if d == nil {
+		return scope, err
+	}
+	d.o.Audit.judged(c, m, request, err)
+	if err == nil && p.Tenant != "" {
+		err = d.book.Load().pace(p, m, time.Since(d.began).Nanoseconds())
 	}
 	return scope, err
 }

@@ -65,7 +65,7 @@ func (d *Desk) Do(ctx context.Context, c *Caller, request gproto.Message) (gprot
 
 // who shows a principal.
 func (d *Desk) who(p *guard.Principal) *nornv1.WhoAmIReply {
-	r := &nornv1.WhoAmIReply{Name: p.Name, Id: p.ID, Roles: p.Roles, Proof: p.Proof, Node: d.o.Node, Revision: d.book.Load().at, Allow: p.Rules()}
+	r := &nornv1.WhoAmIReply{Name: p.Name, Id: p.ID, Roles: p.Roles, Proof: p.Proof, Node: d.o.Node, Revision: d.book.Load().at, Allow: p.Rules(), Tenant: p.Tenant, Prefix: p.Prefix()}
 	if p.Expires != math.MaxInt64 {
 		r.Expires = timestamppb.New(time.Unix(0, p.Expires))
 	}

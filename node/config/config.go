@@ -314,6 +314,18 @@ type Config struct {
 	// InsecureOpen allows to ask nobody who they are (auth: open) on another address than loopback.
 	// Default false. Danger: whoever reaches it may do everything.
 	InsecureOpen bool
+	// AuthCert says which names of a client's certificate say who it is, and with norn access map
+	// what it may do: none, san-uri, san-dns or cn. Default none. With Auth access and TLSClientCA.
+	AuthCert string
+	// AuthJWTIssuer, AuthJWTAudience and AuthJWTKeys have JSON Web Tokens let in: what must be in
+	// iss and aud of each, and the keys, a JWKS in a file or at an https:// URL, which is read
+	// again while the server runs. Default none. All three or none, with Auth access.
+	AuthJWTIssuer, AuthJWTAudience, AuthJWTKeys string
+	// AuthJWTRoles is the claim with names of roles, AuthJWTTenant that with the name of a tenant.
+	// Defaults norn_roles and norn_tenant.
+	AuthJWTRoles, AuthJWTTenant string
+	// AuthMaxLife is for how long a JWT may still let in when it is shown, at most. Default 24h.
+	AuthMaxLife time.Duration
 	// AuditLog is where it is written down who changed what: settings of queues, schedules,
 	// workers, members, tasks cancelled or retried by an operator, and what was refused. off,
 	// stderr, syslog, or a file, which is renamed to FILE.1 (up to FILE.7) at 64 MiB. One line of
@@ -423,6 +435,7 @@ func Default() *Config {
 		Quarantine: 256 << 20, DiskReserve: spaceOf(512<<20, 40), DiskStop: spaceOf(64<<20, 10), DiskCheckInterval: 5 * time.Second, DiskStall: 5 * time.Second,
 		CacheSize: 8 << 20, MemTableSize: 24 << 20, HeadSize: 256,
 		LogLevel: "info", LogFormat: "text", AuditLog: "stderr", AuditData: "denied",
+		AuthCert: "none", AuthJWTRoles: "norn_roles", AuthJWTTenant: "norn_tenant", AuthMaxLife: 24 * time.Hour,
 	}
 }
 

@@ -54,7 +54,7 @@ func TestEveryFieldIsASetting(t *testing.T) {
 	for i, s := range c.Settings() {
 		before := v.Field(i).Interface()
 		text := map[string]string{"string": "x", "int": "77", "float": "0.5", "bool": "true", "duration": "77ms", "size": "77KiB", "list": "x:1,y:2", "networks": "10.0.0.5,10.1.0.0/16,fd00::/8"}[s.Type()]
-		if word, ok := map[string]string{"log-level": "warn", "log-format": "json", "audit-data": "all", "retention-policy": "keep"}[s.Name]; ok {
+		if word, ok := map[string]string{"log-level": "warn", "log-format": "json", "audit-data": "all", "auth-cert": "cn", "retention-policy": "keep"}[s.Name]; ok {
 			text = word
 		}
 		if err := s.Set(text); err != nil {

@@ -83,6 +83,7 @@ func (c *Config) Validate() error {
 	p.add(c.Auth != "" && c.Auth != "access" && c.Auth != "open", "auth: %q is neither access nor open, nor empty", c.Auth)
 	p.add(c.AuthMaxStale < 0, "auth-max-stale: %v is negative", c.AuthMaxStale)
 	p.add(c.Auth == "open" && c.AuthTokenFile != "", "auth: open asks nobody for a token, and auth-token-file is given; take one of them out")
+	c.checkIdentities(&p)
 	p.add(c.AuditLog == "", "audit-log: say off, stderr, syslog or a file")
 	p.add(c.TLSClientCA != "" && c.TLSCert == "", "tls-client-ca: needs tls-cert and tls-key")
 	p.add(!ForTests && (c.TestClockOffset != 0 || c.TestClockRate != 0 || c.TestClockFile != ""),
@@ -90,13 +91,28 @@ func (c *Config) Validate() error {
 	between(&p, "test-clock-rate", c.TestClockRate, -clock.MaxRate, clock.MaxRate)
 	for _, s := range c.Settings() {
 		// A struct that was filled in by hand can hold what no text would set.
-		if s.Name == "retention-policy" || s.Name == "log-level" || s.Name == "audit-data" || s.Name == "log-format" {
+		if s.Name == "retention-policy" || s.Name == "log-level" || s.Name == "audit-data" || s.Name == "auth-cert" || s.Name == "log-format" {
 			if err := s.Set(s.String()); err != nil {
 				p.add(true, "%s: %w", s.Name, err)
 			}
 		}
 	}
 	return errors.Join(p...)
+}
+
+// checkIdentities checks how clients may say who they are, beside tokens of the register.
+func (c *Config) checkIdentities(p *problems) {
+	p.add(c.AuthCert != "none" && (c.Auth != "access" || c.TLSClientCA == ""), "auth-cert: %s asks for certificates; it needs auth: access and tls-client-ca", c.AuthCert)
+	given := 0
+	for _, text := range []string{c.AuthJWTIssuer, c.AuthJWTAudience, c.AuthJWTKeys} {
+		if text != "" {
+			given++
+		}
+	}
+	p.add(given != 0 && given != 3, "auth-jwt-issuer, auth-jwt-audience, auth-jwt-keys: all three or none")
+	p.add(given != 0 && c.Auth != "access", "auth-jwt-keys: needs auth: access")
+	p.add(given != 0 && (c.AuthJWTRoles == "" || c.AuthJWTTenant == ""), "auth-jwt-roles, auth-jwt-tenant: name a claim")
+	lasts(p, "auth-max-life", c.AuthMaxLife, time.Minute, 30*24*time.Hour)
 }
 
 // checkSnapshots checks where archives and snapshots go, and come from.

@@ -178,7 +178,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		pending: make(map[uint64]registerRequest),
 		disk:    math.MaxUint64,
 	}
-	c.readyIndex.most = max(cfg.MaxQueues, 1)
+	c.readyIndex.most, c.logs.tenants = max(cfg.MaxQueues, 1), c.readyIndex.tenants
 	c.remoteClaims, c.headGossip, c.freshnessProbes, c.fetches, c.deferredAcks = newRemoteClaims(c), &headGossip{c: c}, &freshnessProbes{c: c}, &fetches{c: c}, &deferredAcks{c: c}
 	c.readyIndex.filled = c.remoteClaims.filled
 	c.edges = &edges{c: c, told: make(map[id.ID]bool)}
@@ -203,6 +203,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		OnFinish: c.edges.finished,
 		OnUnlink: c.edges.unlink,
 		OnStored: c.quorumWrites.stored,
+		Tally:    c.readyIndex.tenants.Tally,
 		Tree:     cfg.Tree,
 		Slack:    cfg.Slack,
 		OnEmpty:  c.queues.emptied,
@@ -472,7 +473,9 @@ func (c *Core) wake() (wall, mono int64) {
 
 // Audit tells what the core would overlook: a vnode that something was done with
 // behind its back. It is for tests; none of what it reads comes from a disk.
-func (c *Core) Audit() error { return c.vnodes.Audit() }
+func (c *Core) Audit() error {
+	return errors.Join(c.vnodes.Audit(), c.readyIndex.tenants.Audit(len(c.view.Cells), c.vnodes.See))
+}
 
 func (c *Core) vnode(task id.ID) *vnode.Vnode {
 	return c.vnodes.Use(ring.Of(task, len(c.view.Cells)))
@@ -537,7 +540,7 @@ func (c *Core) other(now clock.Time, r *message.Request) (gproto.Message, *proto
 	case *nornv1.CountRequest:
 		return c.count(r, m)
 	case *nornv1.LogRequest:
-		return c.log(now, r.From, r.Deadline, m)
+		return c.log(now, r, m)
 	case *nornv1.StatusRequest:
 		return observer{c}.status(now, r, m)
 	case *nornv1.ClusterRequest:

@@ -163,6 +163,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	}
 	c.crons.m.Observe(c.crons.time(now), s)
 	c.sessions.names.learn(now, s)
+	c.readyIndex.tenants.Learn(s)
 	if bad := c.queues.load(s); bad != nil {
 		c.round.Check(bad)
 		return false

@@ -59,7 +59,7 @@ func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest)
 	if c.repeat(now, w) {
 		return nil, nil
 	}
-	if e := cmp.Or(c.unled(w), crammed(c)); e != nil {
+	if e := cmp.Or(c.unled(w), crammed(c, w.names)); e != nil {
 		return nil, e
 	}
 	for _, name := range w.names {
@@ -119,7 +119,7 @@ func (c *Core) pursue(now clock.Time, w *claimRequest) {
 		c.giveUp(now, w)
 		return
 	}
-	if e := roomToWait(c, w.from.Conn, w.bytes); e != nil {
+	if e := roomToWait(c, w.from.Conn, w.bytes, w.tenant); e != nil {
 		c.round.Refuse(w.from, e)
 		return
 	}
@@ -141,9 +141,16 @@ func (c *Core) unled(w *claimRequest) *proto.Error {
 		"no leader of any partition is in reach, and this node may lead none without a majority of its cohort: nothing is handed out, enqueues are taken all the same; try again, or look at `norn cluster status`").Keeping("exclusive claims").Again(200 * time.Millisecond)
 }
 
-// crammed refuses a claim request while as many tasks are under a claim here as may be. It
-// gives nil when there is room.
-func crammed(c *Core) *proto.Error {
+// crammed refuses a claim request while as many tasks are under a claim here as may be, of a
+// tenant or of all. It gives nil when there is room.
+func crammed(c *Core, names []string) *proto.Error {
+	for _, name := range names {
+		if t := c.readyIndex.tenants.Of(name); t != nil {
+			if e := t.Claim(c.readyIndex.tenants.Claimed(t.Prefix)); e != nil {
+				return e
+			}
+		}
+	}
 	n := c.vnodes.Claimed()
 	if n < c.cfg.MaxClaims {
 		return nil
@@ -163,7 +170,7 @@ func (c *Core) giveUp(now clock.Time, w *claimRequest) {
 	}
 	q, _ := c.readyIndex.best(w)
 	if q != nil && e == nil {
-		e = crammed(c) // or it would have been granted that
+		e = crammed(c, w.names) // or it would have been granted that
 	}
 	if e == nil && (w.failedQuorum && q != nil || c.leases.Hidden(w.names, c.readyIndex.paused)) {
 		e = proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
@@ -219,6 +226,7 @@ func newClaimRequest(r *message.Request, m *nornv1.ClaimRequest, usual time.Dura
 	}
 	wait := proto.Seconds(m.GetWaitSeconds())
 	w := &claimRequest{from: r.From, received: r.Received, Deadline: call.Deadline{Until: r.Received + int64(wait)}, max: max(1, int(m.GetMaxTasks()))}
+	w.tenant = r.Scope.Tenant()
 	w.body, w.routed, w.mayDecline, w.parks, w.prompt = m, r.Routed, r.Choosy, wait > 0, r.Prompt
 	w.ask = vnode.Ask{Worker: m.GetWorker(), Request: m.GetRequestNo(), Lease: length, Log: proto.MaxUpdatesInList, Claims: grantClaims, By: r.By}
 	copy(w.ask.Session[:], m.GetSession())

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/quota"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -36,6 +37,7 @@ type readyIndex struct {
 	filled func(string)                                         // hears of a queue that may have work now
 	hides  func(p ring.Partition, name string, ready bool) bool // tells of which partitions nothing is handed out
 
+	tenants *quota.Machine
 	last    map[string]int64 // wall ns at which a client last asked for tasks of a queue; as many as there may be queues
 	most    int              // of those
 	stirred []*queue         // of which others are to be told
@@ -46,17 +48,18 @@ type readyIndex struct {
 
 func newReadyIndex() *readyIndex {
 	return &readyIndex{
-		queues: make(map[string]*queue),
-		known:  make(map[string]int64),
-		byConn: make(map[uint64]map[uint64]*claimRequest),
-		lines:  make(map[uint64]*line),
-		byAsk:  make(map[message.AskKey]*claimRequest),
-		asked:  make(map[message.AskKey]*asked),
-		paused: make(map[string]bool),
-		last:   make(map[string]int64),
-		most:   1000,
-		filled: func(string) {},
-		hides:  func(ring.Partition, string, bool) bool { return false },
+		queues:  make(map[string]*queue),
+		known:   make(map[string]int64),
+		byConn:  make(map[uint64]map[uint64]*claimRequest),
+		lines:   make(map[uint64]*line),
+		byAsk:   make(map[message.AskKey]*claimRequest),
+		asked:   make(map[message.AskKey]*asked),
+		paused:  make(map[string]bool),
+		last:    make(map[string]int64),
+		tenants: quota.New(),
+		most:    1000,
+		filled:  func(string) {},
+		hides:   func(ring.Partition, string, bool) bool { return false },
 	}
 }
 
@@ -103,7 +106,8 @@ type claimRequest struct {
 	received int64 // mono ns
 	deadline int64 // when its client has given up, mono ns; 0: not said
 	done     bool
-	bytes    int // about, in memory
+	bytes    int    // about, in memory
+	tenant   string // prefix of its sender's; empty: there is none
 
 	cancelled bool // while what it was granted was on its way: it is not tried again
 
@@ -330,7 +334,7 @@ func (d *readyIndex) best(w *claimRequest) (best *queue, partition int) {
 		if q == nil || len(d.paused) > 0 && d.paused[name] && !mutant.PausedGranted.On() {
 			continue
 		}
-		if p, r, ok := q.heads.Best(); ok && (rank == nil || r.Compare(rank) < 0) {
+		if p, r, ok := q.heads.Best(); ok && (rank == nil || r.Compare(rank) < 0) && !d.tenants.Held(name) {
 			best, partition, rank = q, p, r
 		}
 	}
@@ -359,6 +363,7 @@ func (d *readyIndex) park(w *claimRequest) {
 		d.lines[w.from.Conn] = &line{heard: w.received}
 	}
 	d.bytes += w.bytes
+	d.tenants.Waits(w.tenant, true)
 	d.byTime.Add(w)
 	for _, name := range w.names {
 		d.queue(name).line(w)
@@ -370,6 +375,7 @@ func (d *readyIndex) park(w *claimRequest) {
 func (d *readyIndex) drop(w *claimRequest) {
 	w.done = true
 	d.bytes -= w.bytes
+	d.tenants.Waits(w.tenant, false)
 	d.byTime.Remove(w)
 	if d.byConn[w.from.Conn][w.from.Request] == w { // not so for a number used twice
 		delete(d.byConn[w.from.Conn], w.from.Request)

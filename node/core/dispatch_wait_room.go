@@ -11,8 +11,14 @@ import (
 
 // roomToWait refuses a request that is to wait where all places are taken, unless the
 // connection with the most of them has more than who asks: that one gives one up. So nobody
-// has more than an equal share while others ask.
-func roomToWait(c *Core, conn uint64, bytes int) *proto.Error {
+// has more than an equal share while others ask. tenant is the prefix of the sender's.
+func roomToWait(c *Core, conn uint64, bytes int, tenant string) *proto.Error {
+	if t := c.readyIndex.tenants.Of(tenant); t != nil {
+		_, _, waits := c.readyIndex.tenants.Use(tenant)
+		if e := t.Wait(waits); e != nil {
+			return e
+		}
+	}
 	d, all := c.readyIndex, c.logs.count+len(c.readyIndex.byTime)
 	if all < c.cfg.MaxWaiters && d.bytes+bytes <= maxWaitBytes || yields(c, waitsOf(c, conn), bytes) {
 		return nil

@@ -17,6 +17,9 @@ func (c *Core) serve(now clock.Time) {
 		c.limited = false
 		c.readyIndex.wakeAll()
 	}
+	if c.readyIndex.tenants.Freed() {
+		c.readyIndex.wakeAll()
+	}
 	for i := 0; i < len(c.readyIndex.dirty); i++ {
 		q := c.readyIndex.dirty[i]
 		q.dirty = false

@@ -80,7 +80,7 @@ func (q *queues) hide(name string) {
 			return
 		}
 	}
-	delete(q.c.readyIndex.known, name)
+	q.c.readyIndex.unuse(name)
 }
 
 // deletedAt is when a queue was deleted, wall ns; 0: it was not.

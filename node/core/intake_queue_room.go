@@ -1,10 +1,12 @@
 package core
 
 import (
+	"strings"
 	"time"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/node/core/quota"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/vnode"
@@ -23,7 +25,20 @@ const (
 )
 
 // use notes that a queue is used: it has a task now, or a setting.
-func (d *readyIndex) use(name string, now clock.Time) { d.known[name] = now.Mono }
+func (d *readyIndex) use(name string, now clock.Time) {
+	if !d.knows(name) {
+		d.tenants.Queue(name, true)
+	}
+	d.known[name] = now.Mono
+}
+
+// unuse notes that a queue has neither.
+func (d *readyIndex) unuse(name string) {
+	if d.knows(name) {
+		d.tenants.Queue(name, false)
+	}
+	delete(d.known, name)
+}
 
 // knows tells whether a queue has tasks or settings.
 func (d *readyIndex) knows(name string) bool {
@@ -33,17 +48,26 @@ func (d *readyIndex) knows(name string) bool {
 
 // countedNames is how many names counted when they were counted last.
 type countedNames struct {
-	n, of int   // of so many that were known
-	until int64 // mono ns up to which it does
+	n, of  int    // of so many that were known
+	prefix string // of the tenant whose they are; empty: those of all
+	until  int64  // mono ns up to which it does
 }
 
 // room refuses one more name than there may be.
 func (q *queues) room(now clock.Time, name string) *proto.Error {
-	if q.c.readyIndex.knows(name) || len(q.c.readyIndex.known) < q.c.cfg.MaxQueues {
+	if q.c.readyIndex.knows(name) {
+		return nil
+	}
+	if t := q.c.readyIndex.tenants.Of(name); t != nil {
+		if err := q.tenantsRoom(now, t); err != nil {
+			return err
+		}
+	}
+	if len(q.c.readyIndex.known) < q.c.cfg.MaxQueues {
 		return nil
 	}
 	if now.Mono >= q.counted.until || len(q.c.readyIndex.known) < q.counted.of {
-		q.counted = countedNames{n: q.counting(now), of: len(q.c.readyIndex.known), until: now.Mono + int64(countAgain)}
+		q.counted = countedNames{n: q.counting(now, ""), of: len(q.c.readyIndex.known), until: now.Mono + int64(countAgain)}
 	}
 	n := q.counted.n + len(q.c.readyIndex.known) - q.counted.of // those that came since count
 	switch {
@@ -55,18 +79,35 @@ func (q *queues) room(now clock.Time, name string) *proto.Error {
 	return nil
 }
 
+// tenantsRoom refuses one more name than a tenant may have. Names that count no more are looked for when
+// it has as many as it may.
+func (q *queues) tenantsRoom(now clock.Time, t *quota.Tenant) *proto.Error {
+	known, _, _ := q.c.readyIndex.tenants.Use(t.Prefix)
+	if t.Queue(known) == nil {
+		return nil
+	}
+	c := &q.countedOf
+	if now.Mono >= c.until || c.prefix != t.Prefix || known < c.of {
+		*c = countedNames{prefix: t.Prefix, n: q.counting(now, t.Prefix), of: known, until: now.Mono + int64(countAgain)}
+	}
+	return t.Queue(c.n + known - c.of)
+}
+
 // counting is how many names count: something is set, or a task of them is not finished as far
-// as this node knows, or they were used lately.
-func (q *queues) counting(now clock.Time) (n int) {
+// as this node knows, or they were used lately. They are those of a prefix.
+func (q *queues) counting(now clock.Time, prefix string) (n int) {
 	busy := make(map[string]bool)
 	for _, v := range q.c.vnodes.Each() {
 		v.Queues(func(name string, c *vnode.Counts) {
-			if unfinished(c) > 0 {
+			if strings.HasPrefix(name, prefix) && unfinished(c) > 0 {
 				busy[name] = true
 			}
 		})
 	}
 	for name, used := range q.c.readyIndex.known { // Any order: they are counted.
+		if !strings.HasPrefix(name, prefix) {
+			continue
+		}
 		if s := q.sets[name]; busy[name] || s != nil && s.own || now.Mono-used < int64(unusedFor) {
 			n++
 		}

@@ -33,6 +33,7 @@ type queues struct {
 	remoteCounts *remoteCounts
 	names        []string // see [queues.sorted]
 	counted      countedNames
+	countedOf    countedNames // of the tenant whose were counted last
 }
 
 // setting is one queue's settings with what follows from them.
@@ -118,7 +119,7 @@ func (q *queues) emptied(name string) {
 			return
 		}
 	}
-	delete(q.c.readyIndex.known, name)
+	q.c.readyIndex.unuse(name)
 }
 
 // of gives the settings of a queue; nil when none were ever made.
@@ -149,6 +150,11 @@ func (q *queues) lease(names []string) time.Duration {
 
 // admit refuses an enqueue that the queue's settings do not allow.
 func (q *queues) admit(name string) *proto.Error {
+	if t := q.c.readyIndex.tenants.Of(name); t != nil && t.Limits.GetTasks() > 0 {
+		if e := t.Task(q.c.readyIndex.tenants.Unfinished(t.Prefix), q.remoteCounts.tenant(q.c.round.Now, t.Prefix)); e != nil {
+			return e
+		}
+	}
 	s := q.of(name)
 	switch {
 	case s == nil:

@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
 
 	gproto "google.golang.org/protobuf/proto"
 )
@@ -33,11 +34,13 @@ const (
 // while, and one that keeps those would refuse with a small part of what is allowed. What is
 // not known is not there: rather too many tasks get in than too few.
 type remoteCounts struct {
-	c     *Core
-	judge map[string]bool // queues that enqueues were judged of since they were asked for
-	of    map[string]*tally
-	at    int64          // mono ns before which nobody is asked
-	asked message.Origin // under which that was done last
+	c       *Core
+	tenants map[string]*tally // by prefix
+	whose   map[string]bool   // prefixes of tenants that enqueues were judged of since
+	judge   map[string]bool   // queues that enqueues were judged of since they were asked for
+	of      map[string]*tally
+	at      int64          // mono ns before which nobody is asked
+	asked   message.Origin // under which that was done last
 }
 
 // tally is what others have said of one queue.
@@ -48,7 +51,7 @@ type tally struct {
 }
 
 func newRemoteCounts(c *Core) *remoteCounts {
-	return &remoteCounts{c: c, judge: make(map[string]bool), of: make(map[string]*tally)}
+	return &remoteCounts{c: c, judge: make(map[string]bool), of: make(map[string]*tally), whose: make(map[string]bool), tenants: make(map[string]*tally)}
 }
 
 // unfinished is how many tasks of a queue are not finished, as far as that is known here:
@@ -67,19 +70,48 @@ func (t *remoteCounts) unfinished(now clock.Time, name string) (all, others uint
 	return unfinished(t.c.queues.count(name, here)) + others, others
 }
 
-// work asks the others, if it is time and somebody wants to know.
-func (t *remoteCounts) work(now clock.Time) {
-	if len(t.judge) == 0 || now.Mono < t.at || t.open() {
-		return
+// tenant is how many tasks of a tenant are not finished in partitions that are kept elsewhere, as
+// far as others have said.
+func (t *remoteCounts) tenant(now clock.Time, prefix string) uint64 {
+	if t.c.view.Holder {
+		return 0
+	}
+	t.whose[prefix] = true
+	if k := t.tenants[prefix]; k != nil && now.Mono-k.at < int64(oldTally) {
+		return k.n
+	}
+	return 0
+}
+
+// names are those of queues that others are asked about.
+func (t *remoteCounts) names() []string {
+	for name := range t.c.readyIndex.known { // Any order: sorted below.
+		if len(t.whose) > 0 && t.whose[vnode.Prefix(name)] {
+			t.judge[name] = true
+		}
 	}
 	names := slices.Sorted(maps.Keys(t.judge))
-	names = names[:min(len(names), proto.MaxNames)]
+	return names[:min(len(names), proto.MaxNames)]
+}
+
+// work asks the others, if it is time and somebody wants to know.
+func (t *remoteCounts) work(now clock.Time) {
+	if len(t.judge)+len(t.whose) == 0 || now.Mono < t.at || t.open() {
+		return
+	}
+	names, whose := t.names(), slices.Sorted(maps.Keys(t.whose))
+	clear(t.whose)
 	for _, name := range names {
 		delete(t.judge, name)
 	}
 	for name, k := range t.of { // Any order: each is judged for itself.
 		if now.Mono-k.at >= int64(oldTally) {
 			delete(t.of, name)
+		}
+	}
+	for prefix, k := range t.tenants { // Any order: likewise.
+		if now.Mono-k.at >= int64(oldTally) {
+			delete(t.tenants, prefix)
 		}
 	}
 	r, who, sum := t.c.routes, newGroups(), &tallySum{of: make(map[string]uint64)}
@@ -105,6 +137,14 @@ func (t *remoteCounts) work(now clock.Time) {
 		for _, name := range names {
 			t.of[name] = &tally{at: now.Mono, n: sum.of[name], here: here}
 		}
+		for _, prefix := range whose {
+			t.tenants[prefix] = &tally{at: now.Mono}
+		}
+		for _, name := range names {
+			if k := t.tenants[vnode.Prefix(name)]; k != nil && slices.Contains(whose, vnode.Prefix(name)) {
+				k.n += sum.of[name]
+			}
+		}
 	}
 	r.each(now, g, who, &nornv1.QueuesRequest{Names: names})
 }
@@ -115,7 +155,7 @@ func (t *remoteCounts) open() bool { return t.c.routes.of[message.NumberOf(t.ask
 // next is when others are to be asked again, mono ns. Until they have answered there is no
 // need to wake up.
 func (t *remoteCounts) next() int64 {
-	if len(t.judge) == 0 || t.open() {
+	if len(t.judge)+len(t.whose) == 0 || t.open() {
 		return int64(clock.Never)
 	}
 	return t.at

@@ -52,7 +52,8 @@ func (c *Core) count(r *message.Request, m *nornv1.CountRequest) (gproto.Message
 	return reply, nil
 }
 
-func (c *Core) log(now clock.Time, from message.Origin, deadline int64, m *nornv1.LogRequest) (gproto.Message, *proto.Error) {
+func (c *Core) log(now clock.Time, r *message.Request, m *nornv1.LogRequest) (gproto.Message, *proto.Error) {
+	from, deadline := r.From, r.Deadline
 	task, bad := convert.ReadID(m.GetId())
 	wait := proto.Seconds(m.GetWaitSeconds())
 	switch {
@@ -60,12 +61,12 @@ func (c *Core) log(now clock.Time, from message.Origin, deadline int64, m *nornv
 	case convert.CheckWait(m) != nil:
 		bad = convert.CheckWait(m)
 	case wait > 0:
-		bad = roomToWait(c, from.Conn, 0)
+		bad = roomToWait(c, from.Conn, 0, r.Scope.Tenant())
 	}
 	if bad != nil {
 		return nil, bad
 	}
-	w := &logWait{from: from, task: task, req: m, unsure: c.fetches.tooFewAnswered, Deadline: call.Deadline{Until: now.Mono + int64(wait)}}
+	w := &logWait{from: from, task: task, tenant: r.Scope.Tenant(), req: m, unsure: c.fetches.tooFewAnswered, Deadline: call.Deadline{Until: now.Mono + int64(wait)}}
 	if deadline != 0 {
 		w.Until = min(w.Until, deadline)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/query"
+	"github.com/norn-dev/norn/node/core/quota"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -31,10 +32,11 @@ type logWait struct {
 	from          message.Origin
 	task          id.ID
 	req           *nornv1.LogRequest
-	unsure        bool // the others did not tell whether they know the task, or the update to go on from
-	reading       bool // a read is under way
-	again         bool // a fact came in during that read
-	at            int  // its place among those of its task
+	tenant        string // prefix of its sender's; empty: there is none
+	unsure        bool   // the others did not tell whether they know the task, or the update to go on from
+	reading       bool   // a read is under way
+	again         bool   // a fact came in during that read
+	at            int    // its place among those of its task
 }
 
 // followers are the waiting log requests by task, by origin and by time. Its
@@ -47,6 +49,7 @@ type followers struct {
 	byConn     map[uint64]map[uint64]*logWait
 	byTime     call.ByTime[*logWait]
 	count      int
+	tenants    *quota.Machine
 }
 
 func newFollowers(partitions int) *followers {
@@ -72,6 +75,7 @@ func (l *followers) add(w *logWait) message.Read {
 	}
 	l.byConn[w.from.Conn][w.from.Request] = w
 	l.count++
+	l.tenants.Waits(w.tenant, true)
 	return l.read(w, true)
 }
 
@@ -100,6 +104,7 @@ func (l *followers) timeouts(now clock.Time) (reads []message.Read) {
 // drop forgets a log request.
 func (l *followers) drop(w *logWait) {
 	l.count--
+	l.tenants.Waits(w.tenant, false)
 	delete(l.byConn[w.from.Conn], w.from.Request)
 	if len(l.byConn[w.from.Conn]) == 0 {
 		delete(l.byConn, w.from.Conn)

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/cron"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/quota"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/scope"
 	"github.com/norn-dev/norn/node/guard"
@@ -208,6 +209,7 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) (gpro
 	e, size := c.editor(now, s), 0
 	var req register.Request
 	var asked, later []int
+	created := make(map[*quota.Tenant]int)
 	for _, i := range k.left {
 		if size > maxScheduleCommit {
 			later = append(later, i)
@@ -229,6 +231,14 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) (gpro
 			if edit.Reread {
 				result.Schedule.Warnings = append(result.Schedule.Warnings, rereadWarning)
 			}
+		}
+		if t := c.readyIndex.tenants.Of(x.GetName()); t != nil && edit.Created {
+			_, all, _ := c.readyIndex.tenants.Use(t.Prefix)
+			if err := t.Schedule(all + created[t]); err != nil {
+				k.decide(i, &nornv1.ScheduleResult{Error: err.Proto()})
+				continue
+			}
+			created[t]++
 		}
 		k.decide(i, result)
 		if edit.Change == nil || dry {

@@ -413,6 +413,7 @@ func (m *transfer) forget(p ring.Partition) {
 	if !m.c.round.Check(err) {
 		return
 	}
+	vnode.Untally(v)
 	m.c.vnodes.Replace(p, empty)
 	m.released(v)
 	m.c.repairs.Forget(p)

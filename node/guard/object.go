@@ -175,6 +175,14 @@ func rights(m *nornv1.AccessRequest) string {
 		return "revoke token " + a.RevokeToken.GetId()
 	case *nornv1.AccessRequest_EnableTokens:
 		return "enable tokens"
+	case *nornv1.AccessRequest_SetMap:
+		return "set map " + a.SetMap.GetName() + ": " + a.SetMap.GetCertificate() + a.SetMap.GetJwtSubject() + " has role " + strings.Join(a.SetMap.GetRoles(), ",")
+	case *nornv1.AccessRequest_RemoveMap:
+		return "remove map " + a.RemoveMap.GetName()
+	case *nornv1.AccessRequest_SetTenant:
+		return "set tenant " + a.SetTenant.GetName()
+	case *nornv1.AccessRequest_RemoveTenant:
+		return "remove tenant " + a.RemoveTenant.GetName()
 	case *nornv1.AccessRequest_List:
 		return "list roles and tokens"
 	case *nornv1.AccessRequest_Check:

@@ -14,6 +14,7 @@ const (
 	ByTokenFile   = "token-file"
 	ByToken       = "token"
 	ByCertificate = "certificate"
+	ByJWT         = "jwt"
 )
 
 // Scope is what somebody may do with queues, where a request does not name all of those that it
@@ -33,6 +34,14 @@ func (s *Scope) Within(name string) bool {
 		return true
 	}
 	return strings.HasPrefix(name, s.Prefix)
+}
+
+// Tenant is the prefix of the tenant that it is of; empty: of none.
+func (s *Scope) Tenant() string {
+	if s == nil {
+		return ""
+	}
+	return s.Prefix
 }
 
 // May tells whether all of some verbs are allowed on a name.
@@ -57,6 +66,8 @@ func (s *Scope) May(v Verbs, name string) bool {
 type Principal struct {
 	// Name is that of a token, the subject of a certificate, root or anonymous.
 	Name string
+	// Tenant is the name of its tenant; empty: it is of none.
+	Tenant string
 	// ID tells tokens of one name apart; empty: it is no token.
 	ID string
 	// Roles are the names of its roles, for people.
@@ -91,6 +102,9 @@ func NewPrincipal(name, proof string, roles []string, rules []Rule, prefix strin
 func Root(name, proof string) *Principal {
 	return NewPrincipal(name, proof, []string{"admin"}, []Rule{{All, Everything}}, "")
 }
+
+// Prefix is what the names that exist for the principal begin with.
+func (p *Principal) Prefix() string { return p.scope.Prefix }
 
 // May tells whether a verb is allowed on something.
 func (p *Principal) May(v Verbs) bool { return p.some&v == v }

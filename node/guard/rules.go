@@ -78,6 +78,13 @@ func CheckName(name string) error {
 	return nil
 }
 
+// IsPrefix tells whether a text can be the prefix of a tenant: a name with a slash behind it, so
+// that whose a name is follows from what it has before its first slash.
+func IsPrefix(text string) bool {
+	name, ok := strings.CutSuffix(text, "/")
+	return ok && CheckName(name) == nil
+}
+
 // builtIn are the roles that there always are.
 var builtIn = []struct {
 	name  string

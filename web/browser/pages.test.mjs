@@ -500,3 +500,33 @@ test("the token", async (t) => {
   await p.getByRole("button", { name: "sign out" }).click();
   await p.getByLabel("token of this server").waitFor();
 });
+
+// What the token may not do is not offered, and what is not its tenant's is not there.
+test("the rights of a token", async (t) => {
+  const file = join(dir, "token of rights");
+  await writeFile(file, "root-of-this-test\n", { mode: 0o600 });
+  const { at, cli } = await dev(1, "--auth-token-file", file);
+  const root = (...args) => cli(...args, "--auth-token", "root-of-this-test");
+  await root("access", "tenant", "set", "acme");
+  const viewer = await root("access", "token", "create", "--name", "wall", "--role", "viewer", "--tenant", "acme");
+  const operator = await root("access", "token", "create", "--name", "anna", "--role", "operator", "--tenant", "acme");
+  for (const queue of ["acme/mail", "acme2/mail", "mail"]) await root("task", "enqueue", "-q", queue, "x");
+  const p = await page(t, "#/queues", { base: at, expects: /401|403/ });
+  const enter = async (token) => {
+    await p.getByLabel("token of this server").fill(token);
+    await p.getByRole("button", { name: "go on" }).click();
+    await p.getByRole("link", { name: "acme/mail" }).first().waitFor();
+  };
+  await enter(viewer);
+  await p.getByText("wall (acme)").waitFor();
+  assert.equal(await p.getByText("acme2/mail").count(), 0);
+  await p.getByRole("link", { name: "acme/mail" }).first().click();
+  await p.getByRole("heading", { name: "acme/mail" }).waitFor();
+  await p.getByText("wall (acme)").waitFor();
+  assert.equal(await p.getByRole("button", { name: "pause" }).count(), 0);
+  await p.getByRole("button", { name: "sign out" }).click();
+  await p.getByLabel("token of this server").fill(operator);
+  await p.getByRole("button", { name: "go on" }).click();
+  await p.getByText("anna (acme)").waitFor();
+  await p.getByRole("button", { name: "pause" }).waitFor();
+});

@@ -19,6 +19,29 @@ export function onUnauthenticated(f) {
   return () => waiting.delete(f);
 }
 
+let rights = null; // of who shows the token; null: not known, so everything is offered, and the API refuses
+
+// learnRights asks what the token may do; gives it, or null from a node that does not say.
+export async function learnRights(signal) {
+  try {
+    rights = await get("/api/v1/access/whoami", {}, signal);
+  } catch {
+    rights = null;
+  }
+  return rights;
+}
+
+// may tells whether a verb is worth offering on a name; without one, on anything.
+export function may(verb, name) {
+  if (!rights) return true;
+  if (name !== undefined && !name.startsWith(rights.prefix || "")) return false;
+  return rights.allow.some((rule) => {
+    const [verbs, pattern] = [rule.slice(0, rule.indexOf(":")), rule.slice(rule.indexOf(":") + 1)];
+    if (verbs !== "*" && !verbs.split(",").includes(verb)) return false;
+    return name === undefined || pattern === name || (pattern.endsWith("*") && name.startsWith(pattern.slice(0, -1)));
+  });
+}
+
 // Failure is what the API answered instead of a result.
 export class Failure extends Error {
   constructor(status, error) {

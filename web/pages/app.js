@@ -2,7 +2,7 @@
 
 import { render } from "./vendor/preact.js";
 import { useEffect, useErrorBoundary, useState } from "./vendor/hooks.js";
-import { get, hasToken, onUnauthenticated, setToken } from "./api.js";
+import { get, hasToken, learnRights, onUnauthenticated, setToken } from "./api.js";
 import { Cluster } from "./cluster.js";
 import { useNow } from "./live.js";
 import { Overview } from "./overview.js";
@@ -60,17 +60,23 @@ function SignIn({ done }) {
   return html`<main><form class="sign" onSubmit=${submit}><h1>Norn</h1>
     <label>token of this server<input name="token" type="password" autocomplete="current-password" autofocus required /></label>
     ${error && html`<p class="wrong" role="alert">${error}</p>`}<button class="main">go on</button>
-    <p class="quiet">What stands in the file of <code>auth-token-file</code>. It is kept in this tab only.</p></form></main>`;
+    <p class="quiet">A token of <code>norn access token create</code>, or of the file of <code>auth-token-file</code>. It is kept in this tab only.</p></form></main>`;
 }
 
 function App() {
-  const [at, go] = useState(place), [locked, lock] = useState(false);
+  const [at, go] = useState(place), [locked, lock] = useState(false), [who, am] = useState(null);
   useEffect(() => {
     const moved = () => go(place());
     addEventListener("hashchange", moved);
     const quit = onUnauthenticated(() => lock(true));
     return () => { removeEventListener("hashchange", moved); quit(); };
   }, []);
+  useEffect(() => {
+    if (locked) return undefined;
+    const ended = new AbortController();
+    learnRights(ended.signal).then((r) => ended.signal.aborted || am(r));
+    return () => ended.abort();
+  }, [locked]);
   useEffect(() => { document.title = `${at.name || pages[at.page]?.title || "Norn"} – Norn`; }, [at]);
   if (locked) return html`<${SignIn} done=${() => lock(false)} />`;
   const find = (e) => {
@@ -82,6 +88,7 @@ function App() {
   return html`<header><a class="brand" href="#/"><img src="pages/icon.svg" alt="" width="22" height="22" /> Norn</a>
       <nav aria-label="pages">${Object.entries(pages).map(([name, p]) => html`<a href=${"#/" + name} aria-current=${name === at.page ? "page" : undefined}>${p.title}</a>`)}</nav>
       <form role="search" onSubmit=${find}><input name="id" type="search" placeholder="ID of a task" aria-label="ID of a task" maxlength="40" /></form>
+      ${hasToken() && who && html`<span class="quiet" title=${who.roles.join(", ")}>${who.name}${who.tenant && ` (${who.tenant})`}</span>`}
       ${hasToken() && html`<button type="button" class="plain" onClick=${() => { setToken(""); lock(true); }}>sign out</button>`}</header>
     <main><${Page} at=${at} /></main>`;
 }

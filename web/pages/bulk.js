@@ -2,7 +2,7 @@
 
 import { useRef, useState } from "./vendor/hooks.js";
 import { count } from "./format.js";
-import { get, post } from "./api.js";
+import { get, may, post } from "./api.js";
 import { Wrong, html } from "./parts.js";
 
 const page = 1000; // IDs per request: what a page of a list can have
@@ -75,6 +75,7 @@ export function Bulk({ action, filter, what, done }) {
     });
   };
   const close = () => { stop.current?.abort(); box.current.close(); done?.(); };
+  if (!may("operate")) return null;
   return html`<span class="act"><button type="button" class="warn" onClick=${open} disabled=${!states.length}>${action} all ${what}</button>
     <dialog ref=${box} onCancel=${() => stop.current?.abort()}>
       ${s.phase === "counting" && html`<p aria-busy="true">counting … ${count(s.n)}</p>`}

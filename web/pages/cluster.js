@@ -3,7 +3,7 @@
 
 import { useState } from "./vendor/hooks.js";
 import { count, num, size, span } from "./format.js";
-import { get } from "./api.js";
+import { get, may } from "./api.js";
 import { useLive } from "./live.js";
 import { Facts, Live, Pager, State, Table, Wrong, html } from "./parts.js";
 
@@ -93,6 +93,7 @@ function Verify({ ids }) {
       set({ error });
     }
   };
+  if (!may("cluster")) return null;
   return html`<p><button type="button" disabled=${s.busy} onClick=${run}>compare all replicas now</button></p>
     ${s.busy && html`<p class="quiet" aria-busy="true">every node reads what it has … ${s.n} of ${ids.length}</p>`}<${Wrong} error=${s.error} />
     ${s.bad && (s.bad.length ? html`<ul class="troubles">${s.bad.map((p) => html`<li>partition ${p.id}: ${p.unreachable ? "not all replicas answer" : "replicas differ"}

@@ -3,6 +3,7 @@
 import { h, Fragment } from "./vendor/preact.js";
 import { useEffect, useMemo, useRef, useState } from "./vendor/hooks.js";
 import htm from "./vendor/htm.js";
+import { may } from "./api.js";
 import { bytesOf, clock, count, show, since, span, until } from "./format.js";
 
 export const html = htm.bind(h);
@@ -70,8 +71,8 @@ function save(base64, name) {
 
 // Act is a button that asks first what is to happen, then shows how it went. `run(reason)`
 // does it and gives a line for the user; `ask` is the question, `reason` the label of a
-// field to fill in.
-export function Act({ label, ask, reason, run, kind, disabled, done }) {
+// field to fill in. It is there for those who may: `needs` is a verb, and the name it is about.
+export function Act({ label, ask, reason, run, kind, disabled, done, needs }) {
   const box = useRef(null), field = useRef(null);
   const [went, set] = useState({});
   useEffect(() => { if (went.open) box.current.showModal(); }, [went.open]);
@@ -90,6 +91,7 @@ export function Act({ label, ask, reason, run, kind, disabled, done }) {
       set({ open: true, error });
     }
   };
+  if (needs && !may(...needs)) return null;
   return html`<span class="act">
     <button type="button" class=${kind || ""} disabled=${disabled} onClick=${() => set({ open: true })}>${label}</button>
     ${went.says && html`<small role="status">${went.says}</small>`}

@@ -39,19 +39,19 @@ const change = (q, settings) => patch(`/api/v1/queues/${inPath(q.name)}`, { sett
 // become the other one, when somebody else pauses the queue.
 function Pause({ q, done }) {
   if (condition(q) !== "open") {
-    return html`<${Act} key="resume" label="resume" ask=${html`Let <b>${q.name}</b> take enqueues and hand out tasks again?`} done=${done}
+    return html`<${Act} needs=${["operate", q.name]} key="resume" label="resume" ask=${html`Let <b>${q.name}</b> take enqueues and hand out tasks again?`} done=${done}
       run=${async () => { await change(q, { paused: false, draining: false, note: "" }); return "resumed"; }} />`;
   }
-  return html`<${Act} key="pause" label="pause" kind="warn" reason="note, shown to others" done=${done}
+  return html`<${Act} needs=${["operate", q.name]} key="pause" label="pause" kind="warn" reason="note, shown to others" done=${done}
     ask=${html`Pause <b>${q.name}</b>? Workers finish what they have and get nothing more; enqueues go on.`}
     run=${async (note) => { await change(q, { paused: true, note }); return "paused"; }} />`;
 }
 
-const Drain = ({ q, done }) => html`<${Act} label="drain" kind="warn" reason="note, shown to others" done=${done} disabled=${condition(q) !== "open"}
+const Drain = ({ q, done }) => html`<${Act} needs=${["operate", q.name]} label="drain" kind="warn" reason="note, shown to others" done=${done} disabled=${condition(q) !== "open"}
   ask=${html`Drain <b>${q.name}</b>? Enqueues are refused; what is there is worked off.`}
   run=${async (note) => { await change(q, { draining: true, note }); return "draining"; }} />`;
 
-const Delete = ({ q, done }) => html`<${Act} label="delete" kind="warn" done=${done} disabled=${["ready", "claimed", "waiting", "scheduled"].some((s) => num(q.count[s]) > 0)}
+const Delete = ({ q, done }) => html`<${Act} needs=${["operate", q.name]} label="delete" kind="warn" done=${done} disabled=${["ready", "claimed", "waiting", "scheduled"].some((s) => num(q.count[s]) > 0)}
   ask=${html`Delete <b>${q.name}</b>, with its settings and its finished tasks? It is back with the next task.`}
   run=${async () => { await remove(`/api/v1/queues/${inPath(q.name)}`, { if_version: q.version }); return "deleted"; }} />`;
 

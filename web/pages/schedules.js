@@ -20,11 +20,11 @@ function Acts({ s, done }) {
   const id = useRef(""); // kept until it is launched: a second try is no second launch
   return html`
   ${s.spec.paused
-    ? html`<${Act} key="resume" label="resume" ask=${html`Launch <b>${s.name}</b> again? What came due meanwhile is skipped; <code>norn schedule backfill</code> launches it.`} done=${done}
+    ? html`<${Act} needs=${["schedule", s.spec.task.queue]} key="resume" label="resume" ask=${html`Launch <b>${s.name}</b> again? What came due meanwhile is skipped; <code>norn schedule backfill</code> launches it.`} done=${done}
         run=${async () => { await change(s, { pause: { paused: false } }); return "resumed"; }} />`
-    : html`<${Act} key="pause" label="pause" kind="warn" ask=${html`Launch <b>${s.name}</b> no more? What runs goes on.`} reason="note, shown to others" done=${done}
+    : html`<${Act} needs=${["schedule", s.spec.task.queue]} key="pause" label="pause" kind="warn" ask=${html`Launch <b>${s.name}</b> no more? What runs goes on.`} reason="note, shown to others" done=${done}
         run=${async (note) => { await change(s, { pause: { paused: true, note } }); return "paused"; }} />`}
-  <${Act} label="launch now" ask=${html`Launch <b>${s.name}</b> once now, beside its times?`} done=${done}
+  <${Act} needs=${["schedule", s.spec.task.queue]} label="launch now" ask=${html`Launch <b>${s.name}</b> once now, beside its times?`} done=${done}
     run=${async () => {
       id.current ||= newID(Date.parse((await get("/api/v1/ping")).now)); // this machine's clock may be wrong
       const { task_ids: [task] } = await change(s, { trigger: { task_id: id.current } });

@@ -32,8 +32,8 @@ function One({ t, why, again }) {
   };
   return html`
     <p class="acts"><${State} is=${t.state} />
-      <${Act} label="retry" disabled=${!actions.retry.can.includes(t.state)} ask="Give it a new run of attempts at once?" run=${one("retry", "it is tried again")} done=${again} />
-      <${Act} label="cancel" kind="warn" disabled=${!actions.cancel.can.includes(t.state)} ask="Cancel it? If it runs, its worker is told to stop." reason="reason, shown as its error" run=${one("cancel", "cancelled")} done=${again} /></p>
+      <${Act} needs=${["operate", t.queue]} label="retry" disabled=${!actions.retry.can.includes(t.state)} ask="Give it a new run of attempts at once?" run=${one("retry", "it is tried again")} done=${again} />
+      <${Act} needs=${["operate", t.queue]} label="cancel" kind="warn" disabled=${!actions.cancel.can.includes(t.state)} ask="Cancel it? If it runs, its worker is told to stop." reason="reason, shown as its error" run=${one("cancel", "cancelled")} done=${again} /></p>
     ${!finished(t) && html`<section class="why"><h2>Why it is not done</h2><ul>${why.reasons.map((r) => html`<li>${r.text}
       ${r.tasks.map((id) => html` <${TaskLink} id=${id} />`)}${r.until && html` <small><${Until} at=${r.until} /></small>`}</li>`)}</ul></section>`}
     ${t.error && html`<p class="wrong lines">${errorOf(t.error).message}</p>`}

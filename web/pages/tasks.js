@@ -105,7 +105,7 @@ export function Tasks({ params }) {
 // Chosen has the actions for what is picked, or for all that the filter finds.
 function Chosen({ picked, pick, filter, again }) {
   const ids = [...picked], n = ids.length;
-  const act = (action, label, question) => html`<${Act} label=${label} kind=${action === "cancel" ? "warn" : ""} disabled=${!n} ask=${question}
+  const act = (action, label, question) => html`<${Act} needs=${["operate"]} label=${label} kind=${action === "cancel" ? "warn" : ""} disabled=${!n} ask=${question}
     reason=${action === "cancel" && "reason, shown as the tasks' error"} done=${() => { pick(new Set()); again(); }}
     run=${async (reason) => {
       const r = await settle(action, ids, [], reason);

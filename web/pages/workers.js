@@ -14,8 +14,8 @@ const told = (w, action) => async (reason) => {
 };
 
 const Acts = ({ w, done }) => html`
-  <${Act} label="drain" kind="warn" disabled=${w.draining} ask=${html`Drain <b>${w.name}</b>? It finishes what it runs, takes nothing new, and leaves.`} reason="reason, shown to the worker" run=${told(w, "drain")} done=${done} />
-  <${Act} label="kill" kind="warn" ask=${html`Kill <b>${w.name}</b>? It stops everything at once; its tasks are given to others.`} reason="reason, shown to the worker" run=${told(w, "kill")} done=${done} />`;
+  <${Act} needs=${["control", w.name]} label="drain" kind="warn" disabled=${w.draining} ask=${html`Drain <b>${w.name}</b>? It finishes what it runs, takes nothing new, and leaves.`} reason="reason, shown to the worker" run=${told(w, "drain")} done=${done} />
+  <${Act} needs=${["control", w.name]} label="kill" kind="warn" ask=${html`Kill <b>${w.name}</b>? It stops everything at once; its tasks are given to others.`} reason="reason, shown to the worker" run=${told(w, "kill")} done=${done} />`;
 
 const Running = ({ w, all }) => html`${w.running.slice(0, all ? undefined : shown).map((c) => html`<${TaskLink} id=${c.id} /> `)}
   ${!all && w.running.length > shown && html`<a href=${link("workers", w.name)}>${w.running.length - shown} more</a>`}`;

@@ -40,8 +40,8 @@ type commands struct{ Host }
 func Commands(h Host) *cobra.Command {
 	k := commands{h}
 	cmd := k.Group(&cobra.Command{
-		Use: "access", Short: "Roles, tokens, and who did what",
-		Long: `Roles, tokens, and who did what. A token has roles; a role allows verbs on queues.
+		Use: "access", Short: "Roles, tokens, tenants, and who did what",
+		Long: `Roles, tokens, tenants, and who did what. A token has roles; a role allows verbs on queues.
 The verbs are enqueue, work, see, read (payloads, results, errors and logs), operate
 (cancel, retry, settings of queues), schedule, control (workers), cluster and access.
 The built-in roles are producer, worker, viewer, operator, admin and metrics.
@@ -50,7 +50,7 @@ A server asks for tokens with auth: access or with auth-token-file, whose tokens
 do everything: they make the first ones here.`,
 		Example: "  norn access token create --name ci --role producer --ttl 24h\n  norn access whoami",
 	})
-	cmd.AddCommand(k.roles(), k.tokens(), k.whoami(), k.check(), k.audit())
+	cmd.AddCommand(k.roles(), k.tokens(), k.maps(), k.tenants(), k.whoami(), k.check(), k.audit())
 	return cmd
 }
 
@@ -138,7 +138,7 @@ func (k commands) whoami() *cobra.Command {
 						expires = m.GetExpires().AsTime().Format(time.RFC3339)
 					}
 					render.Pairs(w, [2]string{"name", m.GetName()}, [2]string{"id", m.GetId()}, [2]string{"roles", strings.Join(m.GetRoles(), ", ")},
-						[2]string{"proof", m.GetProof()}, [2]string{"may", strings.Join(m.GetAllow(), " ")}, [2]string{"expires", expires}, [2]string{"node", m.GetNode()})
+						[2]string{"proof", m.GetProof()}, [2]string{"may", strings.Join(m.GetAllow(), " ")}, [2]string{"tenant", m.GetTenant()}, [2]string{"expires", expires}, [2]string{"node", m.GetNode()})
 				})
 			})
 		},

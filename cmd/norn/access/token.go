@@ -49,6 +49,7 @@ func (k commands) createToken() *cobra.Command {
 	f.StringVar(&o.Name, "name", "", "`name` of the token, for people")
 	f.StringArrayVar(&o.Roles, "role", nil, "`role` of the token (repeatable)")
 	f.DurationVar(&o.TTL, "ttl", 0, "for how `long` it lets in (0: without an end)")
+	f.StringVar(&o.Tenant, "tenant", "", "`name` of the tenant that it is of: it sees nothing else")
 	f.StringArrayVar(&o.From, "from", nil, "`address` or network from which it lets in (repeatable; default: everywhere)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if o.Name == "" || len(o.Roles) == 0 {
@@ -116,6 +117,7 @@ func tokenList(w *render.Writer) *render.List[*nornv1.AccessToken] {
 		render.Column[*nornv1.AccessToken]{Head: "id", Cell: (*nornv1.AccessToken).GetId},
 		render.Column[*nornv1.AccessToken]{Head: "name", Cell: (*nornv1.AccessToken).GetName},
 		render.Column[*nornv1.AccessToken]{Head: "roles", Cell: func(t *nornv1.AccessToken) string { return strings.Join(t.GetRoles(), ", ") }},
+		render.Column[*nornv1.AccessToken]{Head: "tenant", Cell: (*nornv1.AccessToken).GetTenant},
 		render.Column[*nornv1.AccessToken]{Head: "expires", Cell: func(t *nornv1.AccessToken) string {
 			return when(t.GetExpires() != nil, t.GetExpires().AsTime(), "never")
 		}},

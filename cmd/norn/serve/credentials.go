@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/norn-dev/norn/internal/jwts"
 	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/node/config"
@@ -50,7 +51,8 @@ type credentials struct {
 	own    *material   // likewise
 	peers  peer.Security
 	certs  certificates
-	audit  *access.Audit // nil: nothing is written down
+	audit  *access.Audit  // nil: nothing is written down
+	jwt    *jwts.Verifier // nil: they let nobody in
 	desk   *access.Desk
 	shared bool // an authority signs the certificates of clients and those of nodes
 }

@@ -123,6 +123,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	// process is to see that it lives.
 	watch, shown := logins.New(o.Logger), &backend{}
 	defer known.audit.Close()
+	defer known.jwt.Close()
 	pages := pagesOf(shown, cfg, &known, watch, &o)
 	var running sync.WaitGroup
 	failed := make(chan error, 1)

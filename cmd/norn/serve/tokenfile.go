@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/norn-dev/norn/internal/jwts"
 	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/node/config"
@@ -65,11 +66,37 @@ func (f *tokenFile) source() func() secrets.Set {
 
 // openDesk opens the audit log, and makes the desk that all ports ask.
 func (c *credentials) openDesk(cfg *config.Config, o *Options) (err error) {
-	c.audit, err = openAudit(cfg, o)
+	if c.audit, err = openAudit(cfg, o); err != nil {
+		return err
+	}
 	full := *cfg
 	full.Complete() // the node may be called by its address
-	c.desk = access.New(access.Config{Tokens: c.tokens.source(), Reread: cfg.TLSReload, MaxStale: cfg.AuthMaxStale, Always: cfg.Auth == "access", Node: full.Name, Audit: c.audit})
-	return err
+	if c.jwt, err = openJWT(cfg, o); err != nil {
+		return err
+	}
+	c.desk = access.New(access.Config{
+		Tokens: c.tokens.source(), Reread: cfg.TLSReload, MaxStale: cfg.AuthMaxStale, Always: cfg.Auth == "access", Names: access.NamesOf(cfg.AuthCert), JWT: c.jwt, Node: full.Name, Audit: c.audit,
+	})
+	return nil
+}
+
+// jwtReload is after how long the keys at a URL are read again. A key that is not known has them
+// read sooner.
+const jwtReload = 5 * time.Minute
+
+// openJWT makes what judges JSON Web Tokens; nil: they let nobody in.
+func openJWT(cfg *config.Config, o *Options) (*jwts.Verifier, error) {
+	if cfg.AuthJWTKeys == "" {
+		return nil, nil
+	}
+	v, err := jwts.New(jwts.Config{
+		Issuer: cfg.AuthJWTIssuer, Audience: cfg.AuthJWTAudience, Keys: cfg.AuthJWTKeys, RolesClaim: cfg.AuthJWTRoles, TenantClaim: cfg.AuthJWTTenant,
+		MaxLife: cfg.AuthMaxLife, Leeway: cfg.Eta, Reload: jwtReload, Logger: o.Logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("auth-jwt-keys: %w", err)
+	}
+	return v, nil
 }
 
 // openAudit opens what the settings name; nil: nothing is written down.

@@ -70,7 +70,7 @@ type WhoAmIReply struct {
 	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
 	// Names of its roles.
 	Roles []string `protobuf:"bytes,3,rep,name=roles,proto3" json:"roles,omitempty"`
-	// How it has shown who it is: none, token-file, token or certificate.
+	// How it has shown who it is: none, token-file, token, certificate or jwt.
 	Proof string `protobuf:"bytes,4,opt,name=proof,proto3" json:"proof,omitempty"`
 	// What it may do, VERB[,VERB…]:PATTERN each.
 	Allow []string `protobuf:"bytes,5,rep,name=allow,proto3" json:"allow,omitempty"`
@@ -79,7 +79,10 @@ type WhoAmIReply struct {
 	// Node that answers.
 	Node string `protobuf:"bytes,7,opt,name=node,proto3" json:"node,omitempty"`
 	// The newest revision of roles and tokens that the node has seen; 0: there was none.
-	Revision      uint64 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision uint64 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Its tenant, and the prefix that the names of its queues begin with; empty: it is of none.
+	Tenant        string `protobuf:"bytes,9,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Prefix        string `protobuf:"bytes,10,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -170,6 +173,20 @@ func (x *WhoAmIReply) GetRevision() uint64 {
 	return 0
 }
 
+func (x *WhoAmIReply) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *WhoAmIReply) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
 // AccessRequest (METHOD_ACCESS) reads or changes who may do what.
 type AccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -184,6 +201,10 @@ type AccessRequest struct {
 	//	*AccessRequest_Check
 	//	*AccessRequest_Audit
 	//	*AccessRequest_EnableTokens
+	//	*AccessRequest_SetMap
+	//	*AccessRequest_RemoveMap
+	//	*AccessRequest_SetTenant
+	//	*AccessRequest_RemoveTenant
 	Action        isAccessRequest_Action `protobuf_oneof:"action"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -307,6 +328,42 @@ func (x *AccessRequest) GetEnableTokens() *EnableTokens {
 	return nil
 }
 
+func (x *AccessRequest) GetSetMap() *SetMap {
+	if x != nil {
+		if x, ok := x.Action.(*AccessRequest_SetMap); ok {
+			return x.SetMap
+		}
+	}
+	return nil
+}
+
+func (x *AccessRequest) GetRemoveMap() *RemoveMap {
+	if x != nil {
+		if x, ok := x.Action.(*AccessRequest_RemoveMap); ok {
+			return x.RemoveMap
+		}
+	}
+	return nil
+}
+
+func (x *AccessRequest) GetSetTenant() *SetTenant {
+	if x != nil {
+		if x, ok := x.Action.(*AccessRequest_SetTenant); ok {
+			return x.SetTenant
+		}
+	}
+	return nil
+}
+
+func (x *AccessRequest) GetRemoveTenant() *RemoveTenant {
+	if x != nil {
+		if x, ok := x.Action.(*AccessRequest_RemoveTenant); ok {
+			return x.RemoveTenant
+		}
+	}
+	return nil
+}
+
 type isAccessRequest_Action interface {
 	isAccessRequest_Action()
 }
@@ -347,6 +404,22 @@ type AccessRequest_EnableTokens struct {
 	EnableTokens *EnableTokens `protobuf:"bytes,9,opt,name=enable_tokens,json=enableTokens,proto3,oneof"`
 }
 
+type AccessRequest_SetMap struct {
+	SetMap *SetMap `protobuf:"bytes,10,opt,name=set_map,json=setMap,proto3,oneof"`
+}
+
+type AccessRequest_RemoveMap struct {
+	RemoveMap *RemoveMap `protobuf:"bytes,11,opt,name=remove_map,json=removeMap,proto3,oneof"`
+}
+
+type AccessRequest_SetTenant struct {
+	SetTenant *SetTenant `protobuf:"bytes,12,opt,name=set_tenant,json=setTenant,proto3,oneof"`
+}
+
+type AccessRequest_RemoveTenant struct {
+	RemoveTenant *RemoveTenant `protobuf:"bytes,13,opt,name=remove_tenant,json=removeTenant,proto3,oneof"`
+}
+
 func (*AccessRequest_List) isAccessRequest_Action() {}
 
 func (*AccessRequest_SetRole) isAccessRequest_Action() {}
@@ -365,7 +438,15 @@ func (*AccessRequest_Audit) isAccessRequest_Action() {}
 
 func (*AccessRequest_EnableTokens) isAccessRequest_Action() {}
 
-// ListAccess asks for all roles and tokens.
+func (*AccessRequest_SetMap) isAccessRequest_Action() {}
+
+func (*AccessRequest_RemoveMap) isAccessRequest_Action() {}
+
+func (*AccessRequest_SetTenant) isAccessRequest_Action() {}
+
+func (*AccessRequest_RemoveTenant) isAccessRequest_Action() {}
+
+// ListAccess asks for all roles, tokens, maps and tenants.
 type ListAccess struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -512,7 +593,9 @@ type CreateToken struct {
 	// For how long it lets in, up to ten years; 0: without an end.
 	TtlSeconds float64 `protobuf:"fixed64,3,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`
 	// Addresses from which it lets in, IP or IP/BITS; none: from everywhere.
-	From          []string `protobuf:"bytes,4,rep,name=from,proto3" json:"from,omitempty"`
+	From []string `protobuf:"bytes,4,rep,name=from,proto3" json:"from,omitempty"`
+	// Name of the tenant that it is of; empty: of none.
+	Tenant        string `protobuf:"bytes,5,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -573,6 +656,13 @@ func (x *CreateToken) GetFrom() []string {
 		return x.From
 	}
 	return nil
+}
+
+func (x *CreateToken) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
 }
 
 // RenewToken moves the end of a token.
@@ -711,6 +801,338 @@ func (*EnableTokens) Descriptor() ([]byte, []int) {
 	return file_norn_v1_access_proto_rawDescGZIP(), []int{9}
 }
 
+// SetMap gives roles to who shows a certificate or a JWT. Of several that match, the one with the longest pattern
+// counts.
+type SetMap struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// One of both: a name in a certificate, or the subject of a JWT. One star stands for any text.
+	Certificate string `protobuf:"bytes,2,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	JwtSubject  string `protobuf:"bytes,3,opt,name=jwt_subject,json=jwtSubject,proto3" json:"jwt_subject,omitempty"`
+	// 1 to 8 roles that there are.
+	Roles []string `protobuf:"bytes,4,rep,name=roles,proto3" json:"roles,omitempty"`
+	// Name of a tenant; empty: of none.
+	Tenant        string `protobuf:"bytes,5,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetMap) Reset() {
+	*x = SetMap{}
+	mi := &file_norn_v1_access_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetMap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetMap) ProtoMessage() {}
+
+func (x *SetMap) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_access_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetMap.ProtoReflect.Descriptor instead.
+func (*SetMap) Descriptor() ([]byte, []int) {
+	return file_norn_v1_access_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SetMap) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SetMap) GetCertificate() string {
+	if x != nil {
+		return x.Certificate
+	}
+	return ""
+}
+
+func (x *SetMap) GetJwtSubject() string {
+	if x != nil {
+		return x.JwtSubject
+	}
+	return ""
+}
+
+func (x *SetMap) GetRoles() []string {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+func (x *SetMap) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+// RemoveMap takes a map away. What is open of those whom it let in is closed.
+type RemoveMap struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveMap) Reset() {
+	*x = RemoveMap{}
+	mi := &file_norn_v1_access_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveMap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveMap) ProtoMessage() {}
+
+func (x *RemoveMap) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_access_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveMap.ProtoReflect.Descriptor instead.
+func (*RemoveMap) Descriptor() ([]byte, []int) {
+	return file_norn_v1_access_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *RemoveMap) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// TenantLimits bound a tenant; 0: there is no limit of its own.
+type TenantLimits struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the cluster: queues with tasks or settings, tasks that are not finished, schedules.
+	Queues    uint64 `protobuf:"varint,1,opt,name=queues,proto3" json:"queues,omitempty"`
+	Tasks     uint64 `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	Schedules uint64 `protobuf:"varint,3,opt,name=schedules,proto3" json:"schedules,omitempty"`
+	// Of each node: tasks under a claim, requests that wait, connections, requests a second.
+	Claims        uint64  `protobuf:"varint,4,opt,name=claims,proto3" json:"claims,omitempty"`
+	Waits         uint64  `protobuf:"varint,5,opt,name=waits,proto3" json:"waits,omitempty"`
+	Connections   uint64  `protobuf:"varint,6,opt,name=connections,proto3" json:"connections,omitempty"`
+	Rate          float64 `protobuf:"fixed64,7,opt,name=rate,proto3" json:"rate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantLimits) Reset() {
+	*x = TenantLimits{}
+	mi := &file_norn_v1_access_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantLimits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantLimits) ProtoMessage() {}
+
+func (x *TenantLimits) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_access_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantLimits.ProtoReflect.Descriptor instead.
+func (*TenantLimits) Descriptor() ([]byte, []int) {
+	return file_norn_v1_access_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *TenantLimits) GetQueues() uint64 {
+	if x != nil {
+		return x.Queues
+	}
+	return 0
+}
+
+func (x *TenantLimits) GetTasks() uint64 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
+func (x *TenantLimits) GetSchedules() uint64 {
+	if x != nil {
+		return x.Schedules
+	}
+	return 0
+}
+
+func (x *TenantLimits) GetClaims() uint64 {
+	if x != nil {
+		return x.Claims
+	}
+	return 0
+}
+
+func (x *TenantLimits) GetWaits() uint64 {
+	if x != nil {
+		return x.Waits
+	}
+	return 0
+}
+
+func (x *TenantLimits) GetConnections() uint64 {
+	if x != nil {
+		return x.Connections
+	}
+	return 0
+}
+
+func (x *TenantLimits) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+// SetTenant makes a tenant, or gives it other limits.
+type SetTenant struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What the names of its queues, schedules and workers begin with. It ends with a slash and has no other; empty:
+	// the name with a slash. It never changes.
+	Prefix string `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	// All of its limits: one that is missing is none.
+	Limits        *TenantLimits `protobuf:"bytes,3,opt,name=limits,proto3" json:"limits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetTenant) Reset() {
+	*x = SetTenant{}
+	mi := &file_norn_v1_access_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetTenant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetTenant) ProtoMessage() {}
+
+func (x *SetTenant) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_access_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetTenant.ProtoReflect.Descriptor instead.
+func (*SetTenant) Descriptor() ([]byte, []int) {
+	return file_norn_v1_access_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *SetTenant) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SetTenant) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *SetTenant) GetLimits() *TenantLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+// RemoveTenant takes a tenant away that no token and no map has any more. Its queues stay.
+type RemoveTenant struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveTenant) Reset() {
+	*x = RemoveTenant{}
+	mi := &file_norn_v1_access_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveTenant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveTenant) ProtoMessage() {}
+
+func (x *RemoveTenant) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_access_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveTenant.ProtoReflect.Descriptor instead.
+func (*RemoveTenant) Descriptor() ([]byte, []int) {
+	return file_norn_v1_access_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *RemoveTenant) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 // CheckAccess asks whether somebody may do something.
 type CheckAccess struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -726,7 +1148,7 @@ type CheckAccess struct {
 
 func (x *CheckAccess) Reset() {
 	*x = CheckAccess{}
-	mi := &file_norn_v1_access_proto_msgTypes[10]
+	mi := &file_norn_v1_access_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -738,7 +1160,7 @@ func (x *CheckAccess) String() string {
 func (*CheckAccess) ProtoMessage() {}
 
 func (x *CheckAccess) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_access_proto_msgTypes[10]
+	mi := &file_norn_v1_access_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -751,7 +1173,7 @@ func (x *CheckAccess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckAccess.ProtoReflect.Descriptor instead.
 func (*CheckAccess) Descriptor() ([]byte, []int) {
-	return file_norn_v1_access_proto_rawDescGZIP(), []int{10}
+	return file_norn_v1_access_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CheckAccess) GetId() string {
@@ -788,7 +1210,7 @@ type ReadAudit struct {
 
 func (x *ReadAudit) Reset() {
 	*x = ReadAudit{}
-	mi := &file_norn_v1_access_proto_msgTypes[11]
+	mi := &file_norn_v1_access_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -800,7 +1222,7 @@ func (x *ReadAudit) String() string {
 func (*ReadAudit) ProtoMessage() {}
 
 func (x *ReadAudit) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_access_proto_msgTypes[11]
+	mi := &file_norn_v1_access_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -813,7 +1235,7 @@ func (x *ReadAudit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAudit.ProtoReflect.Descriptor instead.
 func (*ReadAudit) Descriptor() ([]byte, []int) {
-	return file_norn_v1_access_proto_rawDescGZIP(), []int{11}
+	return file_norn_v1_access_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReadAudit) GetAfter() uint64 {
@@ -847,14 +1269,16 @@ type AccessReply struct {
 	// Number of the newest line of the audit log.
 	Last uint64 `protobuf:"varint,8,opt,name=last,proto3" json:"last,omitempty"`
 	// Tokens are suspended: a restore cannot know which ones were revoked after its backup.
-	Suspended     bool `protobuf:"varint,9,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	Suspended     bool            `protobuf:"varint,9,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	Maps          []*AccessMap    `protobuf:"bytes,10,rep,name=maps,proto3" json:"maps,omitempty"`
+	Tenants       []*AccessTenant `protobuf:"bytes,11,rep,name=tenants,proto3" json:"tenants,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AccessReply) Reset() {
 	*x = AccessReply{}
-	mi := &file_norn_v1_access_proto_msgTypes[12]
+	mi := &file_norn_v1_access_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +1290,7 @@ func (x *AccessReply) String() string {
 func (*AccessReply) ProtoMessage() {}
 
 func (x *AccessReply) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_access_proto_msgTypes[12]
+	mi := &file_norn_v1_access_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +1303,7 @@ func (x *AccessReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccessReply.ProtoReflect.Descriptor instead.
 func (*AccessReply) Descriptor() ([]byte, []int) {
-	return file_norn_v1_access_proto_rawDescGZIP(), []int{12}
+	return file_norn_v1_access_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AccessReply) GetRevision() uint64 {
@@ -945,6 +1369,158 @@ func (x *AccessReply) GetSuspended() bool {
 	return false
 }
 
+func (x *AccessReply) GetMaps() []*AccessMap {
+	if x != nil {
+		return x.Maps
+	}
+	return nil
+}
+
+func (x *AccessReply) GetTenants() []*AccessTenant {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
+// AccessMap gives roles to who shows a certificate or a JWT.
+type AccessMap struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Certificate   string                 `protobuf:"bytes,2,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	JwtSubject    string                 `protobuf:"bytes,3,opt,name=jwt_subject,json=jwtSubject,proto3" json:"jwt_subject,omitempty"`
+	Roles         []string               `protobuf:"bytes,4,rep,name=roles,proto3" json:"roles,omitempty"`
+	Tenant        string                 `protobuf:"bytes,5,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AccessMap) Reset() {
+	*x = AccessMap{}
+	mi := &file_norn_v1_access_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AccessMap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AccessMap) ProtoMessage() {}
+
+func (x *AccessMap) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_access_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AccessMap.ProtoReflect.Descriptor instead.
+func (*AccessMap) Descriptor() ([]byte, []int) {
+	return file_norn_v1_access_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *AccessMap) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AccessMap) GetCertificate() string {
+	if x != nil {
+		return x.Certificate
+	}
+	return ""
+}
+
+func (x *AccessMap) GetJwtSubject() string {
+	if x != nil {
+		return x.JwtSubject
+	}
+	return ""
+}
+
+func (x *AccessMap) GetRoles() []string {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+func (x *AccessMap) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+// AccessTenant is a tenant.
+type AccessTenant struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Prefix        string                 `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	Limits        *TenantLimits          `protobuf:"bytes,3,opt,name=limits,proto3" json:"limits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AccessTenant) Reset() {
+	*x = AccessTenant{}
+	mi := &file_norn_v1_access_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AccessTenant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AccessTenant) ProtoMessage() {}
+
+func (x *AccessTenant) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_access_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AccessTenant.ProtoReflect.Descriptor instead.
+func (*AccessTenant) Descriptor() ([]byte, []int) {
+	return file_norn_v1_access_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *AccessTenant) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AccessTenant) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *AccessTenant) GetLimits() *TenantLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
 // AccessRole is a role.
 type AccessRole struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -959,7 +1535,7 @@ type AccessRole struct {
 
 func (x *AccessRole) Reset() {
 	*x = AccessRole{}
-	mi := &file_norn_v1_access_proto_msgTypes[13]
+	mi := &file_norn_v1_access_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -971,7 +1547,7 @@ func (x *AccessRole) String() string {
 func (*AccessRole) ProtoMessage() {}
 
 func (x *AccessRole) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_access_proto_msgTypes[13]
+	mi := &file_norn_v1_access_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -984,7 +1560,7 @@ func (x *AccessRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccessRole.ProtoReflect.Descriptor instead.
 func (*AccessRole) Descriptor() ([]byte, []int) {
-	return file_norn_v1_access_proto_rawDescGZIP(), []int{13}
+	return file_norn_v1_access_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AccessRole) GetName() string {
@@ -1022,14 +1598,16 @@ type AccessToken struct {
 	Expires *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires,proto3" json:"expires,omitempty"`
 	From    []string               `protobuf:"bytes,7,rep,name=from,proto3" json:"from,omitempty"`
 	// When the node that answers was shown it last since its start; not set: never.
-	LastUsed      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"`
+	LastUsed *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"`
+	// Name of its tenant; empty: it is of none.
+	Tenant        string `protobuf:"bytes,9,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AccessToken) Reset() {
 	*x = AccessToken{}
-	mi := &file_norn_v1_access_proto_msgTypes[14]
+	mi := &file_norn_v1_access_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1041,7 +1619,7 @@ func (x *AccessToken) String() string {
 func (*AccessToken) ProtoMessage() {}
 
 func (x *AccessToken) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_access_proto_msgTypes[14]
+	mi := &file_norn_v1_access_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1054,7 +1632,7 @@ func (x *AccessToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccessToken.ProtoReflect.Descriptor instead.
 func (*AccessToken) Descriptor() ([]byte, []int) {
-	return file_norn_v1_access_proto_rawDescGZIP(), []int{14}
+	return file_norn_v1_access_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AccessToken) GetId() string {
@@ -1113,6 +1691,13 @@ func (x *AccessToken) GetLastUsed() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *AccessToken) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
 // StoredRole is a role as the register keeps it, under role/NAME.
 type StoredRole struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1123,7 +1708,7 @@ type StoredRole struct {
 
 func (x *StoredRole) Reset() {
 	*x = StoredRole{}
-	mi := &file_norn_v1_access_proto_msgTypes[15]
+	mi := &file_norn_v1_access_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1135,7 +1720,7 @@ func (x *StoredRole) String() string {
 func (*StoredRole) ProtoMessage() {}
 
 func (x *StoredRole) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_access_proto_msgTypes[15]
+	mi := &file_norn_v1_access_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1148,7 +1733,7 @@ func (x *StoredRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredRole.ProtoReflect.Descriptor instead.
 func (*StoredRole) Descriptor() ([]byte, []int) {
-	return file_norn_v1_access_proto_rawDescGZIP(), []int{15}
+	return file_norn_v1_access_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StoredRole) GetAllow() []string {
@@ -1163,19 +1748,22 @@ type StoredToken struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// SHA-256 of the secret, 32 bytes.
-	Hash          []byte                 `protobuf:"bytes,2,opt,name=hash,proto3" json:"hash,omitempty"`
-	Roles         []string               `protobuf:"bytes,3,rep,name=roles,proto3" json:"roles,omitempty"`
-	Created       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created,proto3" json:"created,omitempty"`
-	Creator       string                 `protobuf:"bytes,5,opt,name=creator,proto3" json:"creator,omitempty"`
-	Expires       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires,proto3" json:"expires,omitempty"`
-	From          []string               `protobuf:"bytes,7,rep,name=from,proto3" json:"from,omitempty"`
+	Hash    []byte                 `protobuf:"bytes,2,opt,name=hash,proto3" json:"hash,omitempty"`
+	Roles   []string               `protobuf:"bytes,3,rep,name=roles,proto3" json:"roles,omitempty"`
+	Created *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created,proto3" json:"created,omitempty"`
+	Creator string                 `protobuf:"bytes,5,opt,name=creator,proto3" json:"creator,omitempty"`
+	Expires *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires,proto3" json:"expires,omitempty"`
+	From    []string               `protobuf:"bytes,7,rep,name=from,proto3" json:"from,omitempty"`
+	Tenant  string                 `protobuf:"bytes,8,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The hash where there is a tenant, and hash is empty: a build that knows no tenants lets nobody in.
+	TenantHash    []byte `protobuf:"bytes,9,opt,name=tenant_hash,json=tenantHash,proto3" json:"tenant_hash,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StoredToken) Reset() {
 	*x = StoredToken{}
-	mi := &file_norn_v1_access_proto_msgTypes[16]
+	mi := &file_norn_v1_access_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1187,7 +1775,7 @@ func (x *StoredToken) String() string {
 func (*StoredToken) ProtoMessage() {}
 
 func (x *StoredToken) ProtoReflect() protoreflect.Message {
-	mi := &file_norn_v1_access_proto_msgTypes[16]
+	mi := &file_norn_v1_access_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1200,7 +1788,7 @@ func (x *StoredToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredToken.ProtoReflect.Descriptor instead.
 func (*StoredToken) Descriptor() ([]byte, []int) {
-	return file_norn_v1_access_proto_rawDescGZIP(), []int{16}
+	return file_norn_v1_access_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StoredToken) GetName() string {
@@ -1252,12 +1840,148 @@ func (x *StoredToken) GetFrom() []string {
 	return nil
 }
 
+func (x *StoredToken) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *StoredToken) GetTenantHash() []byte {
+	if x != nil {
+		return x.TenantHash
+	}
+	return nil
+}
+
+// StoredMap is a map as the register keeps it, under map/NAME.
+type StoredMap struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Certificate   string                 `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	JwtSubject    string                 `protobuf:"bytes,2,opt,name=jwt_subject,json=jwtSubject,proto3" json:"jwt_subject,omitempty"`
+	Roles         []string               `protobuf:"bytes,3,rep,name=roles,proto3" json:"roles,omitempty"`
+	Tenant        string                 `protobuf:"bytes,4,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoredMap) Reset() {
+	*x = StoredMap{}
+	mi := &file_norn_v1_access_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoredMap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoredMap) ProtoMessage() {}
+
+func (x *StoredMap) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_access_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoredMap.ProtoReflect.Descriptor instead.
+func (*StoredMap) Descriptor() ([]byte, []int) {
+	return file_norn_v1_access_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *StoredMap) GetCertificate() string {
+	if x != nil {
+		return x.Certificate
+	}
+	return ""
+}
+
+func (x *StoredMap) GetJwtSubject() string {
+	if x != nil {
+		return x.JwtSubject
+	}
+	return ""
+}
+
+func (x *StoredMap) GetRoles() []string {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+func (x *StoredMap) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+// StoredTenant is a tenant as the register keeps it, under tenant/NAME.
+type StoredTenant struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Prefix        string                 `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	Limits        *TenantLimits          `protobuf:"bytes,2,opt,name=limits,proto3" json:"limits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoredTenant) Reset() {
+	*x = StoredTenant{}
+	mi := &file_norn_v1_access_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoredTenant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoredTenant) ProtoMessage() {}
+
+func (x *StoredTenant) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_access_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoredTenant.ProtoReflect.Descriptor instead.
+func (*StoredTenant) Descriptor() ([]byte, []int) {
+	return file_norn_v1_access_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *StoredTenant) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *StoredTenant) GetLimits() *TenantLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
 var File_norn_v1_access_proto protoreflect.FileDescriptor
 
 const file_norn_v1_access_proto_rawDesc = "" +
 	"\n" +
 	"\x14norn/v1/access.proto\x12\anorn.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0f\n" +
-	"\rWhoAmIRequest\"\xd9\x01\n" +
+	"\rWhoAmIRequest\"\x89\x02\n" +
 	"\vWhoAmIReply\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x14\n" +
@@ -1266,7 +1990,10 @@ const file_norn_v1_access_proto_rawDesc = "" +
 	"\x05allow\x18\x05 \x03(\tR\x05allow\x124\n" +
 	"\aexpires\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x12\n" +
 	"\x04node\x18\a \x01(\tR\x04node\x12\x1a\n" +
-	"\brevision\x18\b \x01(\x04R\brevision\"\xf1\x03\n" +
+	"\brevision\x18\b \x01(\x04R\brevision\x12\x16\n" +
+	"\x06tenant\x18\t \x01(\tR\x06tenant\x12\x16\n" +
+	"\x06prefix\x18\n" +
+	" \x01(\tR\x06prefix\"\xc5\x05\n" +
 	"\rAccessRequest\x12)\n" +
 	"\x04list\x18\x01 \x01(\v2\x13.norn.v1.ListAccessH\x00R\x04list\x12-\n" +
 	"\bset_role\x18\x02 \x01(\v2\x10.norn.v1.SetRoleH\x00R\asetRole\x126\n" +
@@ -1278,7 +2005,14 @@ const file_norn_v1_access_proto_rawDesc = "" +
 	"\frevoke_token\x18\x06 \x01(\v2\x14.norn.v1.RevokeTokenH\x00R\vrevokeToken\x12,\n" +
 	"\x05check\x18\a \x01(\v2\x14.norn.v1.CheckAccessH\x00R\x05check\x12*\n" +
 	"\x05audit\x18\b \x01(\v2\x12.norn.v1.ReadAuditH\x00R\x05audit\x12<\n" +
-	"\renable_tokens\x18\t \x01(\v2\x15.norn.v1.EnableTokensH\x00R\fenableTokensB\b\n" +
+	"\renable_tokens\x18\t \x01(\v2\x15.norn.v1.EnableTokensH\x00R\fenableTokens\x12*\n" +
+	"\aset_map\x18\n" +
+	" \x01(\v2\x0f.norn.v1.SetMapH\x00R\x06setMap\x123\n" +
+	"\n" +
+	"remove_map\x18\v \x01(\v2\x12.norn.v1.RemoveMapH\x00R\tremoveMap\x123\n" +
+	"\n" +
+	"set_tenant\x18\f \x01(\v2\x12.norn.v1.SetTenantH\x00R\tsetTenant\x12<\n" +
+	"\rremove_tenant\x18\r \x01(\v2\x15.norn.v1.RemoveTenantH\x00R\fremoveTenantB\b\n" +
 	"\x06action\"\f\n" +
 	"\n" +
 	"ListAccess\"3\n" +
@@ -1287,13 +2021,14 @@ const file_norn_v1_access_proto_rawDesc = "" +
 	"\x05allow\x18\x02 \x03(\tR\x05allow\" \n" +
 	"\n" +
 	"RemoveRole\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"l\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x84\x01\n" +
 	"\vCreateToken\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05roles\x18\x02 \x03(\tR\x05roles\x12\x1f\n" +
 	"\vttl_seconds\x18\x03 \x01(\x01R\n" +
 	"ttlSeconds\x12\x12\n" +
-	"\x04from\x18\x04 \x03(\tR\x04from\"=\n" +
+	"\x04from\x18\x04 \x03(\tR\x04from\x12\x16\n" +
+	"\x06tenant\x18\x05 \x01(\tR\x06tenant\"=\n" +
 	"\n" +
 	"RenewToken\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1f\n" +
@@ -1301,14 +2036,37 @@ const file_norn_v1_access_proto_rawDesc = "" +
 	"ttlSeconds\"\x1d\n" +
 	"\vRevokeToken\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x0e\n" +
-	"\fEnableTokens\"G\n" +
+	"\fEnableTokens\"\x8d\x01\n" +
+	"\x06SetMap\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
+	"\vcertificate\x18\x02 \x01(\tR\vcertificate\x12\x1f\n" +
+	"\vjwt_subject\x18\x03 \x01(\tR\n" +
+	"jwtSubject\x12\x14\n" +
+	"\x05roles\x18\x04 \x03(\tR\x05roles\x12\x16\n" +
+	"\x06tenant\x18\x05 \x01(\tR\x06tenant\"\x1f\n" +
+	"\tRemoveMap\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xbe\x01\n" +
+	"\fTenantLimits\x12\x16\n" +
+	"\x06queues\x18\x01 \x01(\x04R\x06queues\x12\x14\n" +
+	"\x05tasks\x18\x02 \x01(\x04R\x05tasks\x12\x1c\n" +
+	"\tschedules\x18\x03 \x01(\x04R\tschedules\x12\x16\n" +
+	"\x06claims\x18\x04 \x01(\x04R\x06claims\x12\x14\n" +
+	"\x05waits\x18\x05 \x01(\x04R\x05waits\x12 \n" +
+	"\vconnections\x18\x06 \x01(\x04R\vconnections\x12\x12\n" +
+	"\x04rate\x18\a \x01(\x01R\x04rate\"f\n" +
+	"\tSetTenant\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06prefix\x18\x02 \x01(\tR\x06prefix\x12-\n" +
+	"\x06limits\x18\x03 \x01(\v2\x15.norn.v1.TenantLimitsR\x06limits\"\"\n" +
+	"\fRemoveTenant\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"G\n" +
 	"\vCheckAccess\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04verb\x18\x02 \x01(\tR\x04verb\x12\x14\n" +
 	"\x05queue\x18\x03 \x01(\tR\x05queue\"7\n" +
 	"\tReadAudit\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\x04R\x05after\x12\x14\n" +
-	"\x05limit\x18\x02 \x01(\rR\x05limit\"\x94\x02\n" +
+	"\x05limit\x18\x02 \x01(\rR\x05limit\"\xed\x02\n" +
 	"\vAccessReply\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12)\n" +
 	"\x05roles\x18\x02 \x03(\v2\x13.norn.v1.AccessRoleR\x05roles\x12,\n" +
@@ -1318,12 +2076,26 @@ const file_norn_v1_access_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05lines\x18\a \x03(\tR\x05lines\x12\x12\n" +
 	"\x04last\x18\b \x01(\x04R\x04last\x12\x1c\n" +
-	"\tsuspended\x18\t \x01(\bR\tsuspended\"Q\n" +
+	"\tsuspended\x18\t \x01(\bR\tsuspended\x12&\n" +
+	"\x04maps\x18\n" +
+	" \x03(\v2\x12.norn.v1.AccessMapR\x04maps\x12/\n" +
+	"\atenants\x18\v \x03(\v2\x15.norn.v1.AccessTenantR\atenants\"\x90\x01\n" +
+	"\tAccessMap\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
+	"\vcertificate\x18\x02 \x01(\tR\vcertificate\x12\x1f\n" +
+	"\vjwt_subject\x18\x03 \x01(\tR\n" +
+	"jwtSubject\x12\x14\n" +
+	"\x05roles\x18\x04 \x03(\tR\x05roles\x12\x16\n" +
+	"\x06tenant\x18\x05 \x01(\tR\x06tenant\"i\n" +
+	"\fAccessTenant\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06prefix\x18\x02 \x01(\tR\x06prefix\x12-\n" +
+	"\x06limits\x18\x03 \x01(\v2\x15.norn.v1.TenantLimitsR\x06limits\"Q\n" +
 	"\n" +
 	"AccessRole\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05allow\x18\x02 \x03(\tR\x05allow\x12\x19\n" +
-	"\bbuilt_in\x18\x03 \x01(\bR\abuiltIn\"\x9a\x02\n" +
+	"\bbuilt_in\x18\x03 \x01(\bR\abuiltIn\"\xb2\x02\n" +
 	"\vAccessToken\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -1332,10 +2104,11 @@ const file_norn_v1_access_proto_rawDesc = "" +
 	"\acreator\x18\x05 \x01(\tR\acreator\x124\n" +
 	"\aexpires\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x12\n" +
 	"\x04from\x18\a \x03(\tR\x04from\x127\n" +
-	"\tlast_used\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\"\"\n" +
+	"\tlast_used\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\x12\x16\n" +
+	"\x06tenant\x18\t \x01(\tR\x06tenant\"\"\n" +
 	"\n" +
 	"StoredRole\x12\x14\n" +
-	"\x05allow\x18\x01 \x03(\tR\x05allow\"\xe5\x01\n" +
+	"\x05allow\x18\x01 \x03(\tR\x05allow\"\x9e\x02\n" +
 	"\vStoredToken\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04hash\x18\x02 \x01(\fR\x04hash\x12\x14\n" +
@@ -1343,7 +2116,19 @@ const file_norn_v1_access_proto_rawDesc = "" +
 	"\acreated\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x12\x18\n" +
 	"\acreator\x18\x05 \x01(\tR\acreator\x124\n" +
 	"\aexpires\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x12\n" +
-	"\x04from\x18\a \x03(\tR\x04fromB/Z-github.com/norn-dev/norn/proto/norn/v1;nornv1b\x06proto3"
+	"\x04from\x18\a \x03(\tR\x04from\x12\x16\n" +
+	"\x06tenant\x18\b \x01(\tR\x06tenant\x12\x1f\n" +
+	"\vtenant_hash\x18\t \x01(\fR\n" +
+	"tenantHash\"|\n" +
+	"\tStoredMap\x12 \n" +
+	"\vcertificate\x18\x01 \x01(\tR\vcertificate\x12\x1f\n" +
+	"\vjwt_subject\x18\x02 \x01(\tR\n" +
+	"jwtSubject\x12\x14\n" +
+	"\x05roles\x18\x03 \x03(\tR\x05roles\x12\x16\n" +
+	"\x06tenant\x18\x04 \x01(\tR\x06tenant\"U\n" +
+	"\fStoredTenant\x12\x16\n" +
+	"\x06prefix\x18\x01 \x01(\tR\x06prefix\x12-\n" +
+	"\x06limits\x18\x02 \x01(\v2\x15.norn.v1.TenantLimitsR\x06limitsB/Z-github.com/norn-dev/norn/proto/norn/v1;nornv1b\x06proto3"
 
 var (
 	file_norn_v1_access_proto_rawDescOnce sync.Once
@@ -1357,7 +2142,7 @@ func file_norn_v1_access_proto_rawDescGZIP() []byte {
 	return file_norn_v1_access_proto_rawDescData
 }
 
-var file_norn_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_norn_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_norn_v1_access_proto_goTypes = []any{
 	(*WhoAmIRequest)(nil),         // 0: norn.v1.WhoAmIRequest
 	(*WhoAmIReply)(nil),           // 1: norn.v1.WhoAmIReply
@@ -1369,38 +2154,56 @@ var file_norn_v1_access_proto_goTypes = []any{
 	(*RenewToken)(nil),            // 7: norn.v1.RenewToken
 	(*RevokeToken)(nil),           // 8: norn.v1.RevokeToken
 	(*EnableTokens)(nil),          // 9: norn.v1.EnableTokens
-	(*CheckAccess)(nil),           // 10: norn.v1.CheckAccess
-	(*ReadAudit)(nil),             // 11: norn.v1.ReadAudit
-	(*AccessReply)(nil),           // 12: norn.v1.AccessReply
-	(*AccessRole)(nil),            // 13: norn.v1.AccessRole
-	(*AccessToken)(nil),           // 14: norn.v1.AccessToken
-	(*StoredRole)(nil),            // 15: norn.v1.StoredRole
-	(*StoredToken)(nil),           // 16: norn.v1.StoredToken
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
+	(*SetMap)(nil),                // 10: norn.v1.SetMap
+	(*RemoveMap)(nil),             // 11: norn.v1.RemoveMap
+	(*TenantLimits)(nil),          // 12: norn.v1.TenantLimits
+	(*SetTenant)(nil),             // 13: norn.v1.SetTenant
+	(*RemoveTenant)(nil),          // 14: norn.v1.RemoveTenant
+	(*CheckAccess)(nil),           // 15: norn.v1.CheckAccess
+	(*ReadAudit)(nil),             // 16: norn.v1.ReadAudit
+	(*AccessReply)(nil),           // 17: norn.v1.AccessReply
+	(*AccessMap)(nil),             // 18: norn.v1.AccessMap
+	(*AccessTenant)(nil),          // 19: norn.v1.AccessTenant
+	(*AccessRole)(nil),            // 20: norn.v1.AccessRole
+	(*AccessToken)(nil),           // 21: norn.v1.AccessToken
+	(*StoredRole)(nil),            // 22: norn.v1.StoredRole
+	(*StoredToken)(nil),           // 23: norn.v1.StoredToken
+	(*StoredMap)(nil),             // 24: norn.v1.StoredMap
+	(*StoredTenant)(nil),          // 25: norn.v1.StoredTenant
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
 }
 var file_norn_v1_access_proto_depIdxs = []int32{
-	17, // 0: norn.v1.WhoAmIReply.expires:type_name -> google.protobuf.Timestamp
+	26, // 0: norn.v1.WhoAmIReply.expires:type_name -> google.protobuf.Timestamp
 	3,  // 1: norn.v1.AccessRequest.list:type_name -> norn.v1.ListAccess
 	4,  // 2: norn.v1.AccessRequest.set_role:type_name -> norn.v1.SetRole
 	5,  // 3: norn.v1.AccessRequest.remove_role:type_name -> norn.v1.RemoveRole
 	6,  // 4: norn.v1.AccessRequest.create_token:type_name -> norn.v1.CreateToken
 	7,  // 5: norn.v1.AccessRequest.renew_token:type_name -> norn.v1.RenewToken
 	8,  // 6: norn.v1.AccessRequest.revoke_token:type_name -> norn.v1.RevokeToken
-	10, // 7: norn.v1.AccessRequest.check:type_name -> norn.v1.CheckAccess
-	11, // 8: norn.v1.AccessRequest.audit:type_name -> norn.v1.ReadAudit
+	15, // 7: norn.v1.AccessRequest.check:type_name -> norn.v1.CheckAccess
+	16, // 8: norn.v1.AccessRequest.audit:type_name -> norn.v1.ReadAudit
 	9,  // 9: norn.v1.AccessRequest.enable_tokens:type_name -> norn.v1.EnableTokens
-	13, // 10: norn.v1.AccessReply.roles:type_name -> norn.v1.AccessRole
-	14, // 11: norn.v1.AccessReply.tokens:type_name -> norn.v1.AccessToken
-	17, // 12: norn.v1.AccessToken.created:type_name -> google.protobuf.Timestamp
-	17, // 13: norn.v1.AccessToken.expires:type_name -> google.protobuf.Timestamp
-	17, // 14: norn.v1.AccessToken.last_used:type_name -> google.protobuf.Timestamp
-	17, // 15: norn.v1.StoredToken.created:type_name -> google.protobuf.Timestamp
-	17, // 16: norn.v1.StoredToken.expires:type_name -> google.protobuf.Timestamp
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	10, // 10: norn.v1.AccessRequest.set_map:type_name -> norn.v1.SetMap
+	11, // 11: norn.v1.AccessRequest.remove_map:type_name -> norn.v1.RemoveMap
+	13, // 12: norn.v1.AccessRequest.set_tenant:type_name -> norn.v1.SetTenant
+	14, // 13: norn.v1.AccessRequest.remove_tenant:type_name -> norn.v1.RemoveTenant
+	12, // 14: norn.v1.SetTenant.limits:type_name -> norn.v1.TenantLimits
+	20, // 15: norn.v1.AccessReply.roles:type_name -> norn.v1.AccessRole
+	21, // 16: norn.v1.AccessReply.tokens:type_name -> norn.v1.AccessToken
+	18, // 17: norn.v1.AccessReply.maps:type_name -> norn.v1.AccessMap
+	19, // 18: norn.v1.AccessReply.tenants:type_name -> norn.v1.AccessTenant
+	12, // 19: norn.v1.AccessTenant.limits:type_name -> norn.v1.TenantLimits
+	26, // 20: norn.v1.AccessToken.created:type_name -> google.protobuf.Timestamp
+	26, // 21: norn.v1.AccessToken.expires:type_name -> google.protobuf.Timestamp
+	26, // 22: norn.v1.AccessToken.last_used:type_name -> google.protobuf.Timestamp
+	26, // 23: norn.v1.StoredToken.created:type_name -> google.protobuf.Timestamp
+	26, // 24: norn.v1.StoredToken.expires:type_name -> google.protobuf.Timestamp
+	12, // 25: norn.v1.StoredTenant.limits:type_name -> norn.v1.TenantLimits
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_access_proto_init() }
@@ -1418,6 +2221,10 @@ func file_norn_v1_access_proto_init() {
 		(*AccessRequest_Check)(nil),
 		(*AccessRequest_Audit)(nil),
 		(*AccessRequest_EnableTokens)(nil),
+		(*AccessRequest_SetMap)(nil),
+		(*AccessRequest_RemoveMap)(nil),
+		(*AccessRequest_SetTenant)(nil),
+		(*AccessRequest_RemoveTenant)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1425,7 +2232,7 @@ func file_norn_v1_access_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_access_proto_rawDesc), len(file_norn_v1_access_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
