@@ -6,28 +6,13 @@ import (
 	"fmt"
 
 	"github.com/norn-dev/norn/claim"
-	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/vnode/tally"
 )
 
 // Counts has the number of tasks per state; the index is the state.
-type Counts [crdt.StateCancelled + 1]uint64
-
-// Total is the sum over all states.
-func (c *Counts) Total() (sum uint64) {
-	for _, n := range c {
-		sum += n
-	}
-	return sum
-}
-
-// Add adds o to c.
-func (c *Counts) Add(o *Counts) {
-	for i, n := range o {
-		c[i] += n
-	}
-}
+type Counts = tally.Counts
 
 // ErrDamaged is returned when stored bytes cannot be read. The node stops:
 // damaged is not the same as absent.

@@ -99,9 +99,7 @@ func scheduled(view store.View, p ring.Partition, at int64, task id.ID) bool {
 // tally changes a counter, which the next flush writes.
 func (v *Vnode) tally(q *queue, s crdt.State, by int) {
 	q.counts[s] += uint64(by) // wraps around for -1
-	if q.group != nil {
-		q.group.counts[s] += uint64(by)
-	}
+	q.group.Change(s, by)
 	if !q.dirty {
 		q.dirty = true
 		v.dirty = append(v.dirty, q)

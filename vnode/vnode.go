@@ -16,6 +16,7 @@ import (
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/vnode/recent"
+	"github.com/norn-dev/norn/vnode/tally"
 )
 
 // Config is what a vnode needs to know beside its partition.
@@ -57,7 +58,7 @@ type Config struct {
 	// OnEmpty is told each queue of which nothing is left in this partition.
 	OnEmpty func(queue string)
 	// Tally counts the tasks of queues whose names begin alike; nil: nobody wants to know.
-	Tally *Tally
+	Tally *tally.Tally
 	// Tree keeps the tree over the facts that replicas compare, from the first
 	// fact on. Else it is kept from [Grow] on.
 	Tree bool
@@ -141,7 +142,7 @@ type Vnode struct {
 type queue struct {
 	name   string
 	counts Counts
-	group  *group // of the tally; nil: there is none
+	group  *tally.Group // of the tally; nil: there is none
 	head   *claim.Head
 	dirty  bool
 }
@@ -190,7 +191,7 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 		if hasLow && counts[crdt.StateReady] > 0 {
 			q.head = claim.OpenHead(cfg.HeadSize, low)
 		}
-		q.group = cfg.Tally.join(q.name, &counts)
+		q.group = cfg.Tally.Join(q.name, &counts)
 		v.queues[q.name] = q
 	}
 	if err := v.loadClaims(view, now); err != nil {
@@ -260,6 +261,14 @@ func (v *Vnode) Queues(fn func(name string, c *Counts)) {
 	}
 }
 
+// Untally takes a vnode that is used no more off the tally.
+func Untally(v *Vnode) {
+	for _, q := range v.queues { // Any order: they are added up.
+		v.cfg.Tally.Part(q.group, &q.counts)
+		q.group = nil
+	}
+}
+
 // Count gives the counters of a queue, or nil when it has none here.
 func (v *Vnode) Count(name string) *Counts {
 	if q := v.queues[name]; q != nil {
@@ -325,7 +334,7 @@ func (v *Vnode) Flush(tx store.Tx) {
 		if q.counts.Total() == 0 { // names must not pile up
 			tx.Delete(key)
 			delete(v.queues, q.name)
-			v.cfg.Tally.part(q.group, &q.counts)
+			v.cfg.Tally.Part(q.group, &q.counts)
 			v.sorted = nil
 			v.lows.drop(v.Partition, q.name)
 			v.cfg.OnEmpty(q.name)
@@ -349,7 +358,7 @@ func (v *Vnode) queue(name string) *queue {
 	q := v.queues[name]
 	if q == nil {
 		q = &queue{name: name, head: claim.NewHead(v.cfg.HeadSize)}
-		q.group = v.cfg.Tally.join(name, &q.counts)
+		q.group = v.cfg.Tally.Join(name, &q.counts)
 		v.queues[name] = q
 		v.sorted = nil
 	}

@@ -7,10 +7,10 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/quota"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
-	"github.com/norn-dev/norn/vnode"
 
 	gproto "google.golang.org/protobuf/proto"
 )
@@ -86,7 +86,7 @@ func (t *remoteCounts) tenant(now clock.Time, prefix string) uint64 {
 // names are those of queues that others are asked about.
 func (t *remoteCounts) names() []string {
 	for name := range t.c.readyIndex.known { // Any order: sorted below.
-		if len(t.whose) > 0 && t.whose[vnode.Prefix(name)] {
+		if len(t.whose) > 0 && t.whose[quota.Prefix(name)] {
 			t.judge[name] = true
 		}
 	}
@@ -141,7 +141,7 @@ func (t *remoteCounts) work(now clock.Time) {
 			t.tenants[prefix] = &tally{at: now.Mono}
 		}
 		for _, name := range names {
-			if k := t.tenants[vnode.Prefix(name)]; k != nil && slices.Contains(whose, vnode.Prefix(name)) {
+			if k := t.tenants[quota.Prefix(name)]; k != nil && slices.Contains(whose, quota.Prefix(name)) {
 				k.n += sum.of[name]
 			}
 		}

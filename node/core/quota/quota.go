@@ -9,7 +9,7 @@ import (
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
-	"github.com/norn-dev/norn/vnode"
+	"github.com/norn-dev/norn/vnode/tally"
 
 	gproto "google.golang.org/protobuf/proto"
 )
@@ -28,7 +28,7 @@ type Tenant struct {
 // Machine knows the tenants, and what of theirs is counted here. A nil one counts nothing.
 type Machine struct {
 	// Tally counts tasks.
-	Tally *vnode.Tally
+	Tally *tally.Tally
 
 	tenants map[string]*Tenant // by prefix
 	read    [2]uint64          // generation of the register, and its revision that changed rights
@@ -44,7 +44,7 @@ type uses struct{ queues, schedules, waits int }
 
 // New makes a machine without tenants.
 func New() *Machine {
-	return &Machine{Tally: vnode.NewTally(), tenants: make(map[string]*Tenant), counts: make(map[string]*uses)}
+	return &Machine{Tally: tally.New(), tenants: make(map[string]*Tenant), counts: make(map[string]*uses)}
 }
 
 // Of gives the tenant that a name is of; nil: it is of none.
@@ -52,7 +52,7 @@ func (m *Machine) Of(name string) *Tenant {
 	if len(m.tenants) == 0 {
 		return nil
 	}
-	return m.tenants[vnode.Prefix(name)]
+	return m.tenants[tally.Prefix(name)]
 }
 
 // Learn takes over what the register says. States may come out of order.
@@ -105,7 +105,7 @@ func (m *Machine) tenantsOf(s *register.State) map[string]*Tenant {
 
 // count adds one use of a name, or takes it off.
 func (m *Machine) count(name string, of func(*uses) *int, more bool) {
-	prefix := vnode.Prefix(name)
+	prefix := tally.Prefix(name)
 	if m == nil || prefix == "" {
 		return
 	}

@@ -6,7 +6,11 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
+	"github.com/norn-dev/norn/vnode/tally"
 )
+
+// Prefix is what a name has up to its first slash, with that; empty: it has none.
+func Prefix(name string) string { return tally.Prefix(name) }
 
 // Claimed is how many tasks below a prefix are under a claim here.
 func (m *Machine) Claimed(prefix string) uint64 {
@@ -28,9 +32,9 @@ func (m *Machine) Audit(partitions int, see func(ring.Partition) *vnode.Vnode) e
 	want := make(map[string]vnode.Counts)
 	for p := range partitions {
 		see(ring.Partition(p)).Queues(func(name string, c *vnode.Counts) {
-			sum := want[vnode.Prefix(name)]
+			sum := want[tally.Prefix(name)]
 			sum.Add(c)
-			want[vnode.Prefix(name)] = sum
+			want[tally.Prefix(name)] = sum
 		})
 	}
 	delete(want, "")

@@ -1,20 +1,24 @@
-package vnode
+package tally
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/norn-dev/norn/crdt"
+)
 
 // Tally has the counters of all queues of some vnodes whose names have the same first part, up to
 // a slash: those of a tenant. It is right after each change, and nobody has to add up.
-type Tally struct{ of map[string]*group }
+type Tally struct{ of map[string]*Group }
 
-// group are the queues of one first part.
-type group struct {
+// Group are the queues of one first part.
+type Group struct {
 	prefix string
 	counts Counts
 	queues int // of all vnodes that there are; at none it goes
 }
 
-// NewTally makes one for vnodes: see [Config.Tally].
-func NewTally() *Tally { return &Tally{of: make(map[string]*group)} }
+// New makes an empty one.
+func New() *Tally { return &Tally{of: make(map[string]*Group)} }
 
 // Prefix is the first part of a name with its slash; empty: it has none.
 func Prefix(name string) string { return name[:strings.IndexByte(name, '/')+1] }
@@ -30,15 +34,15 @@ func (t *Tally) Of(prefix string) (c Counts) {
 // Len is how many first parts there are.
 func (t *Tally) Len() int { return len(t.of) }
 
-// join counts a queue that there is now; nil: it has no first part.
-func (t *Tally) join(name string, c *Counts) *group {
+// Join counts a queue that there is now; nil: it has no first part, or nobody counts.
+func (t *Tally) Join(name string, c *Counts) *Group {
 	prefix := Prefix(name)
 	if t == nil || prefix == "" {
 		return nil
 	}
 	g := t.of[prefix]
 	if g == nil {
-		g = &group{prefix: strings.Clone(prefix)}
+		g = &Group{prefix: strings.Clone(prefix)}
 		t.of[g.prefix] = g
 	}
 	g.queues++
@@ -46,8 +50,15 @@ func (t *Tally) join(name string, c *Counts) *group {
 	return g
 }
 
-// part takes off a queue that there is no more.
-func (t *Tally) part(g *group, c *Counts) {
+// Change counts one change of a queue.
+func (g *Group) Change(s crdt.State, by int) {
+	if g != nil {
+		g.counts[s] += uint64(by) // wraps around for -1
+	}
+}
+
+// Part takes off a queue that there is no more.
+func (t *Tally) Part(g *Group, c *Counts) {
 	if g == nil {
 		return
 	}
@@ -56,13 +67,5 @@ func (t *Tally) part(g *group, c *Counts) {
 	}
 	if g.queues--; g.queues == 0 {
 		delete(t.of, g.prefix)
-	}
-}
-
-// Untally takes a vnode that is used no more off the tally.
-func Untally(v *Vnode) {
-	for _, q := range v.queues { // Any order: they are added up.
-		v.cfg.Tally.part(q.group, &q.counts)
-		q.group = nil
 	}
 }

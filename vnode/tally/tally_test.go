@@ -1,4 +1,4 @@
-package vnode
+package tally
 
 import "testing"
 
