@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// tally is what a bounded history must not change.
-func tally(t *crdt.Task) string {
+// tallied is what a bounded history must not change.
+func tallied(t *crdt.Task) string {
 	return fmt.Sprint(t.Attempts(), t.Failures(), t.Outcome(), t.Generation(), t.RuledOut(), t.Retries())
 }
 
@@ -50,7 +50,7 @@ func TestABoundedHistoryCountsTheSame(t *testing.T) {
 		merge(lead, facts)
 		whole, err := loadAll(lead.mem, 0, task)
 		c.check(err)
-		want := tally(whole)
+		want := tallied(whole)
 		merge(other, rapid.SliceOfDistinct(rapid.SampledFrom(facts), func(f crdt.Fact) string { return string(f.Key.Append(nil)) + string(f.Body) }).Draw(t, "known to the other"))
 		for range rapid.IntRange(1, 3).Draw(t, "rounds") {
 			before := endsHere(t, lead.mem, task)
@@ -73,8 +73,8 @@ func TestABoundedHistoryCountsTheSame(t *testing.T) {
 			merge(r, rapid.Permutation(facts).Draw(t, "once more"))
 			got, err := LoadTask(r.mem, 0, task)
 			c.check(err)
-			if tally(got) != want {
-				t.Fatalf("%s, want %s", tally(got), want)
+			if tallied(got) != want {
+				t.Fatalf("%s, want %s", tallied(got), want)
 			}
 		}
 		a, err := Facts(lead.mem, 0, task)
