@@ -35,12 +35,12 @@ func (h *Holders[K]) Hold(who K, is Holder, known func(K) bool) {
 	if h.of == nil {
 		h.of, h.most = make(map[K]Holder), leastHeld
 	}
-	if h.of[who] = is; is == (Holder{}) {
-		delete(h.of, who)
-	}
-	if len(h.of) > h.most {
+	if len(h.of) >= h.most { // before the new one is noted, who is mostly not known yet
 		maps.DeleteFunc(h.of, func(who K, _ Holder) bool { return !known(who) })
 		h.most = max(leastHeld, 2*len(h.of))
+	}
+	if h.of[who] = is; is == (Holder{}) {
+		delete(h.of, who)
 	}
 }
 
