@@ -63,14 +63,13 @@ reference: ## write docs/reference/{commands,settings,metrics,errors,limits}.md 
 	go test -count=1 ./internal/reference -run '^TestPagesAreCurrent$$' -rewrite
 	go test -count=1 ./cmd/norn -run '^TestCommandsPageIsCurrent$$' -rewrite
 
-HUGO    := github.com/gohugoio/hugo@v0.152.2
-RELEARN := github.com/McShelby/hugo-theme-relearn@v8.0.0
 .PHONY: site
-site: ## the pages as a site with search, in bin/site/public (open index.html); fetches and builds Hugo the first time: minutes
+site: ## the pages as a site with search, in bin/site/public (open index.html); needs node and npm
+	cd site && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	go run ./site -to bin/site/content
-	@theme="$$(go mod download -json $(RELEARN) | sed -n 's/^.*"Dir": "\(.*\)",*$$/\1/p')" && test -n "$$theme" && \
-	CGO_ENABLED=0 go run $(HUGO) --quiet --source site --contentDir "$(CURDIR)/bin/site/content" --destination "$(CURDIR)/bin/site/public" \
-		--cleanDestinationDir --themesDir "$$(dirname "$$theme")" --theme "$$(basename "$$theme")"
+	rm -rf bin/site/public && cd site && npm run --silent build
+	mkdir -p bin/site/public/assets && cp site/assets/* bin/site/content/search.js bin/site/public/assets
+	cp site/node_modules/minisearch/dist/umd/index.js bin/site/public/assets/minisearch.js
 	go run ./site -check bin/site/public
 
 .PHONY: lint

@@ -8,7 +8,7 @@ import (
 )
 
 func main() {
-	to := flag.String("to", "", "write the content for Hugo to this `directory`")
+	to := flag.String("to", "", "write the content for Eleventy to this `directory`")
 	check := flag.String("check", "", "check the finished site in this `directory`")
 	flag.Parse()
 	if err := run(*to, *check); err != nil {

@@ -23,7 +23,7 @@ func TestLinksOfThePages(t *testing.T) {
 		}
 	}
 	got := page("how-to/a.md", "# A `b`\n\n[x](b.md)\n\n    [y](b.md)\n")
-	if want := "+++\ntitle = \"A b\"\n+++\n\n\n[x](b.html)\n\n    [y](b.md)\n"; got != want {
+	if want := "---\ntitle: \"A b\"\nlayout: page.njk\npermalink: \"how-to/a.html\"\nroot: \"../\"\nself: \"how-to/a.html\"\nsection: \"how-to\"\n---\n\n\n[x](b.html)\n\n    [y](b.md)\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -56,7 +56,11 @@ func TestContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "how-to/go.md"))
-	if err != nil || !strings.Contains(string(text), "](workers.html)") || !strings.HasPrefix(string(text), "+++\ntitle = \"Enqueue and work from Go\"\n") {
+	if err != nil || !strings.Contains(string(text), "](workers.html)") || !strings.HasPrefix(string(text), "---\ntitle: \"Enqueue and work from Go\"\n") {
 		t.Errorf("%v: %.200s", err, text)
+	}
+	found := parts("how-to/a.md", "# A\nx\n## B c\n[y](z)\n```\n## no\n```\n")
+	if len(found) != 2 || found[1].URL != "how-to/a.html#b-c" || found[1].Title != "A" || found[1].Text != "y ``` ## no ```" {
+		t.Errorf("%+v", found)
 	}
 }
