@@ -90,10 +90,14 @@ func Create(ctx context.Context, o Options) (*backup.Manifest, error) {
 	if err := c.begin(ctx, status); err != nil {
 		return nil, err
 	}
-	if err := c.partitions(ctx); err != nil {
+	m, err := (*backup.Manifest)(nil), c.partitions(ctx)
+	if err == nil {
+		m, err = c.end(ctx)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w; what is done stays: go on with --resume %s", err, c.manifest.Name)
 	}
-	return c.end(ctx)
+	return m, nil
 }
 
 // begin makes the head of the manifest, and takes the name.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/cmd/norn/sheet"
+	"github.com/norn-dev/norn/cmd/norn/taskfile"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto/jsonform"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -24,6 +25,8 @@ func (a *app) task() *cobra.Command {
 	bulk := bulkCommands{a}
 	cmd.AddCommand(a.enqueue(), a.get(), a.list(), a.count(), a.log(), explain(a), a.wait(), bulk.cancel(), bulk.retry(),
 		a.claim(), a.renew(), a.update(), a.complete(), a.fail(), a.releaseCommand())
+	files := taskfile.Host{With: a.with, Out: a.out, Note: a.note, Complain: a.complain, Refused: reported{exitFailed}}
+	cmd.AddCommand(taskfile.Export(files), taskfile.Import(files))
 	return cmd
 }
 
