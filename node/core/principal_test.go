@@ -129,6 +129,7 @@ func TestASessionIsItsPrincipals(t *testing.T) {
 	h := r.newHand("w", 0, 1)
 	r.pass(time.Second)
 	h.work()
+	r.tell() // whose name it is
 	for i := range r.peers {
 		m := session.Bundle(h.self.Instance, h.m.Info().Association+1, h.m.Stamp(r.now), nil, time.Second)
 		for what, m := range map[string]gproto.Message{
