@@ -247,6 +247,7 @@ var names = [...]string{
 	"the scope of a request does not go along to other nodes", "what somebody may not see is refused in words of its own",
 	"a token lets in after its end, and not before", "the prefix of a tenant has the queues of a neighbour", "a method is carried out without a look at who asks",
 	"a table is made of what the log does not have on disk yet", "what is earlier in the log is applied again over tables that were taken in",
+	"a claim is ended by somebody who did not make it",
 }
 
 // String is the mistake in words.
