@@ -47,10 +47,10 @@ func TestForeignDirectoriesAreRefused(t *testing.T) {
 		says  string
 	}{
 		"written by a newer version": {func(t *testing.T, c *config.Config) {
-			rewrite(t, filepath.Join(c.Data, identityFile), `"format_version": 2`, `"format_version": 3`)
+			rewrite(t, filepath.Join(c.Data, identityFile), `"format_version": 3`, `"format_version": 4`)
 		}, "newer version"},
 		"of a life before, written by a newer version": {func(t *testing.T, c *config.Config) {
-			rewrite(t, filepath.Join(c.Data, identityFile), `"format_version": 2`, `"format_version": 3`)
+			rewrite(t, filepath.Join(c.Data, identityFile), `"format_version": 3`, `"format_version": 4`)
 			if err := os.Rename(filepath.Join(c.Data, identityFile), filepath.Join(c.Data, oldLifeFile)); err != nil {
 				t.Fatal(err)
 			}

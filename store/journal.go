@@ -35,7 +35,7 @@ type journal struct {
 	appended uint64     // how many batches there are, count
 	end      wal.Position
 
-	moved   func()        // told that the log has a new segment; nil: nobody
+	moved   func()        // told that the log has a new segment
 	durable atomic.Uint64 // how many batches are on the disk, count
 	size    atomic.Int64  // bytes of batches that were appended
 
@@ -102,7 +102,7 @@ func (j *journal) sync(n uint64) {
 	j.end = end
 	j.mu.Unlock()
 	j.durable.Store(all)
-	if moved && j.moved != nil {
+	if moved {
 		j.moved()
 	}
 }
@@ -196,7 +196,12 @@ func (p *Pebble) durablePlace() (series uint64, at wal.Position, found bool, err
 // tend cuts the log where a table has what is before, and makes the next segment ready, each
 // time it is asked to.
 func (p *Pebble) tend() {
-	for range p.tending {
+	for {
+		select {
+		case <-p.ending:
+			return
+		case <-p.tending:
+		}
 		_, at, found, err := p.durablePlace()
 		if err != nil {
 			p.fatal(err)

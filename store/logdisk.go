@@ -35,8 +35,10 @@ func (d logDisk) List() (names []string, err error) {
 	return names, err //nolint:wrapcheck // it names the directory
 }
 
+// Open opens a segment as one that is used again: writes to such files are watched.
 func (d logDisk) Open(name string) (wal.File, error) {
-	f, err := d.files.OpenReadWrite(d.files.PathJoin(d.dir, name), vfs.WriteCategoryUnspecified)
+	path := d.files.PathJoin(d.dir, name)
+	f, err := d.files.ReuseForWrite(path, path, vfs.WriteCategoryUnspecified)
 	return logFile{f}, err //nolint:wrapcheck // it names the file
 }
 

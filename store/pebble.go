@@ -26,7 +26,8 @@ type Pebble struct {
 	order   sync.Mutex // guards placed; the log and the index have batches in one order
 	placed  int64      // size of the journal when the index last noted its place
 	log     journal
-	tending chan struct{} // see tend
+	tending chan struct{} // holds one token when there is something to tend
+	ending  chan struct{} // closed at the end; nil: nothing is tended yet
 	tended  sync.WaitGroup
 
 	files  vfs.FS                // with the watches over it
@@ -175,8 +176,8 @@ func (p *Pebble) Close() error {
 func (p *Pebble) close() error {
 	p.events.room.release()
 	p.events.flushed.Store(nil)
-	if p.tending != nil {
-		close(p.tending)
+	if p.ending != nil {
+		close(p.ending)
 		p.tended.Wait()
 	}
 	err := p.db.Close()

@@ -200,7 +200,7 @@ func TestSlowDisk(t *testing.T) {
 	var hang atomic.Bool
 	release := make(chan struct{})
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileSyncData && strings.HasSuffix(op.Path, ".wal") && hang.CompareAndSwap(true, false) {
+		if op.Kind == errorfs.OpFileSyncData && strings.HasSuffix(op.Path, "000001.wal") && hang.CompareAndSwap(true, false) {
 			<-release
 		}
 		return nil

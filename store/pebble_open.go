@@ -84,7 +84,8 @@ func OpenPebble(o PebbleOptions) (*Pebble, error) {
 	}
 	defer func() { _ = lock.Close() }() // the database keeps a reference of its own
 	p := &Pebble{events: &events{o: o}, fatal: o.Fatal, memTable: o.MemTable, least: tableLeast, dir: dir}
-	p.log.fatal = o.Fatal
+	p.tending = make(chan struct{}, 1)
+	p.log.fatal, p.log.moved = o.Fatal, p.tendSoon
 	o.FS, p.health = vfs.WithDiskHealthChecks(o.FS, max(o.SlowAfter, 0), nil, p.events.diskSlow)
 	// Nothing is retried: Fatal does not return.
 	o.FS = vfs.OnDiskFull(o.FS, func() { o.Fatal(fmt.Errorf("%w: %s", ErrDiskFull, dir)) })
@@ -103,9 +104,8 @@ func OpenPebble(o PebbleOptions) (*Pebble, error) {
 	if err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	p.tending = make(chan struct{}, 1)
+	p.ending = make(chan struct{})
 	p.tended.Go(p.tend)
-	p.log.moved = p.tendSoon
 	p.events.flushed.Store(new(p.tendSoon))
 	p.tendSoon()
 	return p, nil

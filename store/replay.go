@@ -13,7 +13,8 @@ import (
 	"github.com/norn-dev/norn/wal"
 )
 
-// replay opens the log and applies what is behind the place that the index has.
+// replay opens the log, applies what is behind the place that the index has, and writes that
+// to tables.
 func (p *Pebble) replay(disk wal.Disk, segment int64) error {
 	series, from, found, err := p.durablePlace()
 	if err != nil {
@@ -38,7 +39,14 @@ func (p *Pebble) replay(disk wal.Disk, segment int64) error {
 		return damagedLog(err)
 	}
 	p.log.series, p.log.end = series, p.log.log.End()
+	if count == 0 {
+		return nil
+	}
 	p.keepPlace()
+	if err := p.db.Flush(); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	p.events.room.hold(p.db)
 	return nil
 }
 

@@ -311,7 +311,7 @@ func TestBadStartsAreRefused(t *testing.T) {
 	identity := filepath.Join(newer, "IDENTITY")
 	b, err := os.ReadFile(identity)
 	if err == nil {
-		err = os.WriteFile(identity, bytes.Replace(b, []byte(`"format_version": 2`), []byte(`"format_version": 3`), 1), 0o600)
+		err = os.WriteFile(identity, bytes.Replace(b, []byte(`"format_version": 3`), []byte(`"format_version": 4`), 1), 0o600)
 	}
 	if err == nil {
 		err = os.RemoveAll(filepath.Join(mixed, "register"))
