@@ -72,7 +72,7 @@ func TestOneFdatasyncPerSequentialEnqueue(t *testing.T) {
 // interrupted line has no parenthesis after the name.
 func countSyncs(trace string) (n int) {
 	for line := range strings.Lines(trace) {
-		if (strings.Contains(line, "fdatasync(") || strings.Contains(line, " fsync(")) && strings.Contains(line, ".log>") {
+		if (strings.Contains(line, "fdatasync(") || strings.Contains(line, " fsync(")) && strings.Contains(line, ".wal>") {
 			n++
 		}
 	}
