@@ -245,7 +245,7 @@ func TestClusterRemoved(t *testing.T) {
 func damage(t *testing.T, dir string) {
 	t.Helper()
 	var hit int
-	for _, pattern := range []string{"*.sst", "*.log"} {
+	for _, pattern := range []string{"*.sst", "*.wal"} {
 		files, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			t.Fatal(err)
