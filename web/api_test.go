@@ -90,6 +90,8 @@ func TestEveryMethodOfTheWireHasARoute(t *testing.T) {
 		nornv1.Method_METHOD_UNSPECIFIED: "no method",
 		nornv1.Method_METHOD_SESSION:     "a session is its connection: workers over HTTP claim and renew",
 		nornv1.Method_METHOD_LAUNCH:      "between nodes only",
+		nornv1.Method_METHOD_BACKUP:      "pages of facts, in a form of their own: norn backup reads them over the client port",
+		nornv1.Method_METHOD_RESTORE:     "likewise: norn backup restore writes them",
 	}
 	all := routes()
 	for n, name := range nornv1.Method_name {
