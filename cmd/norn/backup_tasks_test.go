@@ -49,11 +49,6 @@ func jsonOf[T any](t *testing.T, at []string, args ...string) (v T) {
 	return v
 }
 
-type claimedJSON struct {
-	ID    string
-	Token string
-}
-
 // TestTasksSurviveTheCluster: of the tasks of a cluster some are claimed, some completed, one
 // waits for another one; the cluster is backed up and destroyed, begins anew with other
 // partitions, and is given its tasks: each that was not completed is done there, once, and

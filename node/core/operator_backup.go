@@ -124,7 +124,7 @@ func (c backups) restore(now clock.Time, r *message.Request, m *nornv1.RestoreRe
 		if !vnode.Known(c.round.Tx, p, t.ID) {
 			reply.Fresh++
 		}
-		if _, ok := (peers{c.Core}).merge(now, v, t.Facts); !ok {
+		if _, ok := peers(c).merge(now, v, t.Facts); !ok {
 			return nil, proto.Invalid("task %s cannot be joined with what is here", t.ID)
 		}
 		for _, f := range t.Facts {
