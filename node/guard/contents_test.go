@@ -48,13 +48,14 @@ func texts(m protoreflect.Message, path string) (all []string) {
 }
 
 // TestWhoMayNotReadSeesNoContents: of a task stays what this table has, so that a field that is
-// added is content until somebody says otherwise. Kind and tags are none, as the queue is none.
+// added is content until somebody says otherwise. Kind and tags are none, as the queue is none,
+// nor is who had the task.
 func TestWhoMayNotReadSeesNoContents(t *testing.T) {
 	task := &nornv1.Task{}
 	fill(task.ProtoReflect())
 	task.Queue = "q"
 	(&Scope{Rules: []Rule{{See, "*"}}}).Show(&nornv1.GetReply{Task: task})
-	want := []string{"attempt_log.worker", "claims.worker", "dependencies", "id", "key", "kind", "queue", "tags"}
+	want := []string{"attempt_log.completed_by", "attempt_log.principal", "attempt_log.worker", "claims.principal", "claims.worker", "dependencies", "id", "key", "kind", "queue", "tags"}
 	if got := texts(task.ProtoReflect(), ""); !slices.Equal(got, want) {
 		t.Errorf("there is %v, not %v", got, want)
 	}
