@@ -184,7 +184,7 @@ func TestJSONOfALife(t *testing.T) {
 	id, token := g[0].Task.ID, g[0].Token
 	same("update", ok(t, "task", "update", id, token, "0", "half", "-o", "json"), receiptJSON)
 	same("renew", ok(t, "task", "renew", id, token, "--lease", "90s", "-o", "json"),
-		"{\n  \"token\": \"TOKEN\",\n  \"worker\": \"me\",\n  \"start\": \"TIME\",\n  \"end\": \"TIME\",\n  \"outcome\": \"active\",\n  \"lease_seconds\": 90\n}\n")
+		"{\n  \"token\": \"TOKEN\",\n  \"worker\": \"me\",\n  \"start\": \"TIME\",\n  \"end\": \"TIME\",\n  \"outcome\": \"active\",\n  \"principal\": \"\",\n  \"lease_seconds\": 90\n}\n")
 	if renewed := decode[struct {
 		Lease float64 `json:"lease_seconds"`
 	}](t, "task", "renew", id, token); renewed.Lease != 90 {
@@ -375,10 +375,10 @@ func TestFollow(t *testing.T) {
 }
 
 func TestTables(t *testing.T) {
-	id := enqueue(t, "-q", "tables", "esc\x1b[2J")
+	id := enqueue(t, "-q", "tables", "--kind", "<greet>", "esc\x1b[2J")
 	out := ok(t, "task", "list", "-q", "tables")
 	lines := strings.Split(out, "\n")
-	if len(lines) != 3 || !strings.HasPrefix(lines[0], "ID ") || !strings.HasPrefix(lines[1], id+"  tables  ready  0 ") || strings.Contains(out, "\x1b") {
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], "ID ") || !strings.HasPrefix(lines[1], id+"  tables  <greet>  ready  0 ") || strings.Contains(out, "\x1b") {
 		t.Errorf("got %q", out)
 	}
 	if out := ok(t, "task", "get", id); !strings.Contains(out, "state     ready\n") || strings.Contains(out, "\x1b") {

@@ -148,7 +148,7 @@ class Document(Case):
 
     @classmethod
     def setUpClass(cls):
-        with open(os.path.join(HERE, "..", "..", "docs", "protocol.md"), encoding="utf-8") as f:
+        with open(os.path.join(HERE, "..", "..", "docs", "reference", "protocol.md"), encoding="utf-8") as f:
             blocks = re.findall(r"^```frame (.+)\n((?:.+\n)+?)```$", f.read(), re.M)
         cls.frames = {name: bytes.fromhex("".join(re.match(r"((?:[0-9a-f]{2} ?)*)", line).group() for line in text.splitlines()))
                       for name, text in blocks}
