@@ -80,8 +80,9 @@ type WhoAmIReply struct {
 	Node string `protobuf:"bytes,7,opt,name=node,proto3" json:"node,omitempty"`
 	// The newest revision of roles and tokens that the node has seen; 0: there was none.
 	Revision uint64 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Its tenant, and the prefix that the names of its queues begin with; empty: it is of none.
-	Tenant        string `protobuf:"bytes,9,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// Name of its tenant; empty: it is of none.
+	Tenant string `protobuf:"bytes,9,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// What the names of its queues begin with; empty: anything.
 	Prefix        string `protobuf:"bytes,10,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -807,9 +808,10 @@ type SetMap struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// One of both: a name in a certificate, or the subject of a JWT. One star stands for any text.
+	// What a name in the certificate is like, one star for any text; empty: it is for JWTs.
 	Certificate string `protobuf:"bytes,2,opt,name=certificate,proto3" json:"certificate,omitempty"`
-	JwtSubject  string `protobuf:"bytes,3,opt,name=jwt_subject,json=jwtSubject,proto3" json:"jwt_subject,omitempty"`
+	// What the subject of the JWT is like, likewise; empty: it is for certificates.
+	JwtSubject string `protobuf:"bytes,3,opt,name=jwt_subject,json=jwtSubject,proto3" json:"jwt_subject,omitempty"`
 	// 1 to 8 roles that there are.
 	Roles []string `protobuf:"bytes,4,rep,name=roles,proto3" json:"roles,omitempty"`
 	// Name of a tenant; empty: of none.
@@ -931,14 +933,19 @@ func (x *RemoveMap) GetName() string {
 // TenantLimits bound a tenant; 0: there is no limit of its own.
 type TenantLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of the cluster: queues with tasks or settings, tasks that are not finished, schedules.
-	Queues    uint64 `protobuf:"varint,1,opt,name=queues,proto3" json:"queues,omitempty"`
-	Tasks     uint64 `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	// Queues with tasks or settings, in the cluster.
+	Queues uint64 `protobuf:"varint,1,opt,name=queues,proto3" json:"queues,omitempty"`
+	// Tasks that are not finished, in the cluster.
+	Tasks uint64 `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	// Schedules, in the cluster.
 	Schedules uint64 `protobuf:"varint,3,opt,name=schedules,proto3" json:"schedules,omitempty"`
-	// Of each node: tasks under a claim, requests that wait, connections, requests a second.
-	Claims        uint64  `protobuf:"varint,4,opt,name=claims,proto3" json:"claims,omitempty"`
-	Waits         uint64  `protobuf:"varint,5,opt,name=waits,proto3" json:"waits,omitempty"`
-	Connections   uint64  `protobuf:"varint,6,opt,name=connections,proto3" json:"connections,omitempty"`
+	// Tasks under a claim, on each node.
+	Claims uint64 `protobuf:"varint,4,opt,name=claims,proto3" json:"claims,omitempty"`
+	// Requests that wait, on each node.
+	Waits uint64 `protobuf:"varint,5,opt,name=waits,proto3" json:"waits,omitempty"`
+	// Connections to the client port of each node.
+	Connections uint64 `protobuf:"varint,6,opt,name=connections,proto3" json:"connections,omitempty"`
+	// Requests a second, on each node.
 	Rate          float64 `protobuf:"fixed64,7,opt,name=rate,proto3" json:"rate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1385,12 +1392,16 @@ func (x *AccessReply) GetTenants() []*AccessTenant {
 
 // AccessMap gives roles to who shows a certificate or a JWT.
 type AccessMap struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Certificate   string                 `protobuf:"bytes,2,opt,name=certificate,proto3" json:"certificate,omitempty"`
-	JwtSubject    string                 `protobuf:"bytes,3,opt,name=jwt_subject,json=jwtSubject,proto3" json:"jwt_subject,omitempty"`
-	Roles         []string               `protobuf:"bytes,4,rep,name=roles,proto3" json:"roles,omitempty"`
-	Tenant        string                 `protobuf:"bytes,5,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What a name in the certificate is like; empty: it is for JWTs.
+	Certificate string `protobuf:"bytes,2,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	// What the subject of the JWT is like; empty: it is for certificates.
+	JwtSubject string `protobuf:"bytes,3,opt,name=jwt_subject,json=jwtSubject,proto3" json:"jwt_subject,omitempty"`
+	// Names of the roles that they have.
+	Roles []string `protobuf:"bytes,4,rep,name=roles,proto3" json:"roles,omitempty"`
+	// Name of their tenant; empty: they are of none.
+	Tenant        string `protobuf:"bytes,5,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1462,10 +1473,11 @@ func (x *AccessMap) GetTenant() string {
 
 // AccessTenant is a tenant.
 type AccessTenant struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Prefix        string                 `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	Limits        *TenantLimits          `protobuf:"bytes,3,opt,name=limits,proto3" json:"limits,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What the names of its queues, schedules and workers begin with.
+	Prefix        string        `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	Limits        *TenantLimits `protobuf:"bytes,3,opt,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
