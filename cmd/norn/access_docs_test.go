@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -232,7 +231,7 @@ func TestSecureAClusterInTenMinutes(t *testing.T) {
 			}
 		}
 	}
-	if out := on("norn cluster status -o json"); !strings.Contains(out, fmt.Sprint(`"name": "c"`)) {
+	if out := on("norn cluster status -o json"); !strings.Contains(out, `"name": "c"`) {
 		t.Errorf("the cluster is %s", out)
 	}
 }
