@@ -71,7 +71,7 @@ func (r *Rights) end(asked, e *history.Event) {
 			r.judge(asked, e, asked.Items, &e.Items[i])
 		}
 		for _, t := range e.Tallies {
-			if asked.Queues != nil && !slices.Contains(asked.Queues, t.Queue) && t.Total > 0 {
+			if asked.Queues != nil && t.Queue != "" && !slices.Contains(asked.Queues, t.Queue) && t.Total > 0 { // without a name it is the sum of all
 				r.breach(e, id.ID{}, "%s, who may see %v, was shown a count of queue %s", asked.By, asked.Queues, t.Queue)
 			}
 		}
@@ -97,7 +97,7 @@ func (r *Rights) judge(asked, e *history.Event, of []history.Item, i *history.It
 		r.breach(e, i.Task, "%s of %s, who may work on %v, was carried out on a task of queue %s", asked.Text, asked.By, asked.Queues, queue)
 	case hidden && i.Error != "" && !silent(i.Error):
 		r.breach(e, i.Task, "%s of %s, who may work on %v, is refused as %s, which tells of a task of queue %s", asked.Text, asked.By, asked.Queues, i.Error, queue)
-	case other != "" && other != asked.By && i.Error == "":
+	case other != "" && other != asked.By && i.Error == "" && !i.Existed:
 		r.breach(e, i.Task, "%s of %s was carried out on claim %d, which is %s's", asked.Text, asked.By, of[0].Token, other)
 	case hidden || other != "" && other != asked.By:
 		r.Barred++

@@ -30,7 +30,7 @@ func (s *Sum) Value() uint64 { return s.sum ^ uint64(s.n)*0x9e3779b97f4a7c15 }
 func (s *Sum) Add(e *Event) {
 	b := sink{binary.BigEndian.AppendUint64(s.buf[:0], s.sum)}
 	b.number(e.At, int64(e.Op), int64(e.Process), int64(e.Phase))
-	b.text(string(e.Func), e.Error, e.Text, e.Cursor)
+	b.text(string(e.Func), e.Error, e.Text, e.Cursor, e.By)
 	b.number(int64(len(e.Items)))
 	for i := range e.Items {
 		b.item(&e.Items[i])

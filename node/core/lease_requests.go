@@ -87,8 +87,15 @@ func (c settling) lost(task id.ID, token uint64, err error) *proto.Error {
 
 // others refuses what a principal or a session says of a claim that another one holds.
 func (c settling) others(task id.ID, token uint64, by []byte, worker, principal string) *proto.Error {
-	r := vnode.EntryOf(c.vnode(task), task).Of(token)
-	if r != nil && !holds(&r.Record, principal) {
+	v := c.vnode(task)
+	r := vnode.EntryOf(v, task).Of(token)
+	had := claim.Record{} // of one that has ended: to say so again is its principal's too
+	if r != nil {
+		had = r.Record
+	} else if principal != "" {
+		had = vnode.Ended(v, c.round.Tx, task, token)
+	}
+	if !holds(&had, principal) {
 		return notTheirs(task, token, principal)
 	}
 	if len(by) == 0 || r == nil || bytes.Equal(r.Session[:], by) && (worker == "" || r.Worker == worker) {

@@ -108,6 +108,11 @@ func TestAFailureSaysWhoHadTheClaim(t *testing.T) {
 	task := r.stored("q", 0)
 	g := r.claimedBy(1, "ci", "q")
 	r.by(2, "ci", &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: g.Token, Error: "no luck"}}}, nil)
+	for name, m := range ends(task.Bytes(), g.Token) {
+		if got := answerText(r.by(1, "ann", m, nil)); !strings.Contains(got, "not ann's") {
+			t.Errorf("%s by ann of a claim that ci has ended: %s", name, got)
+		}
+	}
 	r.pass(2 * time.Second)
 	r.claimedBy(0, "ann", "q")
 	r.pass(70 * time.Second)
