@@ -150,7 +150,7 @@ func TestALeakedTokenOfEachRole(t *testing.T) {
 func secured(t *testing.T, dir, command string, i int, client string, peers []string) {
 	t.Helper()
 	name := string(rune('a' + i))
-	command = strings.NewReplacer("a.pem", name+".pem", "a.key", name+".key", "--name a", "--name "+name, "/var/lib/norn", filepath.Join(dir, "data-"+name),
+	command = strings.NewReplacer(" a.pem", " "+name+".pem", " a.key", " "+name+".key", "--name a", "--name "+name, "/var/lib/norn", filepath.Join(dir, "data-"+name),
 		"0.0.0.0:7711", client, "0.0.0.0:7712", peers[i], "a.example:7712", peers[i]).Replace(command)
 	args := append(strings.Fields(command)[1:], "--http-listen", "127.0.0.1:0", "--eta", "100ms", "--log-format", "json")
 	if i > 0 {
