@@ -35,9 +35,7 @@ func TestMeddlersAreFound(t *testing.T) {
 	} {
 		r := ClusterMutant(meddled, Mutant{Name: "loses " + name, Send: func(_ *node, m *message.Send) bool {
 			if f, is := m.Message.(*message.Forward); is {
-				other := *f
-				lose(&other)
-				m.Message = &other
+				lose(f)
 			}
 			return true
 		}})
