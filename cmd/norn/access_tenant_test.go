@@ -43,7 +43,7 @@ func TestATenantIsAlone(t *testing.T) {
 	g.refused(admin, "tenant acme has 2 queues with settings or tasks, its limit (max-queues) is 2", "task", "enqueue", "-q", "acme/third", "x")
 	g.on(admin, "task", "enqueue", "-q", "acme/news", "x")
 	for _, token := range []string{admin, "r00t"} {
-		g.refused(token, "tenant acme has 3 tasks that are not finished, its limit (max-tasks) is 3", "task", "enqueue", "-q", "acme/news", "x")
+		g.refused(token, "tenant acme has 3 tasks that are not finished, its limit (max-tasks) is 3", "task", "enqueue", "-q", "acme/news", "x", "--timeout", "2s")
 	}
 	g.on(other, "task", "enqueue", "-q", "acme2/mail", "x")
 	for _, token := range []string{admin, metrics} {
