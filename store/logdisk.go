@@ -35,11 +35,19 @@ func (d logDisk) List() (names []string, err error) {
 	return names, err //nolint:wrapcheck // it names the directory
 }
 
-// Open opens a segment as one that is used again: writes to such files are watched.
+// Open opens a segment: for reading, and for writing as one that is used again, which is
+// how writes to a file that is there are watched.
 func (d logDisk) Open(name string) (wal.File, error) {
 	path := d.files.PathJoin(d.dir, name)
-	f, err := d.files.ReuseForWrite(path, path, vfs.WriteCategoryUnspecified)
-	return logFile{f}, err //nolint:wrapcheck // it names the file
+	w, err := d.files.ReuseForWrite(path, path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the file
+	}
+	r, err := d.files.Open(path)
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return logFile{w, r}, nil
 }
 
 // Create writes zeros: a sync of blocks that were only reserved changes metadata, too.
@@ -73,14 +81,23 @@ func (d logDisk) Create(name string, size int64) (_ wal.File, err error) {
 	if err = errors.Join(within.Sync(), within.Close()); err != nil {
 		return nil, err
 	}
-	return logFile{f}, nil
+	r, err := d.files.Open(path)
+	return logFile{f, r}, err //nolint:wrapcheck // it names the file
 }
 
 func (d logDisk) Remove(name string) error {
 	return d.files.Remove(d.files.PathJoin(d.dir, name)) //nolint:wrapcheck // it names the file
 }
 
-type logFile struct{ vfs.File }
+// logFile is a segment.
+type logFile struct {
+	vfs.File          // for writing
+	read     vfs.File // for reading
+}
+
+func (f logFile) ReadAt(b []byte, at int64) (int, error) { return f.read.ReadAt(b, at) }
+
+func (f logFile) Close() error { return errors.Join(f.File.Close(), f.read.Close()) }
 
 func (f logFile) Size() (int64, error) {
 	s, err := f.Stat()

@@ -14,7 +14,7 @@ import (
 )
 
 // replay opens the log, applies what is behind the place that the index has, and writes that
-// to tables.
+// to tables if it is much.
 func (p *Pebble) replay(disk wal.Disk, segment int64) error {
 	series, from, found, err := p.durablePlace()
 	if err != nil {
@@ -28,8 +28,9 @@ func (p *Pebble) replay(disk wal.Disk, segment int64) error {
 	if err != nil {
 		return err
 	}
-	count := 0
+	count, size := 0, uint64(0)
 	p.log.log, err = wal.Open(disk, cfg, from, func(_ uint64, body []byte) error {
+		size += uint64(len(body))
 		return batches(body, func(repr []byte) error {
 			count++
 			return p.applyAgain(repr, notes.after(count))
@@ -39,12 +40,11 @@ func (p *Pebble) replay(disk wal.Disk, segment int64) error {
 		return damagedLog(err)
 	}
 	p.log.series, p.log.end = series, p.log.log.End()
-	if count == 0 {
-		return nil
-	}
-	p.keepPlace()
-	if err := p.db.Flush(); err != nil {
-		return fmt.Errorf("store: %w", err)
+	if size > p.memTable/4 {
+		p.keepPlace()
+		if err := p.db.Flush(); err != nil {
+			return fmt.Errorf("store: %w", err)
+		}
 	}
 	p.events.room.hold(p.db)
 	return nil
