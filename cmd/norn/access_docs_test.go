@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -197,7 +198,12 @@ func TestSecureAClusterInTenMinutes(t *testing.T) {
 		}
 		return string(out)
 	}
-	place := strings.NewReplacer("a.example:7711", clients[0], "10.0.0.0/8", "127.0.0.0/8")
+	var names []string // where the nodes are here
+	for _, addr := range slices.Concat(clients, peers) {
+		host, _, _ := strings.Cut(addr, ":")
+		names = append(names, "IP:"+host)
+	}
+	place := strings.NewReplacer("a.example:7711", clients[0], "10.0.0.0/8", "127.0.0.0/8", "IP:127.0.0.1", strings.Join(names, ","))
 	for _, block := range regexp.MustCompile(`(?m)(^       .*\n)+`).FindAllString(accessPage(t, "Secure a cluster in ten minutes"), -1) {
 		switch {
 		case strings.Contains(block, "norn server"):
