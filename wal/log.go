@@ -11,6 +11,8 @@ const (
 	DefaultSegment = 8 << 20
 	// minSegment is the smallest that is of use.
 	minSegment = 2 * sector
+	// maxBuffer is the largest buffer that is kept for the next record, in bytes.
+	maxBuffer = 1 << 20
 	// spares is how many segments without use are kept for later.
 	spares = 2
 )
@@ -96,7 +98,9 @@ func (l *Log) Write(body ...[]byte) (Position, error) {
 	}
 	b, sum := appendRecord(b, l.series, l.end.Number+1, l.end.Sum, body...)
 	b = append(b, make([]byte, min(next(at+need), s.size)-(at+need))...)
-	l.buffer = b
+	if l.buffer = b; cap(b) > maxBuffer {
+		l.buffer = nil // a rare large record must not hold its memory for ever
+	}
 	if err := write(s.file, b, from); err != nil {
 		l.err = fmt.Errorf("wal: segment %s: %w", s.name, err)
 		return Position{}, l.err
