@@ -3,6 +3,8 @@ package store
 import (
 	"errors"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -19,8 +21,10 @@ const fillStep = 128 << 10
 
 // logDisk is the directory of a store as that of its log, through the same watches.
 type logDisk struct {
-	files vfs.FS
-	dir   string
+	files     vfs.FS
+	dir       string
+	slowAfter time.Duration // of a sync; 0 or less: nobody is told
+	slow      func(vfs.DiskSlowInfo)
 }
 
 var _ wal.Disk = logDisk{}
@@ -35,19 +39,38 @@ func (d logDisk) List() (names []string, err error) {
 	return names, err //nolint:wrapcheck // it names the directory
 }
 
-// Open opens a segment: for reading, and for writing as one that is used again, which is
-// how writes to a file that is there are watched.
+// Open opens a segment. The watch over slow writes is over files that are made alone, so
+// this one has a watch of its own.
 func (d logDisk) Open(name string) (wal.File, error) {
 	path := d.files.PathJoin(d.dir, name)
-	w, err := d.files.ReuseForWrite(path, path, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the file
+	f, err := d.files.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+	return logFile{f, func() (ended func()) { return d.watch(path) }}, err //nolint:wrapcheck // it names the file
+}
+
+// watch tells of a sync that has been under way for too long, again and again until it ends.
+func (d logDisk) watch(path string) (ended func()) {
+	if d.slowAfter <= 0 {
+		return func() {}
 	}
-	r, err := d.files.Open(path)
-	if err != nil {
-		return nil, errors.Join(err, w.Close())
+	began := time.Now()
+	var again *time.Timer
+	var mu sync.Mutex // guards again
+	mu.Lock()
+	defer mu.Unlock()
+	again = time.AfterFunc(d.slowAfter, func() {
+		d.slow(vfs.DiskSlowInfo{Path: path, OpType: vfs.OpTypeSyncData, Duration: time.Since(began)})
+		mu.Lock()
+		defer mu.Unlock()
+		if again != nil {
+			again.Reset(d.slowAfter)
+		}
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		again.Stop()
+		again = nil
 	}
-	return logFile{w, r}, nil
 }
 
 // Create writes zeros: a sync of blocks that were only reserved changes metadata, too.
@@ -81,8 +104,7 @@ func (d logDisk) Create(name string, size int64) (_ wal.File, err error) {
 	if err = errors.Join(within.Sync(), within.Close()); err != nil {
 		return nil, err
 	}
-	r, err := d.files.Open(path)
-	return logFile{f, r}, err //nolint:wrapcheck // it names the file
+	return logFile{f, nil}, nil
 }
 
 func (d logDisk) Remove(name string) error {
@@ -91,13 +113,9 @@ func (d logDisk) Remove(name string) error {
 
 // logFile is a segment.
 type logFile struct {
-	vfs.File          // for writing
-	read     vfs.File // for reading
+	vfs.File
+	watch func() (ended func()) // over a sync; nil: the file system has it
 }
-
-func (f logFile) ReadAt(b []byte, at int64) (int, error) { return f.read.ReadAt(b, at) }
-
-func (f logFile) Close() error { return errors.Join(f.File.Close(), f.read.Close()) }
 
 func (f logFile) Size() (int64, error) {
 	s, err := f.Stat()
@@ -107,7 +125,12 @@ func (f logFile) Size() (int64, error) {
 	return s.Size(), nil
 }
 
-func (f logFile) Sync() error { return f.SyncData() }
+func (f logFile) Sync() error {
+	if f.watch != nil {
+		defer f.watch()()
+	}
+	return f.SyncData()
+}
 
 // behind is the file system of the index: before a table is made the log has all that may be
 // in it. See [journal].

@@ -206,13 +206,20 @@ func TestSlowDisk(t *testing.T) {
 		return nil
 	}))
 	told := make(chan string, 1)
-	s, err := store.OpenPebble(store.PebbleOptions{Dir: "db", FS: fs, SlowAfter: time.Millisecond, DiskSlow: func(path string, since time.Duration) {
+	o := store.PebbleOptions{Dir: "db", FS: fs, SlowAfter: time.Millisecond, DiskSlow: func(path string, since time.Duration) {
 		select {
 		case told <- path:
 		default:
 		}
-	}})
+	}}
+	s, err := store.OpenPebble(o)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil { // and of a segment that was there, too
+		t.Fatal(err)
+	}
+	if s, err = store.OpenPebble(o); err != nil {
 		t.Fatal(err)
 	}
 	hang.Store(true)

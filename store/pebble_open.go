@@ -98,7 +98,7 @@ func OpenPebble(o PebbleOptions) (*Pebble, error) {
 		_ = p.health.Close()
 		return nil, err
 	}
-	if err = p.replay(logDisk{p.files, dir}, o.Segment); err == nil {
+	if err = p.replay(logDisk{p.files, dir, o.SlowAfter, p.events.diskSlow}, o.Segment); err == nil {
 		err = p.unfinished()
 	}
 	if err != nil {

@@ -40,7 +40,7 @@ func ReadLog(dir string, give func(LogRecord) error) (info LogInfo, err error) {
 		return info, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	disk := logDisk{vfs.Default, dir}
+	disk := logDisk{files: vfs.Default, dir: dir}
 	if err := info.count(disk); err != nil {
 		return info, err
 	}
