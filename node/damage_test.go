@@ -112,7 +112,6 @@ func work(t *testing.T, n *Node, level nornv1.WriteLevel, results map[string][]b
 // every result that is read is the one that was sent, all copies are equal, the frames are
 // counted, and it takes about a reconnect until writes on all copies go on.
 func TestFlippedBitsChangeNoResult(t *testing.T) {
-	t.Parallel() // it waits most of the time
 	wire := &flips{}
 	nodes, results := wire.trio(t), map[string][]byte{}
 	for i := range 5 {
