@@ -72,9 +72,19 @@ site: ## the pages as a site with search, in bin/site/public (open index.html); 
 	cp site/node_modules/minisearch/dist/umd/index.js bin/site/public/assets/minisearch.js
 	go run ./site -check bin/site/public
 
+.PHONY: site-browser
+site-browser: ## the site of `make site` in a headless browser, from its files (needs node, npm, chromium)
+	$(NPM_CI)
+	cd web/browser && node --test --test-timeout=120000 site.test.mjs
+
 .PHONY: lint
 lint: check ## check, then golangci-lint (fetched and built on first use)
 	@if [ "$$(golangci-lint version --short 2>/dev/null)" = 2.15.0 ]; then golangci-lint run ./...; else go run $(GOLANGCI) run ./...; fi
+
+.PHONY: release
+release: ## archives, deb, rpm, image, chart, SBOMs and checksums in bin/release, and their tests (VERSION=0.1.0; PLATFORMS=linux/amd64: fewer)
+	VERSION="$(VERSION)" $(if $(filter command line environment,$(origin PLATFORMS)),PLATFORMS="$(PLATFORMS)") packaging/release.sh
+	cd packaging && NORN_RELEASE=$(CURDIR)/bin/release go test -count=1 -v . | grep -E '^(=== RUN|--- |ok|FAIL|PASS|    .*(NOT RUN|ok:|_test.go))'; exit $${PIPESTATUS[0]}
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME=30s each, and how often it was executed

@@ -120,6 +120,6 @@ func routes() []route {
 		{verb: get, path: "/api/v1/access/whoami", method: nornv1.Method_METHOD_WHO_AM_I, request: &nornv1.WhoAmIRequest{}, reply: &nornv1.WhoAmIReply{},
 			says: "whom the node takes the sender for, and what it may do"},
 		{verb: post, path: "/api/v1/access", method: nornv1.Method_METHOD_ACCESS, request: &nornv1.AccessRequest{}, reply: &nornv1.AccessReply{},
-			says: "list, set_role, remove_role, create_token, renew_token, revoke_token, check, audit, enable_tokens, set_map, remove_map, set_tenant, remove_tenant"},
+			says: "list, check, audit; set and remove roles, maps and tenants; create, renew, revoke and enable tokens"},
 	}
 }

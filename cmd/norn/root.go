@@ -21,6 +21,7 @@ import (
 	"github.com/norn-dev/norn/cmd/norn/backups"
 	"github.com/norn-dev/norn/cmd/norn/daemonlog"
 	"github.com/norn-dev/norn/cmd/norn/debug"
+	"github.com/norn-dev/norn/cmd/norn/health"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/cmd/norn/top"
 	"github.com/norn-dev/norn/internal/secrets"
@@ -159,7 +160,7 @@ NORN_TIMEOUT, NORN_AUTH_TOKEN_FILE, NORN_TLS_CA, …`,
 	f.StringVar(&a.serverName, "tls-server-name", "", "speak TLS, and expect this `name` in the server's certificate")
 	f.BoolVar(&a.noColor, "no-color", false, "no colours in tables")
 	f.BoolVar(&a.quiet, "quiet", false, "no progress and no notes on standard error")
-	root.AddCommand(a.server(), devCommand{a}.command(), a.task(), queueCommands{a}.commands(), archiveCommands{a}.commands(), scheduleCommands{a}.commands(), workCommand{a}.command(), workerCommands{a}.commands(), clusterCommands{a}.commands(), access.Commands(access.Host{With: a.with, Dial: a.dialNodes, Writer: a.writer, Out: a.out, Note: a.note, Timeout: &a.timeout, Group: group, Usage: usage, Denied: reported{exitFailed}}), top.Command(a.topHost()), backupCommands(a), outboxCommands{a}.commands(), debug.Commands(debug.Host{Writer: a.writer, Group: group, Usage: usage}), a.bench(), a.demo(), a.versionCommand())
+	root.AddCommand(a.server(), devCommand{a}.command(), a.task(), queueCommands{a}.commands(), archiveCommands{a}.commands(), scheduleCommands{a}.commands(), workCommand{a}.command(), workerCommands{a}.commands(), clusterCommands{a}.commands(), access.Commands(access.Host{With: a.with, Dial: a.dialNodes, Writer: a.writer, Out: a.out, Note: a.note, Timeout: &a.timeout, Group: group, Usage: usage, Denied: reported{exitFailed}}), top.Command(a.topHost()), backupCommands(a), outboxCommands{a}.commands(), debug.Commands(debug.Host{Writer: a.writer, Group: group, Usage: usage}), a.bench(), a.demo(), health.Command(health.Host{Out: a.out, Environ: a.environ, Timeout: &a.timeout}), a.versionCommand())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
 			return cmd.Args(cmd, words) // it is another command's flag, and there is no such command

@@ -104,6 +104,9 @@ func textCases() []rulecase {
 		{"code of a page that is not", PageCode, map[string]string{"docs/how-to/a.md": "\n```go\nx := f(2)\n```\n", "examples/a/a.go": "package a\nfunc g() {\n\tx := f(1)\n}\n"}, []string{"docs/how-to/a.md:2 no file"}},
 		{"tests that a page names", PageTests, map[string]string{"docs/how-to/a.md": "`TestA`\n`TestB`\n", "ring/a_test.go": "package ring\nfunc TestA() {}\n"}, []string{"docs/how-to/a.md:2 no test TestB"}},
 		{"style of a page", PageStyle, text("docs/how-to/a.md", "# A\n\nshort\n\n"+strings.Repeat("l", 121)+"\n\n- a\n- b\n- c\n- d\n- e\n- f\n- g\n\n1\n2\n3\n4\n5\n6\n7\n\n|"+strings.Repeat("l", 200)+"\n"), []string{"docs/how-to/a.md:5 121 characters", "docs/how-to/a.md:21 more than 6", "docs/how-to/a.md:23 row of 201"}},
+		{"prose of another page", ProseLines, text("docs/contributors/a.md", "# A\n\n"+strings.Repeat("l", 120)+"\n\n"+strings.Repeat("l", 121)+"\n\n|"+strings.Repeat("l", 200)+"\n\n    "+strings.Repeat("l", 200)+"\n"), []string{"docs/contributors/a.md:5 1 lines of prose"}},
+		{"words of users", UserWords, text("docs/how-to/a.md", strings.Repeat("w ", maxUserWords+1)+"\n```\n"+strings.Repeat("w ", maxUserWords+2)+"\n```\n"), []string{"docs/README.md:1 user pages have"}},
+		{"words made from the source", UserWords, text("docs/reference/a.md", "<!-- Made from the source -->\n"+strings.Repeat("w ", maxUserWords+2)), nil},
 		{"length of a page", PageStyle, text("docs/how-to/a.md", strings.Repeat("\n", 251)), []string{"docs/how-to/a.md:1 251 lines"}},
 		{"no coverage", Coverage, map[string]string{}, []string{coverageFile + ":1 missing"}},
 	}

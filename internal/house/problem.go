@@ -56,6 +56,8 @@ func Rules() []Rule {
 		{"page-code", PageCode},
 		{"page-tests", PageTests},
 		{"page-style", PageStyle},
+		{"prose-lines", ProseLines},
+		{"user-words", UserWords},
 		{"ratchet", Ratchets},
 	}
 }
