@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/group"
 )
 
@@ -38,28 +39,51 @@ func (r *trioOnDisk) older(which ...int) (back func()) {
 	}
 }
 
-// waits fails if one of these nodes ends, until each has found out that it has forgotten
-// something, and has asked often enough whether it is to end.
+// waits fails if one of these nodes ends for good or becomes another incarnation, until each
+// has found out that it has forgotten something, and has asked often enough whether it is to
+// end. Two that were set back deny each other's loss, so that one that has waited for
+// [denyAfter] starts again as it is. It is the same incarnation then, and has waited.
 func (r *trioOnDisk) waits(which ...int) {
 	r.t.Helper()
 	for _, i := range which {
-		n := r.nodes[i]
+		self := r.nodes[i].self
 		eventually(r.t, fmt.Sprintf("node %d waits", i+1), func() bool {
-			if err := n.Alive(); err != nil {
-				r.t.Fatalf("node %d ends: %v", i+1, err)
+			if r.alive(i) {
+				return r.nodes[i].members.asked.Load() > 5
 			}
-			return n.members.asked.Load() > 5
+			r.asItIs(i, self)
+			return true
 		})
 	}
 	for _, i := range which {
-		n := r.nodes[i]
-		if err := n.Alive(); err != nil {
-			r.t.Fatalf("node %d ends: %v", i+1, err)
+		if self := r.nodes[i].self; !r.alive(i) {
+			r.asItIs(i, self)
 		}
-		count := through(r.t, n, nornv1.Method_METHOD_COUNT, &nornv1.CountRequest{}, &nornv1.CountReply{})
+		count := through(r.t, r.nodes[i], nornv1.Method_METHOD_COUNT, &nornv1.CountRequest{}, &nornv1.CountReply{})
 		if count.Total.GetTotal() == 0 {
 			r.t.Errorf("node %d does not show what it has: %v", i+1, count)
 		}
+	}
+}
+
+// alive fails if a node has ended for good or as another incarnation. It is false when the
+// node is to start again as it is.
+func (r *trioOnDisk) alive(i int) bool {
+	r.t.Helper()
+	err := r.nodes[i].Alive()
+	if err != nil && (!errors.Is(err, ErrStartAgain) || forgot(err)) {
+		r.t.Fatalf("node %d ends: %v", i+1, err)
+	}
+	return err == nil
+}
+
+// asItIs starts a node again that was to be, as the same incarnation.
+func (r *trioOnDisk) asItIs(i int, self register.Member) {
+	r.t.Helper()
+	r.end(i)
+	r.begin(i)
+	if now := r.nodes[i].self; now != self {
+		r.t.Fatalf("node %d was %v and is %v", i+1, self, now)
 	}
 }
 
