@@ -57,8 +57,10 @@ const (
 // append adds a batch in Pebble's form and returns its number.
 func (j *journal) append(repr []byte) uint64 {
 	j.mu.Lock()
-	j.pending = binary.BigEndian.AppendUint32(j.pending, uint32(len(repr)))
-	j.pending = append(j.pending, repr...)
+	if promise := len(repr) >= headLen && binary.LittleEndian.Uint32(repr[8:]) == 1; !promise || !mutant.PromiseUnlogged.On() {
+		j.pending = binary.BigEndian.AppendUint32(j.pending, uint32(len(repr)))
+		j.pending = append(j.pending, repr...)
+	}
 	j.appended++
 	n, full := j.appended, len(j.pending) > maxPending
 	j.mu.Unlock()

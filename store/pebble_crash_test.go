@@ -63,6 +63,30 @@ func TestCrashUnderLoad(t *testing.T) {
 	}
 }
 
+// TestOneWriteSurvivesAPowerFailure: a batch of one write, as the promise of an acceptor is,
+// is there after a power failure once it was synced.
+func TestOneWriteSurvivesAPowerFailure(t *testing.T) {
+	t.Parallel()
+	fs := vfs.NewCrashableMem()
+	s := open(t, fs)
+	for n := range uint64(5) {
+		b := &store.Batch{}
+		b.Set([]byte("promise"), binary.BigEndian.AppendUint64(nil, n))
+		s.Commit(b)()
+		left := fs.CrashClone(vfs.CrashCloneCfg{})
+		after := open(t, left)
+		if v, ok := after.Get([]byte("promise")); !ok || binary.BigEndian.Uint64(v) != n {
+			t.Errorf("promise %d was synced, and is %v after the power failure", n, v)
+		}
+		if err := after.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // marked makes batch n.
 func marked(n uint64, sizes *rand.Rand) *store.Batch {
 	value := binary.BigEndian.AppendUint64(nil, n)

@@ -31,6 +31,9 @@ func (p *Pebble) replay(disk wal.Disk, segment int64) error {
 	count, size := 0, uint64(0)
 	p.log.log, err = wal.Open(disk, cfg, from, func(_ uint64, body []byte) error {
 		size += uint64(len(body))
+		if mutant.BatchesSwapped.On() {
+			body = swapped(body)
+		}
 		return batches(body, func(repr []byte) error {
 			count++
 			return p.applyAgain(repr, notes.after(count))
@@ -136,6 +139,19 @@ func (n bulkNotes) cover(key []byte) bool {
 // is left out: the tables are there already, and what is applied now would hide them.
 func (p *Pebble) applyAgain(repr []byte, later bulkNotes) error {
 	w := p.db.NewBatch()
+	if mutant.ReplayPartial.On() {
+		partial := p.db.NewBatch()
+		err := each(repr, func(kind pebble.InternalKeyKind, key, value []byte) error {
+			if !partial.Empty() || kind == pebble.InternalKeyKindDelete {
+				return nil
+			}
+			return partial.Set(key, value, nil)
+		})
+		if err != nil {
+			return err
+		}
+		repr = partial.Repr()
+	}
 	if len(later) == 0 || mutant.TablesHidden.On() {
 		if err := w.SetRepr(bytes.Clone(repr)); err != nil {
 			return fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -161,6 +177,17 @@ func (p *Pebble) applyAgain(repr []byte, later bulkNotes) error {
 		return fmt.Errorf("store: %w", err)
 	}
 	return nil
+}
+
+// swapped is a record whose last batch comes first: a mistake, see [mutant.BatchesSwapped].
+func swapped(record []byte) []byte {
+	var rest, last []byte
+	_ = batches(record, func(repr []byte) error {
+		rest = append(rest, last...)
+		last = append(binary.BigEndian.AppendUint32(nil, uint32(len(repr))), repr...)
+		return nil
+	})
+	return append(last, rest...)
 }
 
 // each gives the sets and deletes of a batch.

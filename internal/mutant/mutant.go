@@ -135,6 +135,11 @@ const (
 	TableBeforeLog         // a table is made of what the log does not have on disk yet
 	TablesHidden           // what is earlier in the log is applied again over tables that were taken in
 	ClaimOfOthers          // a claim is ended by somebody who may work on its queue, and did not claim it
+	BatchesSwapped         // of the batches of one record of the log the last one is applied again first
+	ChainSkipped           // a record of the log is taken whatever record it followed
+	ReplayPartial          // of a batch of the log only the first write is applied again: a claim without its deadline
+	PromiseUnlogged        // a batch of one write, as a promise is, is not in the log
+	TailTooFar             // the last record of the log that is whole is cut with the torn one
 	last
 )
 
@@ -248,6 +253,11 @@ var names = [...]string{
 	"a token lets in after its end, and not before", "the prefix of a tenant has the queues of a neighbour", "a method is carried out without a look at who asks",
 	"a table is made of what the log does not have on disk yet", "what is earlier in the log is applied again over tables that were taken in",
 	"a claim is ended by somebody who did not make it",
+	"of the batches of one record of the log the last one is applied again first",
+	"a record of the log is taken whatever record it followed",
+	"of a batch of the log only the first write is applied again",
+	"a batch of one write, as a promise is, is not in the log",
+	"the last record of the log that is whole is cut with the torn one",
 }
 
 // String is the mistake in words.
