@@ -147,9 +147,10 @@ pages: api ## `api`, and the dashboard in a headless browser (needs node, npm, c
 PREACT := 11.2.0
 HTM    := 3.1.1
 UPLOT  := 1.6.32
+DAGRE  := 3.1.3
 .PHONY: vendor-pages
 vendor-pages: ## fetch anew what others wrote of the dashboard, at the versions above
-	@.ci/vendor-pages $(PREACT) $(HTM) $(UPLOT)
+	@.ci/vendor-pages $(PREACT) $(HTM) $(UPLOT) $(DAGRE)
 
 MODEL ?=
 .PHONY: model

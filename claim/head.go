@@ -166,6 +166,17 @@ func (h *Head) Find(task id.ID) *Ready {
 // Entries gives the window for changes to Fresh and Body.
 func (h *Head) Entries() []Ready { return h.entries[h.first:] }
 
+// At gives the entry of a rank, of none the best one, or nil where it is not in memory.
+func (h *Head) At(r *Rank) *Ready {
+	if r == nil {
+		return h.Min()
+	}
+	if at := h.search(r); at < len(h.entries) && h.entries[at].Rank == *r {
+		return &h.entries[at]
+	}
+	return nil
+}
+
 // Oldest is the order of the entry that was admitted first, whatever its priority;
 // ok is false when there is none. Entries of one priority are sorted by age, so it
 // looks at the first of each priority.

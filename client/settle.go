@@ -183,6 +183,9 @@ type FailOptions struct {
 	Uncounted bool
 	// Discard makes the task dead, whatever attempts are left.
 	Discard bool
+	// KeepAway, if over zero, is for how long, an hour at most, the task is not handed to the
+	// worker again that had this claim, while others may have it: it has no handler for it.
+	KeepAway time.Duration
 }
 
 // Fail ends a claim with a failure and returns the state that the task is in
@@ -194,6 +197,7 @@ func (c *Client) Fail(ctx context.Context, task id.ID, token uint64, o FailOptio
 	}
 	f := &nornv1.Failure{
 		Id: task.Bytes(), Token: token, Error: proto.Tail(o.Error, proto.MaxErrorBytes), RetryAt: stampOf(o.RetryAt), RetryInSeconds: in.Seconds(), Uncounted: o.Uncounted, Discard: o.Discard,
+		KeepAwaySeconds: o.KeepAway.Seconds(),
 	}
 	r, err := single(failMany(ctx, c, []*nornv1.Failure{f}, []id.ID{task}))
 	return r.State, err

@@ -57,6 +57,9 @@ func (a api) Closed(c *transport.Conn, _ error) {
 	a.n.conns.Delete(c.ID())
 	a.n.metrics.connections.Dec()
 	a.n.opts.Access.Leave(c.Attachment().(*client).who)
+	if a.n.opts.Spans != nil {
+		a.n.opts.Spans.Closed(c.ID())
+	}
 	if c.Attachment().(*client).ready.Load() { // the core has heard of no other, and does not run before the first
 		a.n.inbox.gone(c.ID())
 	}
@@ -146,6 +149,9 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 	r := &message.Request{From: message.Origin{Conn: c.ID(), Request: f.Request, Method: f.Method}, Body: body, Received: a.n.clock.mono(), Scope: scope, By: a.n.opts.Access.Sign(s.who, body)}
 	if f.Deadline > 0 {
 		r.Deadline = r.Received + int64(f.Deadline)
+	}
+	if a.n.opts.Spans != nil {
+		a.n.opts.Spans.Begun(c.ID(), f.Request, method)
 	}
 	if of.Urgent {
 		s.out.first = append(s.out.first, waiting{r, weight, &s.held})
@@ -300,6 +306,9 @@ func (n answers) hold(r *message.Reply) *transport.Conn {
 	conns := &n.conns
 	if r.To.Conn > localConns {
 		conns = &n.locals
+	}
+	if n.opts.Spans != nil && r.To.Conn < localConns {
+		n.opts.Spans.Ended(r.To.Conn, r.To.Request, r.Err)
 	}
 	at, ok := conns.Load(r.To.Conn)
 	if c, is := at.(*transport.Conn); is && c.HoldReply(r.To.Request, r.To.Method, flags, body) {

@@ -69,10 +69,19 @@ type Options struct {
 	// FreeBytes reads the free bytes of the data disk; nil asks the system.
 	FreeBytes func(dir string) (uint64, error)
 
+	// Spans hears of requests of the client port; nil: nobody does.
+	Spans Spans
 	// Collectors are metrics of the process that the node's are shown with.
 	Collectors []prometheus.Collector
 
 	slowDisk func(what int) // tests hold a write up here; nil: nothing
+}
+
+// Spans hears of requests of the client port. It must not block.
+type Spans interface {
+	Begun(conn, request uint64, method nornv1.Method)
+	Ended(conn, request uint64, err *proto.Error)
+	Closed(conn uint64)
 }
 
 // Node is a running node. Make one with [Start].

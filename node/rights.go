@@ -31,6 +31,8 @@ func aboutRights(m nornv1.Method) gproto.Message {
 		return &nornv1.AccessRequest{}
 	case nornv1.Method_METHOD_ATTENTION:
 		return &nornv1.AttentionRequest{}
+	case nornv1.Method_METHOD_RANK_QUEUES:
+		return &nornv1.RankQueuesRequest{}
 	}
 	return nil
 }
@@ -45,15 +47,18 @@ func rights(ctx context.Context, n *Node, who *access.Caller, request gproto.Mes
 		return nil, e
 	}
 	defer func() { <-n.rights }()
-	if m, is := request.(*nornv1.AttentionRequest); is {
-		return watched(ctx, n, who, m)
+	switch m := request.(type) {
+	case *nornv1.AttentionRequest:
+		return watched(ctx, n, who, nornv1.Method_METHOD_ATTENTION, m)
+	case *nornv1.RankQueuesRequest:
+		return watched(ctx, n, who, nornv1.Method_METHOD_RANK_QUEUES, m)
 	}
 	return n.opts.Access.Do(ctx, who, request)
 }
 
-// watched tells what needs somebody, as far as a caller may see.
-func watched(ctx context.Context, n *Node, who *access.Caller, m *nornv1.AttentionRequest) (gproto.Message, *proto.Error) {
-	if _, err := n.opts.Access.Check(who, nornv1.Method_METHOD_ATTENTION, m); err != nil {
+// watched tells what needs somebody, or which queues there are, as far as a caller may see.
+func watched(ctx context.Context, n *Node, who *access.Caller, method nornv1.Method, m gproto.Message) (gproto.Message, *proto.Error) {
+	if _, err := n.opts.Access.Check(who, method, m); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, watchTime)
@@ -61,6 +66,9 @@ func watched(ctx context.Context, n *Node, who *access.Caller, m *nornv1.Attenti
 	ask := func(ctx context.Context, method nornv1.Method, request gproto.Message) (gproto.Message, *proto.Error) {
 		a := n.Call(ctx, who, method, request)
 		return a.Message, a.Err
+	}
+	if rank, is := m.(*nornv1.RankQueuesRequest); is {
+		return attention.Rank(ctx, ask, rank)
 	}
 	return attention.Look(ctx, ask, n.self.Node, clientsTime(n).AsTime())
 }

@@ -20,9 +20,10 @@ type Ask struct {
 	Session [16]byte
 	Request uint64
 	Lease   time.Duration
-	By      string // see [claim.Record.Principal]
-	Log     int    // bytes of updates that a grant is to tell of, see [ReadOptions]
-	Claims  int    // so many of those that have ended is a grant to tell of; 0: all, see [ReadOptions]
+	By      string      // see [claim.Record.Principal]
+	Log     int         // bytes of updates that a grant is to tell of, see [ReadOptions]
+	Rank    *claim.Rank // of the ready task that is meant; nil: the best one
+	Claims  int         // so many of those that have ended is a grant to tell of; 0: all, see [ReadOptions]
 }
 
 // ErrNothing is returned when no task of the queue is ready here.
@@ -38,13 +39,13 @@ func (v *Vnode) Grant(tx store.Tx, queueName string, ask Ask, now clock.Time) (*
 	arrive(v, now)
 	v.fills()
 	q := v.queues[queueName]
-	if q == nil || v.epoch == 0 || q.head.Min() == nil || v.full {
+	if q == nil || v.epoch == 0 || q.head.At(ask.Rank) == nil || v.full {
 		return nil, ErrNothing
 	}
 	if v.seq == math.MaxUint32 {
 		return nil, ErrExhausted
 	}
-	e := *q.head.Min()
+	e := *q.head.At(ask.Rank)
 	task := e.Rank.Task()
 	d, err := v.describe(tx, task, ask, &e)
 	if err != nil {

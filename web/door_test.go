@@ -46,7 +46,7 @@ func doors() map[string]door {
 	for _, path := range []string{
 		"hello", "ping", "tasks", "tasks/{name}", "tasks/{name}/log", "tasks/{name}/explain", "tasks/count", "tasks/key", "tasks/claim", "tasks/renew",
 		"tasks/update", "tasks/complete", "tasks/fail", "tasks/release", "tasks/work", "tasks/cancel", "tasks/retry", "tasks/bulk", "queues", "queues/{name}", "schedules", "schedules/{name}",
-		"workers", "workers/{name}", "workers/{name}/lines", "cluster", "cluster/verify", "access", "access/whoami", "attention", "history",
+		"workers", "workers/{name}", "workers/{name}/lines", "cluster", "cluster/verify", "access", "access/whoami", "attention", "ranking", "history",
 	} {
 		all["/api/v1/"+path] = closed
 	}

@@ -207,7 +207,7 @@ func TestVendoredVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	licences := string(readPages()["/pages/vendor/LICENSES.txt"].body)
-	for _, name := range []string{"preact", "htm", "uplot"} {
+	for _, name := range []string{"preact", "htm", "uplot", "dagre"} {
 		m := regexp.MustCompile(strings.ToUpper(name) + `\s*:= (\S+)`).FindSubmatch(makefile)
 		if m == nil || !strings.Contains(licences, fmt.Sprintf("\n== %s %s\n", name, m[1])) {
 			t.Errorf("the Makefile fetches %s %s, which LICENSES.txt does not name", name, m)

@@ -114,6 +114,8 @@ func routes() []route {
 
 		{verb: get, path: "/api/v1/attention", method: nornv1.Method_METHOD_ATTENTION, request: &nornv1.AttentionRequest{}, reply: &nornv1.AttentionReply{},
 			says: "what needs somebody, the worst first, with what to do about it"},
+		{verb: get, path: "/api/v1/ranking", method: nornv1.Method_METHOD_RANK_QUEUES, request: &nornv1.RankQueuesRequest{}, reply: &nornv1.RankQueuesReply{},
+			says: "some of all queues by part of their names, in the order of a count or an age"},
 		{verb: get, path: "/api/v1/history", method: nornv1.Method_METHOD_HISTORY, request: &nornv1.HistoryRequest{}, reply: &nornv1.HistoryReply{},
 			says: "how many tasks were enqueued, claimed and finished in the last hours, over all nodes"},
 

@@ -11,13 +11,17 @@ import (
 )
 
 const (
-	// firstAway is for how long a task is put off whose kind has no handler here; with each
-	// further time that it comes it is twice as long, up to maxAway. Nobody says of a worker
-	// which kinds it handles, so others with room get the task meanwhile.
-	firstAway = 250 * time.Millisecond
-	maxAway   = 30 * time.Second
+	// firstAway is for how long a task keeps away from this worker whose kind has no handler
+	// here, while it is ready for all others; with each further time that it comes it is twice
+	// as long, up to maxAway.
+	firstAway = time.Minute
+	maxAway   = time.Hour
+	// firstOff is for how long a task is put off, for all workers, that comes all the same before
+	// that is over, as a leader has forgotten it; up to maxOff.
+	firstOff = 250 * time.Millisecond
+	maxOff   = 30 * time.Second
 	// maxAwayTasks bounds the tasks of which is known how often they came. Others are put off
-	// by maxAway at once: there are so many that nobody may handle them.
+	// by maxOff at once: there are so many that nobody may handle them.
 	maxAwayTasks = 4096
 	// awayTold is between two lines of the log about one kind, maxAwayKinds bounds the kinds.
 	awayTold     = time.Minute
@@ -32,13 +36,15 @@ type away struct {
 }
 
 type awayTask struct {
-	wait time.Duration
-	at   time.Time // when it came last
+	away time.Duration
+	off  time.Duration // it is put off; 0: others may have it at once
+	at   time.Time     // when it came last
 }
 
 // HandleKind sets the handler of the tasks of a kind, whatever queue they come from: it goes
-// before that of the queue. Of a worker with such handlers a task that has neither is put
-// off, without using an attempt, so that others get it; the log says so once a minute.
+// before that of the queue. Of a worker with such handlers a task that has neither is given
+// back, without using an attempt, so that others get it, and does not come here again for a
+// while; the log says so once a minute.
 func (w *Worker) HandleKind(kind string, h Handler) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,27 +76,32 @@ func unhandled(w *Worker, t *Task) error {
 		return fmt.Errorf("no handler for queue %s", t.Queue())
 	}
 	err := fmt.Errorf("worker %s has no handler for tasks of kind %q in queue %s", w.cfg.Name, t.Kind(), t.Queue())
-	wait, tell := w.away.comes(t.ID(), t.Kind(), time.Now())
+	one, tell := w.away.comes(t.ID(), t.Kind(), time.Now())
 	if tell {
-		w.cfg.Logger.Warn("there is no handler for a kind of task; it is put off, so that another worker gets it",
+		w.cfg.Logger.Warn("there is no handler for a kind of task; it is given back, so that another worker gets it",
 			"kind", t.Kind(), "queue", t.Queue(), "task", t.ID())
 	}
-	return &steered{err: err, in: wait, snooze: true}
+	return &steered{err: err, in: max(one.off, time.Nanosecond), snooze: true, away: one.away}
 }
 
-// comes notes that a task has come, and gives for how long it is put off, and whether the log
-// is to say so.
-func (a *away) comes(task id.ID, kind string, now time.Time) (wait time.Duration, tell bool) {
+// comes notes that a task has come, and gives for how long it keeps away or is put off, and
+// whether the log is to say so.
+func (a *away) comes(task id.ID, kind string, now time.Time) (one awayTask, tell bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.tasks == nil {
 		a.tasks, a.told = make(map[id.ID]awayTask), make(map[string]time.Time)
 	}
 	one, known := a.tasks[task]
-	one.wait = min(max(2*one.wait, firstAway), maxAway)
+	if known && now.Sub(one.at) < one.away {
+		one.off = min(max(2*one.off, firstOff), maxOff)
+	} else {
+		one.off = 0
+	}
+	one.away = min(max(2*one.away, firstAway), maxAway)
 	if one.at = now; !known && len(a.tasks) >= maxAwayTasks {
 		for other, o := range a.tasks { // Any order: each by itself
-			if now.Sub(o.at) >= 2*maxAway {
+			if now.Sub(o.at) >= 2*o.away {
 				delete(a.tasks, other)
 			}
 		}
@@ -98,12 +109,12 @@ func (a *away) comes(task id.ID, kind string, now time.Time) (wait time.Duration
 	if known || len(a.tasks) < maxAwayTasks {
 		a.tasks[task] = one
 	} else {
-		one.wait = maxAway
+		one.off = maxOff
 	}
 	last, said := a.told[kind]
 	if said && now.Sub(last) < awayTold || !said && len(a.told) >= maxAwayKinds {
-		return one.wait, false
+		return one, false
 	}
 	a.told[kind] = now
-	return one.wait, true
+	return one, true
 }

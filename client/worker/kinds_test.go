@@ -52,9 +52,9 @@ func TestHandlersByKind(t *testing.T) {
 	})
 }
 
-// TestATaskOfAnotherKindIsPutOff, without using an attempt and each time for longer, and what
-// has a handler runs meanwhile.
-func TestATaskOfAnotherKindIsPutOff(t *testing.T) {
+// TestATaskOfAnotherKindIsGivenBack: it is ready at once, without using an attempt, and keeps
+// away from this worker; where it comes all the same it is put off, each time for longer.
+func TestATaskOfAnotherKindIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t)
 		for range 3 {
@@ -73,15 +73,18 @@ func TestATaskOfAnotherKindIsPutOff(t *testing.T) {
 		if e := r.ended(); e.Kind != Completed || e.Task.ID()[0] != 2 {
 			t.Errorf("got %+v", e)
 		}
-		var waits []time.Duration
+		var waits, aways []time.Duration
 		for _, f := range q.failures {
-			waits = append(waits, proto.Seconds(f.GetRetryInSeconds()))
+			waits, aways = append(waits, proto.Seconds(f.GetRetryInSeconds())), append(aways, proto.Seconds(f.GetKeepAwaySeconds()))
 			if !f.GetUncounted() || f.GetDiscard() || !strings.Contains(f.GetError(), `worker me has no handler for tasks of kind "other" in queue q`) {
 				t.Errorf("failed with %v", f)
 			}
 		}
-		if want := []time.Duration{firstAway, 2 * firstAway, 4 * firstAway}; !slices.Equal(waits, want) {
+		if want := []time.Duration{1, firstOff, 2 * firstOff}; !slices.Equal(waits, want) {
 			t.Errorf("put off by %v, want %v", waits, want)
+		}
+		if want := []time.Duration{firstAway, 2 * firstAway, 4 * firstAway}; !slices.Equal(aways, want) {
+			t.Errorf("kept away for %v, want %v", aways, want)
 		}
 	})
 }
@@ -101,9 +104,9 @@ func TestWhatIsPutOffIsBounded(t *testing.T) {
 	now := time.Unix(0, 0)
 	told := 0
 	for i := range 2 * maxAwayTasks {
-		wait, tell := a.comes(id.ID{byte(i), byte(i >> 8), 1}, fmt.Sprint("kind ", i), now)
-		if want := firstAway; i < maxAwayTasks && wait != want || i >= maxAwayTasks && wait != maxAway {
-			t.Fatalf("task %d is put off by %v", i, wait)
+		one, tell := a.comes(id.ID{byte(i), byte(i >> 8), 1}, fmt.Sprint("kind ", i), now)
+		if one.away != firstAway || i < maxAwayTasks && one.off != 0 || i >= maxAwayTasks && one.off != maxOff {
+			t.Fatalf("task %d: %+v", i, one)
 		}
 		if tell {
 			told++
@@ -113,14 +116,14 @@ func TestWhatIsPutOffIsBounded(t *testing.T) {
 		t.Errorf("%d tasks, %d kinds, told %d times", len(a.tasks), len(a.told), told)
 	}
 	for range 20 {
-		if wait, tell := a.comes(id.ID{0, 0, 1}, "kind 0", now); wait > maxAway || tell {
-			t.Fatalf("put off by %v, told: %v", wait, tell)
+		if one, tell := a.comes(id.ID{0, 0, 1}, "kind 0", now); one.off > maxOff || one.away > maxAway || tell {
+			t.Fatalf("%+v, told: %v", one, tell)
 		}
 	}
 	if _, tell := a.comes(id.ID{0, 0, 1}, "kind 0", now.Add(awayTold)); !tell {
 		t.Error("a minute later nothing is told")
 	}
-	if wait, _ := a.comes(id.ID{9, 9, 9}, "late", now.Add(3*maxAway)); wait != firstAway || len(a.tasks) > 2 {
-		t.Errorf("put off by %v, and %d tasks are remembered", wait, len(a.tasks))
+	if one, _ := a.comes(id.ID{9, 9, 9}, "late", now.Add(3*maxAway)); one.away != firstAway || one.off != 0 || len(a.tasks) > 2 {
+		t.Errorf("%+v, and %d tasks are remembered", one, len(a.tasks))
 	}
 }

@@ -51,7 +51,7 @@ func (w *Worker) failed(j *job, err error, took time.Duration) {
 	o, kind := client.FailOptions{Error: err.Error()}, Failed
 	var s *steered
 	if errors.As(err, &s) {
-		o.RetryIn, o.Discard, o.Uncounted = min(s.in, maxRetryIn), s.discard, s.snooze
+		o.RetryIn, o.Discard, o.Uncounted, o.KeepAway = min(s.in, maxRetryIn), s.discard, s.snooze, s.away
 		if s.snooze {
 			kind = Snoozed
 		}
@@ -59,7 +59,7 @@ func (w *Worker) failed(j *job, err error, took time.Duration) {
 	ctx, cancel := w.reporting(j)
 	defer cancel()
 	state, told := w.from().report(ctx, j.task.claim.Ref(), outcome{failed: &o})
-	if told == nil && w.cfg.ExitWhenEmpty && (state == nornv1.State_STATE_SCHEDULED || state == nornv1.State_STATE_READY) {
+	if told == nil && o.KeepAway == 0 && w.cfg.ExitWhenEmpty && (state == nornv1.State_STATE_SCHEDULED || state == nornv1.State_STATE_READY) {
 		w.mu.Lock()
 		w.retries[j.task.ID()] = struct{}{}
 		w.mu.Unlock()

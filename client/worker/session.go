@@ -15,7 +15,9 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+
 	"github.com/norn-dev/norn/session"
+	gproto "google.golang.org/protobuf/proto"
 )
 
 var (
@@ -245,6 +247,9 @@ func (p *pushed) report(ctx context.Context, c client.Ref, o outcome) (nornv1.St
 	}
 	if f := o.failed; f != nil {
 		end = session.End{Kind: session.EndFailed, Error: f.Error, Uncounted: f.Uncounted, Discard: f.Discard}
+		if f.KeepAway > 0 {
+			end.Further, _ = gproto.Marshal(&nornv1.Failure{KeepAwaySeconds: f.KeepAway.Seconds()}) // a number can be encoded
+		}
 		if at := f.RetryAt; !at.IsZero() {
 			end.RetryAt = at.UnixNano()
 		} else if f.RetryIn > 0 {

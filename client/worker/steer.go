@@ -14,6 +14,7 @@ type steered struct {
 	in      time.Duration
 	discard bool
 	snooze  bool
+	away    time.Duration // for so long it does not come here again
 }
 
 func (s *steered) Error() string {

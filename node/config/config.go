@@ -173,6 +173,16 @@ type Config struct {
 	// MetricsQueues is of how many queues /metrics has numbers: 60 lines each, of what this node
 	// has decided and leads, and as many again by kind. Default 250; 0: of none.
 	MetricsQueues int
+	// OTLPEndpoint is an OpenTelemetry collector that takes OTLP over HTTP, such as
+	// http://collector:4318: it is sent the metrics, and spans of some requests. Default none. What
+	// waits for it is bounded, and nothing here waits for it. Headers and certificates are those
+	// of the SDK's variables (OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_CERTIFICATE).
+	OTLPEndpoint string
+	// OTLPShare is of how many requests there is a span, 0 to 1. Default 0.01. A request over HTTP
+	// whose caller says that it is traced has one in any case.
+	OTLPShare float64
+	// OTLPInterval is between two sendings of the metrics. Default 30s.
+	OTLPInterval time.Duration
 
 	// HelloTimeout is how long a new connection may take to say who it is, and the
 	// head of an HTTP request to come. Default 10s.
@@ -425,7 +435,7 @@ func Default() *Config {
 		Retention: 24 * time.Hour, RetentionPolicy: "delete", CollectInterval: time.Minute,
 		SnapshotEvery: 5 * time.Minute, TLSReload: 30 * time.Second, SnapshotKeep: 288,
 		MaxPayload: proto.MaxPayload, MaxInFlight: proto.MaxInFlight, MaxConnections: 16384, MaxHTTPConnections: 4096, MaxInbox: 64 << 20,
-		MaxWaiters: 65536, MaxClaims: 1_000_000, MaxQueues: 10000, MetricsQueues: 250,
+		MaxWaiters: 65536, MaxClaims: 1_000_000, MaxQueues: 10000, MetricsQueues: 250, OTLPShare: 0.01, OTLPInterval: 30 * time.Second,
 		HelloTimeout: 10 * time.Second, FrameTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, GossipInterval: time.Second, RepairInterval: 10 * time.Second,
 		HTTPIdleTimeout: 2 * time.Minute, StopTimeout: 10 * time.Second, PeerHeartbeat: time.Second, PeerTimeout: 2500 * time.Millisecond,
 		RegisterHeartbeat: 100 * time.Millisecond, RegisterElectionTimeout: time.Second,

@@ -229,10 +229,15 @@ func (c *Config) checkLimits(p *problems) {
 	between(p, "max-attempts", c.MaxAttempts, 1, 1_000_000)
 	between(p, "retry-multiplier", c.RetryMultiplier, 1, 1000)
 	between(p, "retry-jitter", c.RetryJitter, 0, 1)
+	between(p, "otlp-share", c.OTLPShare, 0, 1)
+	if u, err := url.Parse(c.OTLPEndpoint); c.OTLPEndpoint != "" {
+		p.add(err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "", "otlp-endpoint: %q is no address such as http://collector:4318", c.OTLPEndpoint)
+	}
 }
 
 func (c *Config) checkTimes(p *problems) {
 	const soon, late = 10 * time.Millisecond, 24 * time.Hour
+	lasts(p, "otlp-interval", c.OTLPInterval, time.Second, late)
 	lasts(p, "hello-timeout", c.HelloTimeout, soon, late)
 	lasts(p, "frame-timeout", c.FrameTimeout, soon, late)
 	lasts(p, "write-timeout", c.WriteTimeout, soon, late)

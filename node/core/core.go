@@ -178,9 +178,9 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		pending: make(map[uint64]registerRequest),
 		disk:    math.MaxUint64,
 	}
-	c.readyIndex.most, c.logs.tenants = max(cfg.MaxQueues, 1), c.readyIndex.tenants
+	c.readyIndex.most, c.readyIndex.partitions, c.logs.tenants = max(cfg.MaxQueues, 1), cfg.Cluster.Partitions, c.readyIndex.tenants
 	c.remoteClaims, c.headGossip, c.freshnessProbes, c.fetches, c.deferredAcks = newRemoteClaims(c), &headGossip{c: c}, &freshnessProbes{c: c}, &fetches{c: c}, &deferredAcks{c: c}
-	c.readyIndex.filled = c.remoteClaims.filled
+	c.readyIndex.filled, c.readyIndex.see = c.remoteClaims.filled, func(p ring.Partition) *vnode.Vnode { return c.vnodes.See(p) }
 	c.edges = &edges{c: c, told: make(map[id.ID]bool)}
 	c.edges.watches, c.edges.horizons = newRemoteWatches(c.edges), newForgottenDependencies(c.edges)
 	c.edges.doubts = unconfirmedFailures{l: c.edges, all: make(map[id.ID]unconfirmedFailure)}

@@ -168,7 +168,7 @@ func (c *Core) giveUp(now clock.Time, w *claimRequest) {
 	if doubt := c.remoteClaims.doubt(w); doubt != nil {
 		e = doubt
 	}
-	q, _ := c.readyIndex.best(w)
+	q, _, _ := c.readyIndex.best(w)
 	if q != nil && e == nil {
 		e = crammed(c, w.names) // or it would have been granted that
 	}
@@ -297,14 +297,16 @@ func (c *Core) grant(now clock.Time, w *claimRequest) bool {
 		c.limited = true
 	}
 	for len(grants) < min(w.max, free) && size < proto.MaxGrantBytes {
-		q, p := c.readyIndex.best(w)
+		w.now = now.Mono
+		q, p, rank := c.readyIndex.best(w)
 		if q == nil {
 			break
 		}
 		v := c.vnodes.Use(ring.Partition(p))
-		_, rank, _ := q.heads.Best()
 		passed := c.remoteClaims.passed(q.name, rank)
-		d, err := v.Grant(c.round.Tx, q.name, w.ask, now)
+		ask, at := w.ask, *rank
+		ask.Rank = &at
+		d, err := v.Grant(c.round.Tx, q.name, ask, now)
 		switch {
 		case errors.Is(err, vnode.ErrExhausted):
 			c.elector.StepDown(ring.Partition(p)) // and be elected again, for a new epoch

@@ -102,7 +102,7 @@ func (q *freshnessProbes) hold(now clock.Time, r *message.Request, m *nornv1.Cla
 // nothing to inquire.
 func (q *freshnessProbes) choice(w *claimRequest, leaders []register.Member) bool {
 	n := 0
-	if best, _ := q.c.readyIndex.best(w); best != nil {
+	if best, _, _ := q.c.readyIndex.best(w); best != nil {
 		n++
 	}
 	for _, m := range leaders {

@@ -220,11 +220,10 @@ func (s *remoteClaims) declines(w *claimRequest) bool {
 	if !w.mayDecline || maxLead*w.max > message.MostRanks {
 		return false
 	}
-	q, _ := s.c.readyIndex.best(w)
-	if q == nil {
+	_, _, ours := s.c.readyIndex.best(w)
+	if ours == nil {
 		return false
 	}
-	_, ours, _ := q.heads.Best()
 	leaders := s.leaders()
 	return s.behind(w, leaders, ours, min(maxLead*(1+len(leaders)), message.MostRanks))
 }

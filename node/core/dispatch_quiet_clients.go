@@ -78,14 +78,14 @@ func hear(c *Core, now clock.Time, conn uint64, ping bool) {
 
 // first is the longest waiting request of a queue that counts, or nil. Other nodes judge
 // their clients themselves.
-func (d *readyIndex) first(q *queue, now int64) *claimRequest {
+func (d *readyIndex) first(q *queue, now int64, after *claimRequest) *claimRequest {
 	for len(q.wait) > 0 && q.wait[0].done {
 		q.wait[0] = nil
 		q.wait = q.wait[1:]
 		q.stale--
 	}
 	for _, w := range q.wait {
-		if w.done {
+		if w.done || after != nil && w.Number <= after.Number {
 			continue
 		}
 		l := d.lines[w.from.Conn]
@@ -99,4 +99,13 @@ func (d *readyIndex) first(q *queue, now int64) *claimRequest {
 		return w
 	}
 	return nil
+}
+
+// following is who is served after one who was granted nothing: somebody else only where what is
+// there may be kept from that one.
+func (d *readyIndex) following(q *queue, now int64, w *claimRequest) *claimRequest {
+	if len(d.away.Of(takerOf(&w.ask))) == 0 {
+		return nil
+	}
+	return d.first(q, now, w)
 }

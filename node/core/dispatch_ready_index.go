@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/away"
 	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/quota"
@@ -37,11 +38,14 @@ type readyIndex struct {
 	filled func(string)                                         // hears of a queue that may have work now
 	hides  func(p ring.Partition, name string, ready bool) bool // tells of which partitions nothing is handed out
 
-	tenants *quota.Machine
-	last    map[string]int64 // wall ns at which a client last asked for tasks of a queue; as many as there may be queues
-	most    int              // of those
-	stirred []*queue         // of which others are to be told
-	number  uint64           // of the last answer to a claim request
+	tenants    *quota.Machine
+	away       away.Kept
+	partitions int
+	see        func(ring.Partition) *vnode.Vnode
+	last       map[string]int64 // wall ns at which a client last asked for tasks of a queue; as many as there may be queues
+	most       int              // of those
+	stirred    []*queue         // of which others are to be told
+	number     uint64           // of the last answer to a claim request
 
 	lookedAt int64 // when it was looked who has the most waits, mono ns
 }
@@ -106,6 +110,7 @@ type claimRequest struct {
 	received int64 // mono ns
 	deadline int64 // when its client has given up, mono ns; 0: not said
 	done     bool
+	now      int64  // mono ns when it was last looked at
 	bytes    int    // about, in memory
 	tenant   string // prefix of its sender's; empty: there is none
 
@@ -326,19 +331,24 @@ func (d *readyIndex) granted(w *claimRequest) []message.GrantRef {
 	return nil
 }
 
-// best finds the queue and partition with the best ready task.
-func (d *readyIndex) best(w *claimRequest) (best *queue, partition int) {
-	var rank *claim.Rank
+// best finds the queue and partition with the best ready task that is not kept from the
+// worker of a request.
+func (d *readyIndex) best(w *claimRequest) (best *queue, partition int, rank *claim.Rank) {
+	kept := d.away.Of(takerOf(&w.ask))
 	for _, name := range w.names {
 		q := d.queues[name]
 		if q == nil || len(d.paused) > 0 && d.paused[name] && !mutant.PausedGranted.On() {
 			continue
 		}
-		if p, r, ok := q.heads.Best(); ok && (rank == nil || r.Compare(rank) < 0) && !d.tenants.Held(name) {
+		p, r, ok := q.heads.Best()
+		if ok && kept[r.Task()] > w.now {
+			p, r, ok = d.beyond(q, kept, w.now)
+		}
+		if ok && (rank == nil || r.Compare(rank) < 0) && !d.tenants.Held(name) {
 			best, partition, rank = q, p, r
 		}
 	}
-	return best, partition
+	return best, partition, rank
 }
 
 // withdraw takes out the waiting request with this key, if there is one.

@@ -157,10 +157,10 @@ func (s *remoteClaims) claim(now clock.Time, w *claimRequest) bool {
 	}
 	leaders := s.leaders()
 	to, theirs, found := s.best(w, leaders)
-	if q, _ := s.c.readyIndex.best(w); q != nil {
+	w.now = now.Mono
+	if q, _, ours := s.c.readyIndex.best(w); q != nil {
 		calm := (q.looked == 0 || now.Mono-q.looked >= int64(maxBehind)) && len(w.tried) == 0
 		q.looked = now.Mono
-		_, ours, _ := q.heads.Best()
 		here := theirs == nil || ours.Compare(theirs) <= 0
 		if !here && !s.lags(w, leaders, ours) { // else the best of all is to be asked
 			late, is := s.overdue(now, w, leaders, ours, calm)
@@ -356,7 +356,7 @@ func (s *remoteClaims) send(now clock.Time, to register.Member, name string) {
 	q := s.c.readyIndex.queues[name]
 	h := s.of(to, name)
 	for q != nil && !s.full(h) && !s.c.readyIndex.paused[name] {
-		w := s.c.readyIndex.first(q, now.Mono)
+		w := s.c.readyIndex.first(q, now.Mono, nil)
 		if w == nil || w.routed {
 			return
 		}

@@ -24,8 +24,11 @@ func (c *Core) serve(now clock.Time) {
 		q := c.readyIndex.dirty[i]
 		q.dirty = false
 		for c.round.Fatal() == nil && q.heads.Len() > 0 {
-			w := c.readyIndex.first(q, now.Mono)
-			if w == nil || !c.grant(now, w) {
+			w := c.readyIndex.first(q, now.Mono, nil)
+			for w != nil && !c.grant(now, w) {
+				w = c.readyIndex.following(q, now.Mono, w)
+			}
+			if w == nil {
 				break
 			}
 			c.readyIndex.drop(w)

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/away"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
@@ -426,6 +427,9 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, principal string, r
 		return proto.Invalid("at_least_seconds of %v is outside 0 to a year", f.GetAtLeastSeconds())
 	}
 	what.AtLeast = proto.Seconds(f.GetAtLeastSeconds())
+	if !proto.Within(f.GetKeepAwaySeconds(), away.Longest) {
+		return proto.Invalid("keep_away_seconds of %v is outside 0 to an hour", f.GetKeepAwaySeconds())
+	}
 	if bad := c.others(task, f.GetToken(), f.GetSession(), f.GetWorker(), principal); bad != nil {
 		return bad
 	}
@@ -433,6 +437,9 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, principal string, r
 	c.sessions.known.tells(f.GetSession())
 	defer c.sessions.known.tells(nil)
 	end := endBefore(c.Core, now, task, f.GetToken())
+	if r := vnode.EntryOf(v, task).Of(f.GetToken()); r != nil { // before it is ready again
+		c.readyIndex.away.Add(now.Mono, away.Taker{Worker: r.Worker, Session: r.Session}, task, proto.Seconds(f.GetKeepAwaySeconds()))
+	}
 	state, existed, err := v.Fail(c.round.Tx, task, what, now)
 	if err != nil {
 		return c.lost(task, f.GetToken(), err)

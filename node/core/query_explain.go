@@ -38,6 +38,7 @@ func newExplain(c *Core, q *message.Request, m *nornv1.ExplainRequest) (message.
 		e.Paused = s
 	}
 	room(c, e, p)
+	e.Unhandled = c.readyIndex.away.From(c.round.Now.Mono, task)
 	e.Mute = !q.Scope.May(guard.Read, name)
 	if !q.Routed {
 		e.Serving = workers{c.sessions}.serving(c.round.Now, name)

@@ -265,6 +265,10 @@ func (a *workAsks) failure(s *session.Settle) *nornv1.Failure {
 		f.RetryAt = timestamppb.New(time.Unix(0, s.End.RetryAt))
 	}
 	convert.AddUnknown(f, s.End.Further)
+	further := &nornv1.Failure{} // what a session does not have a field of its own for
+	if gproto.Unmarshal(s.End.Further, further) == nil {
+		f.KeepAwaySeconds = further.GetKeepAwaySeconds()
+	}
 	return f
 }
 

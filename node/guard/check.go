@@ -47,7 +47,8 @@ var methods = func() (all [64]need) {
 	put(nornv1.Method_METHOD_QUEUES, See, See, nil)
 	put(nornv1.Method_METHOD_STATUS, See, See, nil)
 	put(nornv1.Method_METHOD_HISTORY, See, See, remembered)
-	put(nornv1.Method_METHOD_ATTENTION, See, None, nil) // it asks for each of its parts as who asks for it
+	put(nornv1.Method_METHOD_ATTENTION, See, None, nil)   // it asks for each of its parts as who asks for it
+	put(nornv1.Method_METHOD_RANK_QUEUES, See, None, nil) // likewise
 	put(nornv1.Method_METHOD_LINES, Read, Read, everything)
 	put(nornv1.Method_METHOD_CANCEL, Operate, Operate, nil)
 	put(nornv1.Method_METHOD_RETRY, Operate, Operate, nil)

@@ -20,7 +20,7 @@ func TestMethodsAreForwarded(t *testing.T) {
 		nornv1.Method_METHOD_UNSPECIFIED, nornv1.Method_METHOD_HELLO, nornv1.Method_METHOD_PING,
 		nornv1.Method_METHOD_SCHEDULES, nornv1.Method_METHOD_CHANGE_SCHEDULES, // the register answers each node
 		nornv1.Method_METHOD_WORK, nornv1.Method_METHOD_BULK, // their parts are
-		nornv1.Method_METHOD_ACCESS, nornv1.Method_METHOD_WHO_AM_I, nornv1.Method_METHOD_ATTENTION, // the node answers them beside the core
+		nornv1.Method_METHOD_ACCESS, nornv1.Method_METHOD_WHO_AM_I, nornv1.Method_METHOD_ATTENTION, nornv1.Method_METHOD_RANK_QUEUES, // the node answers them beside the core
 	}
 	for _, n := range not {
 		if of := message.MethodOf(n); of != nil && of.Forwarded {

@@ -319,3 +319,41 @@ func TestBadHistoryRequests(t *testing.T) {
 		t.Errorf("%v %v", m, err)
 	}
 }
+
+// slow is a source that does not answer before it is let go.
+type slow struct {
+	*fixed
+	asked, answer chan struct{}
+	most          int
+}
+
+// LedQueues waits.
+func (s *slow) LedQueues(ctx context.Context, m *nornv1.QueuesRequest) *nornv1.QueuesReply {
+	s.most = max(s.most, len(m.GetNames()), int(m.GetLimit()))
+	select {
+	case s.asked <- struct{}{}:
+	default:
+	}
+	<-s.answer
+	return s.fixed.LedQueues(ctx, m)
+}
+
+// TestAReadingHoldsNothingUp: ten thousand queues are asked for in pages, beside the loop, which
+// counts its decisions meanwhile, however long the reading takes.
+func TestAReadingHoldsNothingUp(t *testing.T) {
+	table, from := crowd()
+	s := &slow{fixed: from, asked: make(chan struct{}, 1), answer: make(chan struct{})}
+	read := make(chan string)
+	go func() { read <- scraped(t, table, s) }()
+	<-s.asked
+	for range 1000 { // would wait for ever if the reading held the table
+		table.Add(at(0), []message.Decided{done("tenant-00000/mail.outgoing", message.DecidedCompleted)})
+	}
+	close(s.answer)
+	if text := <-read; !strings.Contains(text, "norn_queue_metrics_cut 1") {
+		t.Error("the reading has not ended well")
+	}
+	if s.most > queuePage {
+		t.Errorf("%d queues were asked for at once", s.most)
+	}
+}

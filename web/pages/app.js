@@ -4,6 +4,7 @@ import { render } from "./vendor/preact.js";
 import { useEffect, useErrorBoundary, useState } from "./vendor/hooks.js";
 import { get, hasToken, learnRights, onUnauthenticated, setToken } from "./api.js";
 import { Cluster } from "./cluster.js";
+import { EditSchedule, Enqueue } from "./enqueue.js";
 import { useNow } from "./live.js";
 import { Overview } from "./overview.js";
 import { html, link } from "./parts.js";
@@ -20,7 +21,32 @@ const pages = {
   schedules: { title: "Schedules", list: Schedules, one: Schedule },
   workers: { title: "Workers", list: Workers, one: Worker },
   cluster: { title: "Cluster", list: Cluster },
+  enqueue: { title: "Enqueue a task", list: Enqueue, within: "tasks" },
+  "edit-schedule": { title: "Edit a schedule", list: EditSchedule, within: "schedules" },
 };
+
+// keys go to a page, after a g.
+const keys = { o: "", q: "queues", t: "tasks", s: "schedules", w: "workers", c: "cluster" };
+
+// useKeys listens for keys outside of fields: / to search, g and a letter to go to a page.
+function useKeys() {
+  useEffect(() => {
+    let armed = 0;
+    const press = (e) => {
+      if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest?.("input, textarea, select, dialog")) return;
+      if (e.key === "/") {
+        e.preventDefault();
+        (document.querySelector("main input[type=search]") || document.querySelector("header input[type=search]"))?.focus();
+      } else if (e.key === "g") armed = Date.now();
+      else if (Date.now() - armed < 1500 && e.key in keys) {
+        armed = 0;
+        location.hash = link(keys[e.key]);
+      }
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, []);
+}
 
 // place reads the address: #/page/name?parameters.
 function place() {
@@ -40,6 +66,7 @@ function Page({ at }) {
   const p = pages[at.page];
   if (error) return html`<h1>Something is wrong with this page</h1><p class="wrong" role="alert">${String(error)}</p><button onClick=${reset}>try again</button>`;
   if (!p || (at.name && !p.one)) return html`<h1>There is no such page</h1><p><a href="#/">overview</a></p>`;
+  if (!at.name && !p.list) return html`<h1>There is no such page</h1>`;
   return at.name ? html`<${p.one} key=${at.page + at.name} name=${at.name} id=${at.name} />` : html`<${p.list} key=${at.page} params=${at.params} />`;
 }
 
@@ -64,6 +91,7 @@ function SignIn({ done }) {
 }
 
 function App() {
+  useKeys();
   const [at, go] = useState(place), [locked, lock] = useState(false), [who, am] = useState(null);
   useEffect(() => {
     const moved = () => go(place());
@@ -85,12 +113,13 @@ function App() {
     if (id) location.hash = link("tasks", id);
     e.target.reset();
   };
-  return html`<header><a class="brand" href="#/"><img src="pages/icon.svg" alt="" width="22" height="22" /> Norn</a>
-      <nav aria-label="pages">${Object.entries(pages).map(([name, p]) => html`<a href=${"#/" + name} aria-current=${name === at.page ? "page" : undefined}>${p.title}</a>`)}</nav>
+  const within = pages[at.page]?.within || at.page;
+  return html`<a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main").focus(); }}>to the content</a><header><a class="brand" href="#/"><img src="pages/icon.svg" alt="" width="22" height="22" /> Norn</a>
+      <nav aria-label="pages">${Object.entries(pages).filter(([, p]) => !p.within).map(([name, p]) => html`<a href=${"#/" + name} aria-current=${name === within ? "page" : undefined}>${p.title}</a>`)}</nav>
       <form role="search" onSubmit=${find}><input name="id" type="search" placeholder="ID of a task" aria-label="ID of a task" maxlength="40" /></form>
       ${hasToken() && who && html`<span class="quiet" title=${who.roles.join(", ")}>${who.name}${who.tenant && ` (${who.tenant})`}</span>`}
       ${hasToken() && html`<button type="button" class="plain" onClick=${() => { setToken(""); lock(true); }}>sign out</button>`}</header>
-    <main><${Page} at=${at} /></main>`;
+    <main id="main" tabindex="-1"><${Page} at=${at} /></main>`;
 }
 
 render(html`<${App} />`, document.getElementById("app"));

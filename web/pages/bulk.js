@@ -11,7 +11,7 @@ const page = 1000; // IDs per request: what a page of a list can have
 // filter names none, and in which it can have one.
 export const actions = {
   cancel: { path: "/api/v1/tasks/cancel", usual: ["waiting", "scheduled", "ready", "claimed"], can: ["waiting", "scheduled", "ready", "claimed", "dead"], did: "cancelled" },
-  retry: { path: "/api/v1/tasks/retry", usual: ["dead"], can: ["dead", "cancelled", "scheduled"], did: "tried again" },
+  retry: { path: "/api/v1/tasks/retry", usual: ["dead"], can: ["dead", "cancelled", "scheduled"], did: "retried" },
 };
 
 // settle does the action for some tasks, and tells of how many it was done and what the
@@ -35,7 +35,7 @@ async function each(filter, signal, f) {
 }
 
 // Bulk does an action for all tasks of a filter (as of ListRequest).
-export function Bulk({ action, filter, what, done }) {
+export function Bulk({ action, filter, what, done, label, of, needs }) {
   const box = useRef(null), stop = useRef(null), reason = useRef(null);
   const [s, set] = useState({ phase: "" });
   const { usual, can, did } = actions[action];
@@ -75,11 +75,11 @@ export function Bulk({ action, filter, what, done }) {
     });
   };
   const close = () => { stop.current?.abort(); box.current.close(); done?.(); };
-  if (!may("operate")) return null;
-  return html`<span class="act"><button type="button" class="warn" onClick=${open} disabled=${!states.length}>${action} all ${what}</button>
-    <dialog ref=${box} onCancel=${() => stop.current?.abort()}>
+  if (!may("operate", needs)) return null;
+  return html`<span class="act"><button type="button" class="warn" onClick=${open} disabled=${!states.length}>${label || `${action} all ${what}`}</button>
+    <dialog ref=${box} aria-label=${label || `${action} all ${what}`} onCancel=${() => stop.current?.abort()}>
       ${s.phase === "counting" && html`<p aria-busy="true">counting … ${count(s.n)}</p>`}
-      ${s.phase === "asking" && (s.n ? html`<p>${action === "cancel" ? "Cancel" : "Try again"} <b>${count(s.n)}</b> ${s.n === 1 ? "task" : "tasks"} (${states.join(", ")})?
+      ${s.phase === "asking" && (s.n ? html`<p>${of && html`Purge <b>${of}</b>: `}${action === "cancel" ? (of ? "cancel" : "Cancel") : "Retry"} <b>${count(s.n)}</b> ${s.n === 1 ? "task" : "tasks"} (${states.join(", ")})?
         What changes its state before its turn is left alone; what comes meanwhile may be met, too.</p>
         ${action === "cancel" && html`<label>reason, shown as the tasks' error<input ref=${reason} maxlength="1000" /></label>`}` : html`<p>No task matches (${states.join(", ")}).</p>`)}
       ${(s.phase === "running" || s.phase === "ended") && html`<p role="status">${count(s.done)} ${did}${s.refused ? `, ${count(s.refused)} were not (${s.why})` : ""}${s.stopped ? ": stopped" : s.phase === "ended" && !s.error ? ": done" : ` of ${count(s.n)} …`}</p>
@@ -87,7 +87,7 @@ export function Bulk({ action, filter, what, done }) {
       <${Wrong} error=${s.error} />
       <menu>
         <button type="button" onClick=${close}>${s.phase === "running" ? "stop" : "close"}</button>
-        ${s.phase === "asking" && s.n > 0 && html`<button type="button" class="warn" onClick=${go}>${action} ${count(s.n)}</button>`}
+        ${s.phase === "asking" && s.n > 0 && html`<button type="button" class="warn" onClick=${go}>${label && of ? label : action} ${count(s.n)}</button>`}
       </menu>
     </dialog></span>`;
 }

@@ -1,38 +1,46 @@
 // What a task waits for, and what that waits for: a picture of the tasks, each with its state.
 
-import { useEffect, useState } from "./vendor/hooks.js";
+import { useEffect, useMemo, useState } from "./vendor/hooks.js";
+import { Graph as Layout, layout } from "./vendor/dagre.js";
 import { get, inPath } from "./api.js";
 import { html, link } from "./parts.js";
 
 const most = 60; // tasks in the picture
-const box = { w: 190, h: 34, dx: 240, dy: 46 };
+const box = { width: 190, height: 36 };
 
 // collect reads dependencies, nearest first, until there are `most`.
 async function collect(task, signal) {
-  const nodes = new Map([[task.id, { ...task, depth: 0 }]]);
+  const nodes = new Map([[task.id, task]]);
   let front = [task], cut = false;
-  for (let depth = 1; front.length; depth++) {
+  while (front.length) {
     const ids = [...new Set(front.flatMap((t) => t.dependencies))].filter((id) => !nodes.has(id));
     const take = ids.slice(0, most - nodes.size);
     cut ||= take.length < ids.length;
     front = await Promise.all(take.map((id) => get(`/api/v1/tasks/${inPath(id)}`, {}, signal).then((d) => d.task)
-      .catch((e) => { if (e.status === 404) return { id, state: "unknown", queue: "", dependencies: [] }; throw e; })));
-    front.forEach((t) => nodes.set(t.id, { ...t, depth }));
+      .catch((e) => { if (e.status === 404) return { id, state: "unknown", queue: "", kind: "", dependencies: [] }; throw e; })));
+    front.forEach((t) => nodes.set(t.id, t));
   }
   return { nodes, cut };
 }
 
-// place gives each task its place: a column for each step away, in the order found.
-function place(nodes) {
-  const rows = [];
-  for (const n of nodes.values()) {
-    rows[n.depth] = (rows[n.depth] || 0) + 1;
-    n.y = (rows[n.depth] - 1) * box.dy + 4;
-  }
-  const deep = rows.length - 1;
-  for (const n of nodes.values()) n.x = (deep - n.depth) * box.dx + 4;
-  return { w: deep * box.dx + box.w + 8, h: Math.max(...rows) * box.dy };
+// place gives each task its place, and each dependency its way: what others wait for stands to
+// their left, however many ways lead there, and no line runs through a task.
+export function place(nodes) {
+  const g = new Layout();
+  g.setGraph({ rankdir: "LR", nodesep: 14, ranksep: 56, marginx: 4, marginy: 4 });
+  g.setDefaultEdgeLabel(() => ({}));
+  for (const t of nodes.values()) g.setNode(t.id, { ...box });
+  for (const t of nodes.values()) for (const id of t.dependencies) if (nodes.has(id)) g.setEdge(id, t.id);
+  layout(g);
+  const size = g.graph();
+  return {
+    width: Math.ceil(size.width), height: Math.ceil(size.height),
+    at: new Map(g.nodes().map((id) => [id, g.node(id)])),
+    edges: g.edges().map((e) => ({ from: e.v, to: e.w, points: g.edge(e).points })),
+  };
 }
+
+const way = (points) => points.map((p, i) => `${i ? "L" : "M"}${p.x.toFixed(1)} ${p.y.toFixed(1)}`).join("");
 
 export function Graph({ task }) {
   const [s, set] = useState(null);
@@ -41,13 +49,13 @@ export function Graph({ task }) {
     collect(task, stop.signal).then(set).catch((error) => { if (error.name !== "AbortError") set({ error }); });
     return () => stop.abort();
   }, [task.id, task.state]);
+  const drawn = useMemo(() => s?.nodes && place(s.nodes), [s]);
   if (!s) return html`<p class="quiet" aria-busy="true">asking for them …</p>`;
-  if (s.error) return html`<p class="wrong">${s.error.message}</p>`;
-  const { w, h } = place(s.nodes), all = [...s.nodes.values()];
-  const edges = all.flatMap((t) => t.dependencies.filter((id) => s.nodes.has(id)).map((id) => [s.nodes.get(id), t]));
-  return html`<div class="wide"><svg class="graph" width=${w} height=${h} role="img" aria-label="dependencies">
-    ${edges.map(([from, to]) => html`<path d=${`M${from.x + box.w} ${from.y + box.h / 2}C${from.x + box.w + 25} ${from.y + box.h / 2} ${to.x - 25} ${to.y + box.h / 2} ${to.x} ${to.y + box.h / 2}`} />`)}
-    ${all.map((t) => html`<a href=${link("tasks", t.id)}><g class=${"node " + t.state} transform=${`translate(${t.x} ${t.y})`}>
-      <title>${t.id} ${t.state}</title><rect width=${box.w} height=${box.h} rx="5" /><text x="8" y="14">…${t.id.slice(-10)} ${t.state}</text><text x="8" y="28" class="small">${t.queue.slice(0, 28)}</text></g></a>`)}
+  if (s.error) return html`<p class="wrong" role="alert">${s.error.message}</p>`;
+  return html`<div class="wide" tabindex="0" role="group" aria-label="dependencies, scrolls sideways"><svg class="graph" width=${drawn.width} height=${drawn.height} role="group" aria-label=${`dependencies: ${s.nodes.size} tasks`}>
+    <defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z" /></marker></defs>
+    ${drawn.edges.map((e) => html`<path class="edge" data-from=${e.from} data-to=${e.to} d=${way(e.points)} marker-end="url(#tip)" />`)}
+    ${[...s.nodes.values()].map((t) => html`<a href=${link("tasks", t.id)} aria-label=${`${t.id}, ${t.state}`}><g class=${"node " + t.state + (t.id === task.id ? " self" : "")} data-id=${t.id} transform=${`translate(${drawn.at.get(t.id).x - box.width / 2} ${drawn.at.get(t.id).y - box.height / 2})`}>
+      <title>${t.id} ${t.state}</title><rect width=${box.width} height=${box.height} rx="5" /><text x="8" y="15">…${t.id.slice(-10)} ${t.state}</text><text x="8" y="29" class="small">${(t.kind ? `${t.queue} · ${t.kind}` : t.queue).slice(0, 28)}</text></g></a>`)}
   </svg></div>${s.cut && html`<p class="quiet">There are more than ${most}: follow the links.</p>`}`;
 }

@@ -5,7 +5,7 @@ import { clock, count, num, since, span } from "./format.js";
 import { get } from "./api.js";
 import { Chart } from "./chart.js";
 import { useLive } from "./live.js";
-import { Figure, Live, QueueLink, html, link } from "./parts.js";
+import { Figure, Live, QueueLink, Table, html, link } from "./parts.js";
 
 const every = 3000; // ms between two looks
 const states = ["ready", "claimed", "waiting", "scheduled"];
@@ -13,10 +13,10 @@ const spans = { "10 minutes": 600, hour: 3600, "6 hours": 21600, day: 86400 };
 
 // look asks for everything that the page shows.
 async function look(seconds, signal) {
-  const [queues, attention, history, cluster] = await Promise.all([
-    get("/api/v1/tasks/count", {}, signal), get("/api/v1/attention", {}, signal),
+  const [ranked, attention, history, cluster] = await Promise.all([
+    get("/api/v1/ranking", { by: "busy", descending: true, limit: 10 }, signal), get("/api/v1/attention", {}, signal),
     get("/api/v1/history", { seconds }, signal), get("/api/v1/cluster", {}, signal)]);
-  return { total: queues.total || {}, queues: queues.queues, attention, history, cluster };
+  return { total: ranked.total || {}, queues: ranked.queues, attention, history, cluster };
 }
 
 // rates gives what a chart draws of a history: times, and decisions a second. The step under
@@ -41,7 +41,6 @@ export function Overview() {
 function Shown({ total, queues, attention, history, cluster, seconds, set }) {
   const oldest = (cluster.partitions || []).reduce((most, p) => Math.max(most, p.oldest_ready_seconds), 0);
   const up = (cluster.nodes || []).filter((n) => n.alive).length;
-  const busiest = [...queues].sort((a, b) => num(b.ready) + num(b.claimed) - num(a.ready) - num(a.claimed)).slice(0, 10);
   const more = num(history.nodes) < (cluster.nodes || []).length ? `, of ${history.nodes} nodes that answer` : "";
   return html`
     <section aria-label="what needs somebody">${attention.concerns.length
@@ -57,12 +56,11 @@ function Shown({ total, queues, attention, history, cluster, seconds, set }) {
       ${Object.entries(spans).map(([name, n]) => html`<option value=${n}>${name}</option>`)}</select></label></p>
     <div class="charts" key=${seconds}>
       <${Chart} title=${`tasks a second, in the cluster${more}`} names=${["enqueued", "claimed", "completed"]} data=${rates(history, ["enqueued", "claimed", "completed"])} />
-      <${Chart} title=${`ends otherwise, a second${more}`} names=${["failed", "dead", "lease ran out", "cancelled"]} data=${rates(history, ["failed", "dead", "expired", "cancelled"])} />
+      <${Chart} title=${`failures a second${more}`} names=${["failed", "dead", "lease ran out", "cancelled"]} data=${rates(history, ["failed", "dead", "expired", "cancelled"])} />
     </div>
     <h2>Busiest queues</h2>
-    <div class="wide"><table aria-label="busiest queues"><thead><tr><th>queue</th>${states.map((s) => html`<th class="n">${s}</th>`)}<th class="n">dead</th></tr></thead>
-    <tbody>${busiest.map((q) => html`<tr><td><${QueueLink} name=${q.queue} /></td>
-      ${[...states, "dead"].map((s) => html`<td class="n"><a href=${link("tasks", "", { queue: q.queue, states: s })}>${count(q[s])}</a></td>`)}</tr>`)}
-      ${!busiest.length && html`<tr><td class="quiet" colspan="6">no task yet: <code>norn task enqueue -q mail hello</code></td></tr>`}</tbody></table></div>
+    <${Table} label="busiest queues" empty=${html`no task yet: <code>norn task enqueue -q mail hello</code>`} head=${["queue", ...[...states, "dead"].map((n) => ({ n }))]}
+      rows=${queues.map((q) => html`<tr key=${q.name}><th scope="row"><${QueueLink} name=${q.name} /></th>
+        ${[...states, "dead"].map((s) => html`<td class="n"><a href=${link("tasks", "", { queue: q.name, states: s })}>${count(q.count[s])}</a></td>`)}</tr>`)} />
     <p class="quiet">Rates are of all nodes that answer, and are kept for a day; a node that starts again begins anew. <a href="metrics">/metrics</a> of each node counts what it decides itself.</p>`;
 }

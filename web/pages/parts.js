@@ -41,10 +41,14 @@ export const Figure = ({ label, value, href, bad, note }) => html`
   <a class=${"figure" + (bad ? " bad" : "")} href=${href} title=${note}><b>${value}</b><span>${label}</span></a>`;
 
 // Table is a table that says so when there is nothing in it. A head of { n: "…" } is of a
-// column of numbers.
-export const Table = ({ label, head, rows, empty }) => html`
-  <div class="wide"><table aria-label=${label}>
-    <thead><tr>${head.map((c) => html`<th scope="col" class=${c.n && "n"}>${c.n || c}</th>`)}</tr></thead>
+// column of numbers, one with `by` can be sorted by: `sort` has by what it is, whether
+// downwards, and what to do when somebody wants another order.
+export const Table = ({ label, head, rows, empty, sort }) => html`
+  <div class="wide" tabindex="0" role="group" aria-label=${label + ", scrolls sideways"}><table aria-label=${label}>
+    <thead><tr>${head.map((c) => html`<th scope="col" class=${c.n && "n"} aria-sort=${sort && c.by !== undefined && sort.by === c.by ? (sort.down ? "descending" : "ascending") : undefined}>
+      ${sort && c.by !== undefined
+        ? html`<button type="button" class="sort" onClick=${() => sort.set(c.by, sort.by === c.by ? !sort.down : !!c.n)}>${c.n || c.text}<span aria-hidden="true">${sort.by === c.by ? (sort.down ? " ▾" : " ▴") : ""}</span></button>`
+        : c.n || c.text || (typeof c === "string" || c.type ? c : "")}</th>`)}</tr></thead>
     <tbody>${rows.length ? rows : html`<tr><td class="quiet" colspan=${head.length}>${empty || "none"}</td></tr>`}</tbody>
   </table></div>`;
 
@@ -72,7 +76,7 @@ function save(base64, name) {
 // Act is a button that asks first what is to happen, then shows how it went. `run(reason)`
 // does it and gives a line for the user; `ask` is the question, `reason` the label of a
 // field to fill in. It is there for those who may: `needs` is a verb, and the name it is about.
-export function Act({ label, ask, reason, run, kind, disabled, done, needs }) {
+export function Act({ label, ask, reason, run, kind, disabled, done, needs, title }) {
   const box = useRef(null), field = useRef(null);
   const [went, set] = useState({});
   useEffect(() => { if (went.open) box.current.showModal(); }, [went.open]);
@@ -93,9 +97,9 @@ export function Act({ label, ask, reason, run, kind, disabled, done, needs }) {
   };
   if (needs && !may(...needs)) return null;
   return html`<span class="act">
-    <button type="button" class=${kind || ""} disabled=${disabled} onClick=${() => set({ open: true })}>${label}</button>
+    <button type="button" class=${kind || ""} disabled=${disabled} title=${title} onClick=${() => set({ open: true })}>${label}</button>
     ${went.says && html`<small role="status">${went.says}</small>`}
-    ${went.open && html`<dialog ref=${box} onCancel=${(e) => e.preventDefault() || went.busy || set({})}>
+    ${went.open && html`<dialog ref=${box} aria-label=${label} onCancel=${(e) => e.preventDefault() || went.busy || set({})}>
       <form onSubmit=${act}>
         <p>${ask}</p>
         ${reason && html`<label>${reason}<input ref=${field} maxlength="1000" /></label>`}
@@ -112,3 +116,23 @@ export const Pager = ({ cursors, next, set }) =>
     <button type="button" disabled=${!cursors.length} onClick=${() => set(cursors.slice(0, -1))}>back</button>
     <span>page ${cursors.length + 1}</span>
     <button type="button" disabled=${!next} onClick=${() => set([...cursors, next])}>next</button></nav>`;
+
+// useOrder sorts rows that are all here: values has a function for each column that can be
+// sorted by.
+export function useOrder(values, first = "", down = false) {
+  const [sort, set] = useState({ by: first, down });
+  const of = values[sort.by];
+  const order = (rows) => (!of ? rows : [...rows].sort((a, b) => {
+    const x = of(a), y = of(b), c = typeof x === "number" ? x - y : String(x).localeCompare(String(y));
+    return sort.down ? -c : c;
+  }));
+  return { ...sort, set: (by, d) => set({ by, down: d }), order };
+}
+
+// Search is a field for a part of a name, which is asked for once nobody types.
+export function Search({ label, value, set }) {
+  const wait = useRef(0);
+  useEffect(() => () => clearTimeout(wait.current), []);
+  return html`<form class="filter" role="search" onSubmit=${(e) => e.preventDefault()}><label>${label}<input type="search" name="part" maxlength="128" defaultValue=${value}
+    onInput=${(e) => { const v = e.target.value.trim(); clearTimeout(wait.current); wait.current = setTimeout(() => set(v), 250); }} /></label></form>`;
+}

@@ -2,10 +2,10 @@
 
 import { useRef, useState } from "./vendor/hooks.js";
 import { clock, count, num, span } from "./format.js";
-import { get, inPath, post } from "./api.js";
+import { get, inPath, may, post } from "./api.js";
 import { newID } from "./ids.js";
 import { useLive } from "./live.js";
-import { Act, Ago, Data, Facts, Live, Pager, QueueLink, State, Table, TaskLink, Until, html, link } from "./parts.js";
+import { Act, Ago, Data, Facts, Live, Pager, QueueLink, State, Table, TaskLink, Until, html, link, useOrder } from "./parts.js";
 
 // change makes one change of a schedule, if nobody else did since it was shown.
 async function change(s, action) {
@@ -36,10 +36,14 @@ function Acts({ s, done }) {
 export function Schedules() {
   const [cursors, set] = useState([]);
   const live = useLive((s) => get("/api/v1/schedules", { after: cursors.at(-1), limit: 100 }, s), 3000, [cursors.length]);
-  return html`<h1>Schedules</h1><${Live} of=${live}>${(d) => html`
-    ${d.status && html`<p class="quiet">${count(d.status.schedules)} schedules, launched by ${d.status.master || "nobody: there is no master now"}${d.status.zones && `; time zones of ${d.status.zones}`}</p>`}
-    <${Table} label="schedules" empty=${html`none: <code>norn schedule set --help</code>`} head=${["schedule", "", "times", "queue", "next", "last", ...["late by", "runs", "launched", "failed"].map((n) => ({ n })), ""]}
-      rows=${d.schedules.map((s) => html`<tr key=${s.name}><th scope="row"><a href=${link("schedules", s.name)}>${s.name}</a></th>
+  const sort = useOrder({ name: (s) => s.name, queue: (s) => s.spec.task?.queue || "", next: (s) => Date.parse(s.next_launch || s.next) || Infinity, late: (s) => s.overdue_seconds || s.last?.late_seconds || 0, runs: (s) => s.running, launched: (s) => num(s.launches), failed: (s) => num(s.failed) });
+  const all = (d) => !cursors.length && !d.more; // else the order of one page would be taken for that of all
+  return html`<h1>Schedules</h1>
+    ${may("schedule") && html`<p class="acts"><a class="button" href=${link("edit-schedule")}>new schedule</a></p>`}<${Live} of=${live}>${(d) => html`
+    ${d.status && num(d.status.schedules) > 0 && html`<p class=${d.status.master ? "quiet" : "wrong"}>${count(d.status.schedules)} ${num(d.status.schedules) === 1 ? "schedule" : "schedules"}, launched by ${d.status.master || "nobody: there is no master now, so nothing is launched"}${d.status.zones && `; time zones of ${d.status.zones}`}</p>`}
+    <${Table} label="schedules" sort=${all(d) && sort} empty=${html`no schedule yet: <a href=${link("edit-schedule")}>make one</a>, or <code>norn schedule set --help</code>`}
+      head=${[{ text: "schedule", by: "name" }, "state", "times", { text: "queue", by: "queue" }, { text: "next", by: "next" }, "last", { n: "late by", by: "late" }, { n: "running", by: "runs" }, { n: "launched", by: "launched" }, { n: "failed", by: "failed" }, ""]}
+      rows=${sort.order(d.schedules).map((s) => html`<tr key=${s.name}><th scope="row"><a href=${link("schedules", s.name)}>${s.name}</a></th>
         <td><${State} is=${condition(s)} />${s.problem && html` <small class="bad">${s.problem}</small>`}</td>
         <td><code>${s.spec.cron}</code> <small>${s.spec.time_zone}</small></td><td>${s.spec.task && html`<${QueueLink} name=${s.spec.task.queue} />`}</td>
         <td><${Until} at=${s.next_launch || s.next} /></td>
@@ -60,7 +64,7 @@ function One({ s, done }) {
   const { spec } = s, history = [...s.history].sort((a, b) => Date.parse(b.instant) - Date.parse(a.instant));
   const latest = Math.max(1, ...history.map((l) => l.late_seconds));
   return html`
-    <p class="acts"><${State} is=${condition(s)} /> ${spec.note} <${Acts} s=${s} done=${done} /></p>
+    <p class="acts"><${State} is=${condition(s)} /> ${spec.note} <${Acts} s=${s} done=${done} /> ${may("schedule", spec.task?.queue) && html`<a class="button" href=${link("edit-schedule", "", { name: s.name })}>edit</a>`}</p>
     ${s.problem && html`<p class="wrong">${s.problem}</p>`}
     ${s.warnings.map((w) => html`<p class="quiet">${w}</p>`)}
     <${Facts} of=${[
@@ -87,7 +91,7 @@ function One({ s, done }) {
     <${Table} label="next times" empty="none" head=${["at", "", "there", "note"]} rows=${s.upcoming.map((o) => html`<tr key=${o.at}>
       <td>${clock(o.at)}</td><td><${Until} at=${o.at} /></td><td>${o.local.replace("T", " ")} <small>${o.offset}</small></td><td>${o.note}</td></tr>`)} />
     <h2>What became of its launches</h2>
-    <${Table} label="launches" empty="none yet" head=${["time", "", "task", { n: "late by" }, "", { n: "took" }, "why"]} rows=${history.map((l) => html`<tr>
+    <${Table} label="launches" empty="none yet" head=${["time", "outcome", "task", { n: "late by" }, "", { n: "took" }, "why"]} rows=${history.map((l) => html`<tr>
       <td>${clock(l.instant)}${l.to && html` to ${clock(l.to)} <small>${count(l.count)} times</small>`}</td>
       <td><${State} is=${l.kind === "skip" ? "skipped" : l.status} />${!["launch", "skip"].includes(l.kind) && html` <small>${l.kind}</small>`}</td>
       <td>${l.task_id && html`<${TaskLink} id=${l.task_id} />`}</td><td class="n">${l.kind === "skip" ? "" : span(l.late_seconds)}</td>

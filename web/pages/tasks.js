@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "./vendor/hooks.js";
 import { brief, clock, count, errorOf, num } from "./format.js";
-import { get } from "./api.js";
+import { get, may } from "./api.js";
 import { Bulk, settle } from "./bulk.js";
 import { useLive } from "./live.js";
 import { Act, Ago, Live, Pager, QueueLink, State, Table, TaskLink, Until, html, link } from "./parts.js";
@@ -94,7 +94,7 @@ export function Tasks({ params }) {
   };
   const live = useLive(ask, cursors.length ? 0 : 3000, [at, cursors.length]);
   const turn = (c) => { pick(new Set()); setCursors(c); };
-  return html`<h1>Tasks</h1><${Form} params=${params} />
+  return html`<h1>Tasks</h1>${may("enqueue") && html`<p class="acts"><a class="button" href=${link("enqueue", "", { queue: params.get("queue") })}>enqueue a task</a></p>`}<${Form} params=${params} />
     <${Live} of=${live}>${(d) => html`
       <${Chosen} picked=${picked} pick=${pick} filter=${filter} again=${live.again} />
       ${d.next_cursor && d.reached && d.tasks.length < pageSize && html`<p class="quiet" role="status">${count(num(d.looked_at))} tasks were looked at for this page, all that are of before ${clock(d.reached)}: the next page goes on.</p>`}
@@ -132,5 +132,5 @@ function List({ tasks, picked, pick }) {
       <td><input type="checkbox" aria-label=${"pick " + t.id} checked=${picked.has(t.id)} onChange=${(e) => flip(t.id, e.target.checked)} /></td>
       <td><${TaskLink} id=${t.id} /></td><td><${QueueLink} name=${t.queue} /></td><td class="brief" title=${t.tags.length > 0 ? "tags: " + t.tags.join(", ") : undefined}>${t.kind}</td><td><${State} is=${t.state} /></td>
       <td class="n">${t.priority}</td><td class="n">${t.attempts}/${t.max_attempts}</td><td><${Ago} at=${t.created_at} /></td>
-      <td>${t.state === "scheduled" && html`<${Until} at=${t.not_before} />`}</td><td class="brief">${brief(t.payload)}</td><td class="brief">${errorOf(t.error).message}</td></tr>`)} />`;
+      <td>${t.state === "scheduled" && html`<${Until} at=${t.not_before} />`}</td><td class="brief">${brief(t.payload)}</td><td class="reads">${errorOf(t.error).message}</td></tr>`)} />`;
 }

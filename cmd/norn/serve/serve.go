@@ -122,9 +122,9 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	// The pages are there before the node: a start may take its time, and who watches the
 	// process is to see that it lives.
 	watch, shown := logins.New(o.Logger), &backend{}
-	defer known.audit.Close()
-	defer known.jwt.Close()
 	pages := pagesOf(shown, cfg, &known, watch, &o)
+	telling := exporter(ctx, cfg, shown, pages, &o)
+	defer telling.close(&known, o.Logger)
 	var running sync.WaitGroup
 	failed := make(chan error, 1)
 	running.Go(func() {
@@ -134,7 +134,7 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	})
 	n, err := node.Start(cfg, node.Options{
 		Logger: o.Logger, Logins: watch, Version: o.Version, Access: known.desk, TLS: known.tls, Peers: known.peers, Starting: ctx,
-		Collectors: collectors(&known, &o), Resolver: o.Resolver, Memory: o.memory,
+		Collectors: append(collectors(&known, &o), telling.collectors()...), Spans: telling.spans(), Resolver: o.Resolver, Memory: o.memory,
 	})
 	if err != nil {
 		err = errors.Join(notStarted(ctx, err, o.Logger), shut(pages, cfg.StopTimeout))

@@ -46,6 +46,8 @@ type Explainer struct {
 	// there is room for claims.
 	Full string
 	Held int
+	// Unhandled are workers that have given the task back, as they have no handler for it.
+	Unhandled []string
 	// Elsewhere are dependencies that other nodes keep: how they have failed, unknown: they have
 	// not.
 	Elsewhere map[id.ID]crdt.State
@@ -225,6 +227,11 @@ func (e *Explainer) ready(d *vnode.Detail) {
 	}
 	if e.Full != "" {
 		e.add(nornv1.ReasonKind_REASON_KIND_CLAIM_LIMIT, "%s", e.Full).Count = uint64(e.Held)
+	}
+	if len(e.Unhandled) > 0 {
+		kind := proto.KindOf(t.Enqueued.Further)
+		r := e.add(nornv1.ReasonKind_REASON_KIND_NO_HANDLER, "worker %s has given it back, without using an attempt: it has no handler for tasks of kind %q in queue %s; start one that has", strings.Join(e.Unhandled, ", "), kind, queue)
+		r.Worker = e.Unhandled[0]
 	}
 	rank := vnode.RankOf(t)
 	ahead, bound := uint64(0), false

@@ -66,6 +66,7 @@ const (
 	Method_METHOD_RESTORE          Method = 40
 	Method_METHOD_HISTORY          Method = 41
 	Method_METHOD_ATTENTION        Method = 42
+	Method_METHOD_RANK_QUEUES      Method = 43
 	// Between nodes only.
 	Method_METHOD_LAUNCH Method = 34
 )
@@ -110,6 +111,7 @@ var (
 		40: "METHOD_RESTORE",
 		41: "METHOD_HISTORY",
 		42: "METHOD_ATTENTION",
+		43: "METHOD_RANK_QUEUES",
 		34: "METHOD_LAUNCH",
 	}
 	Method_value = map[string]int32{
@@ -150,6 +152,7 @@ var (
 		"METHOD_RESTORE":          40,
 		"METHOD_HISTORY":          41,
 		"METHOD_ATTENTION":        42,
+		"METHOD_RANK_QUEUES":      43,
 		"METHOD_LAUNCH":           34,
 	}
 )
@@ -379,6 +382,8 @@ const (
 	ReasonKind_REASON_KIND_ALL_BUSY ReasonKind = 14
 	// No majority of the partition's replicas takes claims from its leader.
 	ReasonKind_REASON_KIND_NO_MAJORITY ReasonKind = 15
+	// A worker of the queue has given the task back, as it has no handler for its kind: worker.
+	ReasonKind_REASON_KIND_NO_HANDLER ReasonKind = 16
 )
 
 // Enum value maps for ReasonKind.
@@ -400,6 +405,7 @@ var (
 		13: "REASON_KIND_WORKER_TROUBLED",
 		14: "REASON_KIND_ALL_BUSY",
 		15: "REASON_KIND_NO_MAJORITY",
+		16: "REASON_KIND_NO_HANDLER",
 	}
 	ReasonKind_value = map[string]int32{
 		"REASON_KIND_UNSPECIFIED":        0,
@@ -418,6 +424,7 @@ var (
 		"REASON_KIND_WORKER_TROUBLED":    13,
 		"REASON_KIND_ALL_BUSY":           14,
 		"REASON_KIND_NO_MAJORITY":        15,
+		"REASON_KIND_NO_HANDLER":         16,
 	}
 )
 
@@ -2055,10 +2062,14 @@ type Failure struct {
 	// at retry_at, which servers from before this field look at.
 	RetryInSeconds float64 `protobuf:"fixed64,8,opt,name=retry_in_seconds,json=retryInSeconds,proto3" json:"retry_in_seconds,omitempty"`
 	// As in ClaimRef.
-	Session       []byte `protobuf:"bytes,9,opt,name=session,proto3" json:"session,omitempty"`
-	Worker        string `protobuf:"bytes,10,opt,name=worker,proto3" json:"worker,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Session []byte `protobuf:"bytes,9,opt,name=session,proto3" json:"session,omitempty"`
+	Worker  string `protobuf:"bytes,10,opt,name=worker,proto3" json:"worker,omitempty"`
+	// Over 0: for so long, an hour at most, the task is not handed to the same worker again,
+	// while others may have it: this one has no handler for it. Leaders remember that in memory,
+	// of 256 tasks of a worker.
+	KeepAwaySeconds float64 `protobuf:"fixed64,11,opt,name=keep_away_seconds,json=keepAwaySeconds,proto3" json:"keep_away_seconds,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Failure) Reset() {
@@ -2159,6 +2170,13 @@ func (x *Failure) GetWorker() string {
 		return x.Worker
 	}
 	return ""
+}
+
+func (x *Failure) GetKeepAwaySeconds() float64 {
+	if x != nil {
+		return x.KeepAwaySeconds
+	}
+	return 0
 }
 
 // ReleaseRequest gives tasks back at once, without using an attempt.
@@ -4553,7 +4571,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x06result\x18\x05 \x01(\fR\x06result\x12\x18\n" +
 	"\asession\x18\x06 \x01(\fR\asessionJ\x06\b\xe8\a\x10\xe9\a\";\n" +
 	"\vFailRequest\x12,\n" +
-	"\bfailures\x18\x01 \x03(\v2\x10.norn.v1.FailureR\bfailures\"\xc2\x02\n" +
+	"\bfailures\x18\x01 \x03(\v2\x10.norn.v1.FailureR\bfailures\"\xee\x02\n" +
 	"\aFailure\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x14\n" +
@@ -4565,7 +4583,8 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x10retry_in_seconds\x18\b \x01(\x01R\x0eretryInSeconds\x12\x18\n" +
 	"\asession\x18\t \x01(\fR\asession\x12\x16\n" +
 	"\x06worker\x18\n" +
-	" \x01(\tR\x06workerJ\x06\b\xe8\a\x10\xe9\a\";\n" +
+	" \x01(\tR\x06worker\x12*\n" +
+	"\x11keep_away_seconds\x18\v \x01(\x01R\x0fkeepAwaySecondsJ\x06\b\xe8\a\x10\xe9\a\";\n" +
 	"\x0eReleaseRequest\x12)\n" +
 	"\x06claims\x18\x01 \x03(\v2\x11.norn.v1.ClaimRefR\x06claims\"<\n" +
 	"\n" +
@@ -4758,7 +4777,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x06fields\x18\x03 \x03(\tR\x06fields\x12\x1d\n" +
 	"\n" +
 	"if_version\x18\x04 \x01(\x04R\tifVersion\x12\x16\n" +
-	"\x06delete\x18\x05 \x01(\bR\x06delete*\xe9\x05\n" +
+	"\x06delete\x18\x05 \x01(\bR\x06delete*\x81\x06\n" +
 	"\x06Method\x12\x16\n" +
 	"\x12METHOD_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fMETHOD_HELLO\x10\x01\x12\x0f\n" +
@@ -4800,7 +4819,8 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\rMETHOD_BACKUP\x10'\x12\x12\n" +
 	"\x0eMETHOD_RESTORE\x10(\x12\x12\n" +
 	"\x0eMETHOD_HISTORY\x10)\x12\x14\n" +
-	"\x10METHOD_ATTENTION\x10*\x12\x11\n" +
+	"\x10METHOD_ATTENTION\x10*\x12\x16\n" +
+	"\x12METHOD_RANK_QUEUES\x10+\x12\x11\n" +
 	"\rMETHOD_LAUNCH\x10\"*e\n" +
 	"\n" +
 	"WriteLevel\x12\x16\n" +
@@ -4817,7 +4837,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"BulkAction\x12\x1b\n" +
 	"\x17BULK_ACTION_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12BULK_ACTION_CANCEL\x10\x01\x12\x15\n" +
-	"\x11BULK_ACTION_RETRY\x10\x02*\xca\x03\n" +
+	"\x11BULK_ACTION_RETRY\x10\x02*\xe6\x03\n" +
 	"\n" +
 	"ReasonKind\x12\x1b\n" +
 	"\x17REASON_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
@@ -4836,7 +4856,8 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x17REASON_KIND_CLAIM_LIMIT\x10\f\x12\x1f\n" +
 	"\x1bREASON_KIND_WORKER_TROUBLED\x10\r\x12\x18\n" +
 	"\x14REASON_KIND_ALL_BUSY\x10\x0e\x12\x1b\n" +
-	"\x17REASON_KIND_NO_MAJORITY\x10\x0f*g\n" +
+	"\x17REASON_KIND_NO_MAJORITY\x10\x0f\x12\x1a\n" +
+	"\x16REASON_KIND_NO_HANDLER\x10\x10*g\n" +
 	"\tRetention\x12\x19\n" +
 	"\x15RETENTION_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10RETENTION_DELETE\x10\x01\x12\x15\n" +

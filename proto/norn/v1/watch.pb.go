@@ -169,6 +169,84 @@ func (ConcernKind) EnumDescriptor() ([]byte, []int) {
 	return file_norn_v1_watch_proto_rawDescGZIP(), []int{1}
 }
 
+// QueueOrder is what queues are put in order by.
+type QueueOrder int32
+
+const (
+	// By name.
+	QueueOrder_QUEUE_ORDER_UNSPECIFIED QueueOrder = 0
+	QueueOrder_QUEUE_ORDER_READY       QueueOrder = 1
+	QueueOrder_QUEUE_ORDER_CLAIMED     QueueOrder = 2
+	QueueOrder_QUEUE_ORDER_WAITING     QueueOrder = 3
+	QueueOrder_QUEUE_ORDER_SCHEDULED   QueueOrder = 4
+	QueueOrder_QUEUE_ORDER_COMPLETED   QueueOrder = 5
+	QueueOrder_QUEUE_ORDER_DEAD        QueueOrder = 6
+	QueueOrder_QUEUE_ORDER_CANCELLED   QueueOrder = 7
+	// By the age of the oldest ready task.
+	QueueOrder_QUEUE_ORDER_OLDEST_READY QueueOrder = 8
+	// By the claim requests that wait.
+	QueueOrder_QUEUE_ORDER_WAITING_CLAIMS QueueOrder = 9
+	// By the tasks that are ready or claimed.
+	QueueOrder_QUEUE_ORDER_BUSY QueueOrder = 10
+)
+
+// Enum value maps for QueueOrder.
+var (
+	QueueOrder_name = map[int32]string{
+		0:  "QUEUE_ORDER_UNSPECIFIED",
+		1:  "QUEUE_ORDER_READY",
+		2:  "QUEUE_ORDER_CLAIMED",
+		3:  "QUEUE_ORDER_WAITING",
+		4:  "QUEUE_ORDER_SCHEDULED",
+		5:  "QUEUE_ORDER_COMPLETED",
+		6:  "QUEUE_ORDER_DEAD",
+		7:  "QUEUE_ORDER_CANCELLED",
+		8:  "QUEUE_ORDER_OLDEST_READY",
+		9:  "QUEUE_ORDER_WAITING_CLAIMS",
+		10: "QUEUE_ORDER_BUSY",
+	}
+	QueueOrder_value = map[string]int32{
+		"QUEUE_ORDER_UNSPECIFIED":    0,
+		"QUEUE_ORDER_READY":          1,
+		"QUEUE_ORDER_CLAIMED":        2,
+		"QUEUE_ORDER_WAITING":        3,
+		"QUEUE_ORDER_SCHEDULED":      4,
+		"QUEUE_ORDER_COMPLETED":      5,
+		"QUEUE_ORDER_DEAD":           6,
+		"QUEUE_ORDER_CANCELLED":      7,
+		"QUEUE_ORDER_OLDEST_READY":   8,
+		"QUEUE_ORDER_WAITING_CLAIMS": 9,
+		"QUEUE_ORDER_BUSY":           10,
+	}
+)
+
+func (x QueueOrder) Enum() *QueueOrder {
+	p := new(QueueOrder)
+	*p = x
+	return p
+}
+
+func (x QueueOrder) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (QueueOrder) Descriptor() protoreflect.EnumDescriptor {
+	return file_norn_v1_watch_proto_enumTypes[2].Descriptor()
+}
+
+func (QueueOrder) Type() protoreflect.EnumType {
+	return &file_norn_v1_watch_proto_enumTypes[2]
+}
+
+func (x QueueOrder) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use QueueOrder.Descriptor instead.
+func (QueueOrder) EnumDescriptor() ([]byte, []int) {
+	return file_norn_v1_watch_proto_rawDescGZIP(), []int{2}
+}
+
 // HistoryRequest (METHOD_HISTORY) asks how many tasks were enqueued, claimed and finished in
 // the last hours, over all nodes in reach.
 type HistoryRequest struct {
@@ -865,11 +943,165 @@ func (x *Concern) GetSince() *timestamppb.Timestamp {
 	return nil
 }
 
+// RankQueuesRequest (METHOD_RANK_QUEUES) asks for some of all queues in an order. The node
+// reads all of them for that, 100,000 at most.
+type RankQueuesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Part of the name, in any case of letters; empty: all.
+	Contains string     `protobuf:"bytes,1,opt,name=contains,proto3" json:"contains,omitempty"`
+	By       QueueOrder `protobuf:"varint,2,opt,name=by,proto3,enum=norn.v1.QueueOrder" json:"by,omitempty"`
+	// The largest first, of names the last.
+	Descending bool `protobuf:"varint,3,opt,name=descending,proto3" json:"descending,omitempty"`
+	// At most 1,000; 0: 100.
+	Limit uint32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	// So many are left out before.
+	Offset        uint32 `protobuf:"varint,5,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RankQueuesRequest) Reset() {
+	*x = RankQueuesRequest{}
+	mi := &file_norn_v1_watch_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RankQueuesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RankQueuesRequest) ProtoMessage() {}
+
+func (x *RankQueuesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_watch_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RankQueuesRequest.ProtoReflect.Descriptor instead.
+func (*RankQueuesRequest) Descriptor() ([]byte, []int) {
+	return file_norn_v1_watch_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RankQueuesRequest) GetContains() string {
+	if x != nil {
+		return x.Contains
+	}
+	return ""
+}
+
+func (x *RankQueuesRequest) GetBy() QueueOrder {
+	if x != nil {
+		return x.By
+	}
+	return QueueOrder_QUEUE_ORDER_UNSPECIFIED
+}
+
+func (x *RankQueuesRequest) GetDescending() bool {
+	if x != nil {
+		return x.Descending
+	}
+	return false
+}
+
+func (x *RankQueuesRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *RankQueuesRequest) GetOffset() uint32 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+// RankQueuesReply has them in order.
+type RankQueuesReply struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Queues []*Queue               `protobuf:"bytes,1,rep,name=queues,proto3" json:"queues,omitempty"`
+	// How many there are whose name has the part.
+	Found uint64 `protobuf:"varint,2,opt,name=found,proto3" json:"found,omitempty"`
+	// Tasks of all those by state.
+	Total *Count `protobuf:"bytes,3,opt,name=total,proto3" json:"total,omitempty"`
+	// There are more queues than are read.
+	Cut           bool `protobuf:"varint,4,opt,name=cut,proto3" json:"cut,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RankQueuesReply) Reset() {
+	*x = RankQueuesReply{}
+	mi := &file_norn_v1_watch_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RankQueuesReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RankQueuesReply) ProtoMessage() {}
+
+func (x *RankQueuesReply) ProtoReflect() protoreflect.Message {
+	mi := &file_norn_v1_watch_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RankQueuesReply.ProtoReflect.Descriptor instead.
+func (*RankQueuesReply) Descriptor() ([]byte, []int) {
+	return file_norn_v1_watch_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *RankQueuesReply) GetQueues() []*Queue {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *RankQueuesReply) GetFound() uint64 {
+	if x != nil {
+		return x.Found
+	}
+	return 0
+}
+
+func (x *RankQueuesReply) GetTotal() *Count {
+	if x != nil {
+		return x.Total
+	}
+	return nil
+}
+
+func (x *RankQueuesReply) GetCut() bool {
+	if x != nil {
+		return x.Cut
+	}
+	return false
+}
+
 var File_norn_v1_watch_proto protoreflect.FileDescriptor
 
 const file_norn_v1_watch_proto_rawDesc = "" +
 	"\n" +
-	"\x13norn/v1/watch.proto\x12\anorn.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaf\x01\n" +
+	"\x13norn/v1/watch.proto\x12\anorn.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15norn/v1/service.proto\"\xaf\x01\n" +
 	"\x0eHistoryRequest\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x18\n" +
 	"\aseconds\x18\x02 \x01(\x01R\aseconds\x12!\n" +
@@ -923,7 +1155,20 @@ const file_norn_v1_watch_proto_rawDesc = "" +
 	"\x06action\x18\x05 \x01(\tR\x06action\x12\x12\n" +
 	"\x04link\x18\x06 \x01(\tR\x04link\x12\x14\n" +
 	"\x05count\x18\a \x01(\x04R\x05count\x120\n" +
-	"\x05since\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x05since*d\n" +
+	"\x05since\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xa2\x01\n" +
+	"\x11RankQueuesRequest\x12\x1a\n" +
+	"\bcontains\x18\x01 \x01(\tR\bcontains\x12#\n" +
+	"\x02by\x18\x02 \x01(\x0e2\x13.norn.v1.QueueOrderR\x02by\x12\x1e\n" +
+	"\n" +
+	"descending\x18\x03 \x01(\bR\n" +
+	"descending\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\x12\x16\n" +
+	"\x06offset\x18\x05 \x01(\rR\x06offset\"\x87\x01\n" +
+	"\x0fRankQueuesReply\x12&\n" +
+	"\x06queues\x18\x01 \x03(\v2\x0e.norn.v1.QueueR\x06queues\x12\x14\n" +
+	"\x05found\x18\x02 \x01(\x04R\x05found\x12$\n" +
+	"\x05total\x18\x03 \x01(\v2\x0e.norn.v1.CountR\x05total\x12\x10\n" +
+	"\x03cut\x18\x04 \x01(\bR\x03cut*d\n" +
 	"\bSeverity\x12\x18\n" +
 	"\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSEVERITY_NOTE\x10\x01\x12\x14\n" +
@@ -946,7 +1191,21 @@ const file_norn_v1_watch_proto_rawDesc = "" +
 	"\x18CONCERN_KIND_NO_MAJORITY\x10\f\x12 \n" +
 	"\x1cCONCERN_KIND_WORKER_TROUBLED\x10\r\x12\x16\n" +
 	"\x12CONCERN_KIND_FACTS\x10\x0e\x12\x1b\n" +
-	"\x17CONCERN_KIND_MOVE_STUCK\x10\x0fB/Z-github.com/norn-dev/norn/proto/norn/v1;nornv1b\x06proto3"
+	"\x17CONCERN_KIND_MOVE_STUCK\x10\x0f*\xad\x02\n" +
+	"\n" +
+	"QueueOrder\x12\x1b\n" +
+	"\x17QUEUE_ORDER_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11QUEUE_ORDER_READY\x10\x01\x12\x17\n" +
+	"\x13QUEUE_ORDER_CLAIMED\x10\x02\x12\x17\n" +
+	"\x13QUEUE_ORDER_WAITING\x10\x03\x12\x19\n" +
+	"\x15QUEUE_ORDER_SCHEDULED\x10\x04\x12\x19\n" +
+	"\x15QUEUE_ORDER_COMPLETED\x10\x05\x12\x14\n" +
+	"\x10QUEUE_ORDER_DEAD\x10\x06\x12\x19\n" +
+	"\x15QUEUE_ORDER_CANCELLED\x10\a\x12\x1c\n" +
+	"\x18QUEUE_ORDER_OLDEST_READY\x10\b\x12\x1e\n" +
+	"\x1aQUEUE_ORDER_WAITING_CLAIMS\x10\t\x12\x14\n" +
+	"\x10QUEUE_ORDER_BUSY\x10\n" +
+	"B/Z-github.com/norn-dev/norn/proto/norn/v1;nornv1b\x06proto3"
 
 var (
 	file_norn_v1_watch_proto_rawDescOnce sync.Once
@@ -960,39 +1219,47 @@ func file_norn_v1_watch_proto_rawDescGZIP() []byte {
 	return file_norn_v1_watch_proto_rawDescData
 }
 
-var file_norn_v1_watch_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_norn_v1_watch_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_norn_v1_watch_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_norn_v1_watch_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_norn_v1_watch_proto_goTypes = []any{
 	(Severity)(0),                 // 0: norn.v1.Severity
 	(ConcernKind)(0),              // 1: norn.v1.ConcernKind
-	(*HistoryRequest)(nil),        // 2: norn.v1.HistoryRequest
-	(*HistoryReply)(nil),          // 3: norn.v1.HistoryReply
-	(*Decisions)(nil),             // 4: norn.v1.Decisions
-	(*QueueDecisions)(nil),        // 5: norn.v1.QueueDecisions
-	(*Durations)(nil),             // 6: norn.v1.Durations
-	(*AttentionRequest)(nil),      // 7: norn.v1.AttentionRequest
-	(*AttentionReply)(nil),        // 8: norn.v1.AttentionReply
-	(*Concern)(nil),               // 9: norn.v1.Concern
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(QueueOrder)(0),               // 2: norn.v1.QueueOrder
+	(*HistoryRequest)(nil),        // 3: norn.v1.HistoryRequest
+	(*HistoryReply)(nil),          // 4: norn.v1.HistoryReply
+	(*Decisions)(nil),             // 5: norn.v1.Decisions
+	(*QueueDecisions)(nil),        // 6: norn.v1.QueueDecisions
+	(*Durations)(nil),             // 7: norn.v1.Durations
+	(*AttentionRequest)(nil),      // 8: norn.v1.AttentionRequest
+	(*AttentionReply)(nil),        // 9: norn.v1.AttentionReply
+	(*Concern)(nil),               // 10: norn.v1.Concern
+	(*RankQueuesRequest)(nil),     // 11: norn.v1.RankQueuesRequest
+	(*RankQueuesReply)(nil),       // 12: norn.v1.RankQueuesReply
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	(*Queue)(nil),                 // 14: norn.v1.Queue
+	(*Count)(nil),                 // 15: norn.v1.Count
 }
 var file_norn_v1_watch_proto_depIdxs = []int32{
-	10, // 0: norn.v1.HistoryRequest.until:type_name -> google.protobuf.Timestamp
-	10, // 1: norn.v1.HistoryReply.start:type_name -> google.protobuf.Timestamp
-	10, // 2: norn.v1.HistoryReply.since:type_name -> google.protobuf.Timestamp
-	4,  // 3: norn.v1.HistoryReply.decisions:type_name -> norn.v1.Decisions
-	5,  // 4: norn.v1.HistoryReply.busiest:type_name -> norn.v1.QueueDecisions
-	6,  // 5: norn.v1.HistoryReply.wait:type_name -> norn.v1.Durations
-	6,  // 6: norn.v1.HistoryReply.run:type_name -> norn.v1.Durations
-	6,  // 7: norn.v1.HistoryReply.finish:type_name -> norn.v1.Durations
-	9,  // 8: norn.v1.AttentionReply.concerns:type_name -> norn.v1.Concern
+	13, // 0: norn.v1.HistoryRequest.until:type_name -> google.protobuf.Timestamp
+	13, // 1: norn.v1.HistoryReply.start:type_name -> google.protobuf.Timestamp
+	13, // 2: norn.v1.HistoryReply.since:type_name -> google.protobuf.Timestamp
+	5,  // 3: norn.v1.HistoryReply.decisions:type_name -> norn.v1.Decisions
+	6,  // 4: norn.v1.HistoryReply.busiest:type_name -> norn.v1.QueueDecisions
+	7,  // 5: norn.v1.HistoryReply.wait:type_name -> norn.v1.Durations
+	7,  // 6: norn.v1.HistoryReply.run:type_name -> norn.v1.Durations
+	7,  // 7: norn.v1.HistoryReply.finish:type_name -> norn.v1.Durations
+	10, // 8: norn.v1.AttentionReply.concerns:type_name -> norn.v1.Concern
 	1,  // 9: norn.v1.Concern.kind:type_name -> norn.v1.ConcernKind
 	0,  // 10: norn.v1.Concern.severity:type_name -> norn.v1.Severity
-	10, // 11: norn.v1.Concern.since:type_name -> google.protobuf.Timestamp
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	13, // 11: norn.v1.Concern.since:type_name -> google.protobuf.Timestamp
+	2,  // 12: norn.v1.RankQueuesRequest.by:type_name -> norn.v1.QueueOrder
+	14, // 13: norn.v1.RankQueuesReply.queues:type_name -> norn.v1.Queue
+	15, // 14: norn.v1.RankQueuesReply.total:type_name -> norn.v1.Count
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_norn_v1_watch_proto_init() }
@@ -1000,13 +1267,14 @@ func file_norn_v1_watch_proto_init() {
 	if File_norn_v1_watch_proto != nil {
 		return
 	}
+	file_norn_v1_service_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_norn_v1_watch_proto_rawDesc), len(file_norn_v1_watch_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   8,
+			NumEnums:      3,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
