@@ -282,7 +282,8 @@ type Config struct {
 	// 40 % of the volume.
 	DiskReserve Space
 	// DiskStop: below so many free bytes the server stops. Default 64 MiB, and no
-	// more than 10 % of the volume; a restart needs that for compactions. Danger: 0 lets
+	// more than 10 % of the volume, and no less than a memtable and a segment of the log;
+	// a restart needs that for compactions. Danger: 0 lets
 	// the disk run full, and the store may not open again until there is space.
 	DiskStop Space
 	// DiskCheckInterval is between two looks at the free space. Default 5s: the
@@ -467,9 +468,16 @@ func (c *Config) EffectiveBuffer() time.Duration {
 }
 
 // DiskLimits gives the free bytes below which enqueues are refused, and below which
-// the server stops, on a volume of so many bytes; 0: its size is not known.
+// the server stops, on a volume of so many bytes; 0: its size is not known. A server that
+// stops has room for a memtable and a segment of the log, so that it can start again.
 func (c *Config) DiskLimits(volume uint64) (reserve, stop uint64) {
-	stop = c.DiskStop.of(volume)
+	if stop = c.DiskStop.of(volume); stop > 0 {
+		memTable := uint64(c.MemTableSize)
+		if volume > 0 {
+			memTable = min(memTable, volume/memTablesOfVolume)
+		}
+		stop = max(stop, memTable+min(memTable/2, largestSegment))
+	}
 	return max(c.DiskReserve.of(volume), stop), stop
 }
 
@@ -485,6 +493,10 @@ const (
 	longestRetention = 10 * 365 * 24 * time.Hour
 	minMemTable      = 64 << 10
 	maxMemTable      = 1 << 30
-	minLease         = clock.MinLease
-	maxLease         = clock.MaxLease
+	// What the store makes of them: the volume holds so many memtables at least, and no
+	// segment of the log is larger.
+	memTablesOfVolume = 256
+	largestSegment    = 8 << 20
+	minLease          = clock.MinLease
+	maxLease          = clock.MaxLease
 )

@@ -15,6 +15,8 @@ func TestSpace(t *testing.T) {
 		{"512MiB,40%", "64MiB,10%", 0, 512 << 20, 64 << 20, "512MiB,40%", "64MiB,10%"}, // nobody knows
 		{"512MiB", "64MiB", 100 << 20, 512 << 20, 64 << 20, "512MiB", "64MiB"},
 		{"512MiB,40%", "64MiB", 100 << 20, 64 << 20, 64 << 20, "512MiB,40%", "64MiB"}, // never below the stop
+		{"512MiB", "1MiB", 1 << 40, 512 << 20, 32 << 20, "512MiB", "1MiB"},            // room for a memtable and a segment
+		{"512MiB,40%", "1KiB", 100 << 20, 40 << 20, 600 << 10, "512MiB,40%", "1KiB"},
 		{"0", "0", 100 << 20, 0, 0, "0", "0"},
 	} {
 		cfg, err := Load(Sources{Flags: map[string]string{"disk-reserve": c.reserve, "disk-stop": c.stop}})
