@@ -499,6 +499,8 @@ test("a picture of diamonds and fan-outs", async (t) => {
       assert.ok(!e.points.some((q) => q.x > n.left + 1 && q.x < n.right - 1 && q.y > n.top + 1 && q.y < n.bottom - 1), "a line runs through a task");
     }
   }
+  const whole = await p.locator("svg.graph").boundingBox();
+  for (const e of edges) for (const q of e.points) assert.ok(q.y >= whole.y && q.y <= whole.y + whole.height && q.x >= whole.x && q.x <= whole.x + whole.width, "a line is cut off");
   for (const a of nodes) for (const b of nodes) assert.ok(a === b || a.right <= b.left || b.right <= a.left || a.bottom <= b.top || b.bottom <= a.top, "two tasks overlap");
 });
 
@@ -617,11 +619,11 @@ test("schedules and workers", async (t) => {
   const gone = new Promise((yes) => worker.once("exit", yes));
   await p.goto(cluster.at + "#/workers");
   await p.getByRole("row", { name: /^shard-1 .*1 of/ }).waitFor();
-  await p.getByRole("button", { name: "kill" }).click();
+  await p.getByRole("row", { name: /^shard-1/ }).getByRole("button", { name: "kill" }).click();
   await p.getByLabel("reason, shown to the worker").fill("test");
   await p.getByRole("dialog").getByRole("button", { name: "kill" }).click();
   await gone;
-  await p.getByText("no worker has a session").waitFor();
+  await eventually("it is gone", async () => (await p.getByRole("row", { name: /^shard-1/ }).count()) === 0);
 });
 
 test("cluster", async (t) => {
@@ -634,6 +636,24 @@ test("cluster", async (t) => {
   await p.getByText("All replicas of 64 partitions hold the same").waitFor();
   await p.getByLabel("show").selectOption({ label: "not served (0)" });
   await p.getByRole("table", { name: "partitions" }).getByText("none").waitFor();
+});
+
+// An error is read without scrolling sideways, at 1,400 pixels and on a phone.
+test("errors are read as they are", async (t) => {
+  const { cli } = cluster, error = "smtp: 450 4.7.1 the mailbox is busy, and this line is long enough that no table of a phone has it in one line";
+  const id = await cli("task", "enqueue", "-q", "wrong", "x", "--max-attempts", "1");
+  const [grant] = JSON.parse(await cli("task", "claim", "-q", "wrong", "-o", "json"));
+  await cli("task", "fail", id, grant.token, "--error", error);
+  for (const width of [1400, 390]) {
+    for (const at of ["#/tasks?queue=wrong", "#/tasks/" + id, "#/queues/wrong"]) {
+      const p = await page({ name: `error ${width}`, after: () => {} }, at, { viewport: { width, height: 850 } });
+      const seen = p.locator("main table").getByText(error).first();
+      await seen.waitFor();
+      const box = await seen.boundingBox();
+      assert.ok(box.x >= 0 && box.x + box.width <= width, `${at} at ${width}: from ${box.x} to ${box.x + box.width}`);
+      await p.close();
+    }
+  }
 });
 
 test("on a small screen, in the dark", async (t) => {

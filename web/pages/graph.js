@@ -32,9 +32,9 @@ export function place(nodes) {
   for (const t of nodes.values()) g.setNode(t.id, { ...box });
   for (const t of nodes.values()) for (const id of t.dependencies) if (nodes.has(id)) g.setEdge(id, t.id);
   layout(g);
-  const size = g.graph();
+  const size = g.graph(), bends = g.edges().flatMap((e) => g.edge(e).points), low = (k) => Math.floor(Math.min(0, ...bends.map((p) => p[k]))) - 2; // lines may pass beyond the tasks
   return {
-    width: Math.ceil(size.width), height: Math.ceil(size.height),
+    x: low("x"), y: low("y"), width: Math.ceil(Math.max(size.width, ...bends.map((p) => p.x))) - low("x") + 4, height: Math.ceil(Math.max(size.height, ...bends.map((p) => p.y))) - low("y") + 4,
     at: new Map(g.nodes().map((id) => [id, g.node(id)])),
     edges: g.edges().map((e) => ({ from: e.v, to: e.w, points: g.edge(e).points })),
   };
@@ -52,7 +52,7 @@ export function Graph({ task }) {
   const drawn = useMemo(() => s?.nodes && place(s.nodes), [s]);
   if (!s) return html`<p class="quiet" aria-busy="true">asking for them …</p>`;
   if (s.error) return html`<p class="wrong" role="alert">${s.error.message}</p>`;
-  return html`<div class="wide" tabindex="0" role="group" aria-label="dependencies, scrolls sideways"><svg class="graph" width=${drawn.width} height=${drawn.height} role="group" aria-label=${`dependencies: ${s.nodes.size} tasks`}>
+  return html`<div class="wide" tabindex="0" role="group" aria-label="dependencies, scrolls sideways"><svg class="graph" width=${drawn.width} height=${drawn.height} viewBox=${`${drawn.x} ${drawn.y} ${drawn.width} ${drawn.height}`} role="group" aria-label=${`dependencies: ${s.nodes.size} tasks`}>
     <defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z" /></marker></defs>
     ${drawn.edges.map((e) => html`<path class="edge" data-from=${e.from} data-to=${e.to} d=${way(e.points)} marker-end="url(#tip)" />`)}
     ${[...s.nodes.values()].map((t) => html`<a href=${link("tasks", t.id)} aria-label=${`${t.id}, ${t.state}`}><g class=${"node " + t.state + (t.id === task.id ? " self" : "")} data-id=${t.id} transform=${`translate(${drawn.at.get(t.id).x - box.width / 2} ${drawn.at.get(t.id).y - box.height / 2})`}>

@@ -42,9 +42,10 @@ export const Figure = ({ label, value, href, bad, note }) => html`
 
 // Table is a table that says so when there is nothing in it. A head of { n: "…" } is of a
 // column of numbers, one with `by` can be sorted by: `sort` has by what it is, whether
-// downwards, and what to do when somebody wants another order.
-export const Table = ({ label, head, rows, empty, sort }) => html`
-  <div class="wide" tabindex="0" role="group" aria-label=${label + ", scrolls sideways"}><table aria-label=${label}>
+// downwards, and what to do when somebody wants another order. Of one with `stack` the cells of a
+// row stand beneath each other on a phone, so that errors can be read.
+export const Table = ({ label, head, rows, empty, sort, stack }) => html`
+  <div class="wide" tabindex="0" role="group" aria-label=${label + ", scrolls sideways"}><table aria-label=${label} class=${stack && "stack"}>
     <thead><tr>${head.map((c) => html`<th scope="col" class=${c.n && "n"} aria-sort=${sort && c.by !== undefined && sort.by === c.by ? (sort.down ? "descending" : "ascending") : undefined}>
       ${sort && c.by !== undefined
         ? html`<button type="button" class="sort" onClick=${() => sort.set(c.by, sort.by === c.by ? !sort.down : !!c.n)}>${c.n || c.text}<span aria-hidden="true">${sort.by === c.by ? (sort.down ? " ▾" : " ▴") : ""}</span></button>`

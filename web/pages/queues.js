@@ -107,7 +107,7 @@ function Takers({ name }) {
         <td><${State} is=${w.draining ? "draining" : w.state} /> ${w.trouble && html`<small class="bad">${w.trouble}</small>`}</td><td>${w.machine}</td>
         <td class="n">${w.running.length}</td><td class="n">${w.slots}</td></tr>`)} />
     <h2>Dead tasks</h2>
-    <${Table} label="dead tasks" empty="none" head=${["task", "error"]}
+    <${Table} stack label="dead tasks" empty="none" head=${["task", "error"]}
       rows=${dead.map((t) => html`<tr key=${t.id}><th scope="row"><${TaskLink} id=${t.id} /></th><td class="reads bad">${t.error}</td></tr>`)} />`}<//>`;
 }
 

@@ -72,7 +72,7 @@ function Attempts({ t }) {
   return html`<svg class="times" viewBox=${`0 0 1000 ${bars.length * 14}`} preserveAspectRatio="none" role="img" aria-label="attempts over time">
       ${bars.map((b, i) => html`<rect class=${"claim " + b.is} x=${Math.min(x(b.from), 996)} y=${i * 14 + 2} width=${Math.max(4, x(b.to) - x(b.from))} height="10"><title>${b.who || "a worker"}: ${b.is}</title></rect>`)}
     </svg>
-    <${Table} label="attempts" head=${[{ n: "number" }, "worker", "start", { n: "waited" }, { n: "ran for" }, "outcome", "error"]} rows=${[
+    <${Table} stack label="attempts" head=${[{ n: "number" }, "worker", "start", { n: "waited" }, { n: "ran for" }, "outcome", "error"]} rows=${[
       ...t.attempt_log.map((a, i) => html`${i > 0 && num(a.number) > num(t.attempt_log[i - 1].number) + 1 && html`<tr><td class="n">…</td><td colspan="6">${count(num(a.number) - num(t.attempt_log[i - 1].number) - 1)} attempts in between are not kept</td></tr>`}<tr>
       <td class="n" title=${"token " + a.token}>${a.number}</td><td>${a.worker}</td><td>${clock(a.start)}</td><td class="n">${a.start && span(a.wait_seconds)}</td>
       <td class="n">${a.start && span(a.duration_seconds)}</td><td><${State} is=${a.outcome} />${!a.counted && html` <small>not counted</small>`}</td>

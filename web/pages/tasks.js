@@ -127,7 +127,7 @@ function List({ tasks, picked, pick }) {
   };
   const all = tasks.length > 0 && tasks.every((t) => picked.has(t.id));
   const every = html`<input type="checkbox" aria-label="pick all of this page" checked=${all} onChange=${(e) => pick(e.target.checked ? new Set(tasks.map((t) => t.id)) : new Set())} />`;
-  return html`<${Table} label="tasks" empty="no task matches" head=${[every, "ID", "queue", "kind", "state", { n: "priority" }, { n: "attempts" }, "created", "starts", "payload", "error"]}
+  return html`<${Table} stack label="tasks" empty="no task matches" head=${[every, "ID", "queue", "kind", "state", { n: "priority" }, { n: "attempts" }, "created", "starts", "payload", "error"]}
     rows=${tasks.map((t) => html`<tr key=${t.id}>
       <td><input type="checkbox" aria-label=${"pick " + t.id} checked=${picked.has(t.id)} onChange=${(e) => flip(t.id, e.target.checked)} /></td>
       <td><${TaskLink} id=${t.id} /></td><td><${QueueLink} name=${t.queue} /></td><td class="brief" title=${t.tags.length > 0 ? "tags: " + t.tags.join(", ") : undefined}>${t.kind}</td><td><${State} is=${t.state} /></td>

@@ -66,7 +66,7 @@ function Tasks({ w }) {
   if (!ids.length) return html`<p class="quiet">none now</p>`;
   const began = (t) => t.claims.find((c) => c.outcome === "active")?.start;
   return html`<${Live} of=${live}>${(tasks) => html`
-    <${Table} label="tasks of the worker" head=${["task", "queue", "kind", "state", { n: "attempt" }, "claimed", "last error"]}
+    <${Table} stack label="tasks of the worker" head=${["task", "queue", "kind", "state", { n: "attempt" }, "claimed", "last error"]}
       rows=${tasks.filter(Boolean).map((t) => html`<tr key=${t.id}><th scope="row"><${TaskLink} id=${t.id} /></th><td><${QueueLink} name=${t.queue} /></td><td class="brief">${t.kind}</td>
         <td><${State} is=${t.state} /></td><td class="n">${t.attempts + 1} of ${t.max_attempts}</td><td><${Ago} at=${began(t)} /></td><td class="reads">${t.error}</td></tr>`)} />
     ${w.running.length > most && html`<p class="quiet">${w.running.length - most} more are not shown.</p>`}`}<//>`;
