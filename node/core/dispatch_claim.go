@@ -296,6 +296,7 @@ func (c *Core) grant(now clock.Time, w *claimRequest) bool {
 	if free <= 0 {
 		c.limited = true
 	}
+granting:
 	for len(grants) < min(w.max, free) && size < proto.MaxGrantBytes {
 		w.now = now.Mono
 		q, p, rank := c.readyIndex.best(w)
@@ -304,13 +305,18 @@ func (c *Core) grant(now clock.Time, w *claimRequest) bool {
 		}
 		v := c.vnodes.Use(ring.Partition(p))
 		passed := c.remoteClaims.passed(q.name, rank)
-		ask, at := w.ask, *rank
-		ask.Rank = &at
+		ask := w.ask
+		if _, head, _ := q.heads.Best(); head != rank { // what is better is kept from it
+			at := *rank
+			ask.Rank = &at
+		}
 		d, err := v.Grant(c.round.Tx, q.name, ask, now)
 		switch {
 		case errors.Is(err, vnode.ErrExhausted):
 			c.elector.StepDown(ring.Partition(p)) // and be elected again, for a new epoch
 			continue
+		case errors.Is(err, vnode.ErrNothing) && ask.Rank != nil:
+			break granting // it has just gone; others may have what is better
 		case errors.Is(err, vnode.ErrNothing):
 			q.heads.Set(p, nil)
 			continue
