@@ -203,7 +203,7 @@ demo: build ## the guided tour on real input
 	bin/norn demo
 
 .PHONY: proto
-proto: ## regenerate proto/norn/v1/*.pb.go (needs protoc)
+proto: ## regenerate proto/norn/v1/*.pb.go and the messages of clients/ (needs protoc)
 	.ci/proto
 
 .PHONY: clean

@@ -33,26 +33,16 @@ func pythonWithProtobuf(t *testing.T) string {
 	return ""
 }
 
-// generatePython has protoc write the messages into a directory of the test.
-func generatePython(t *testing.T) string {
-	t.Helper()
-	protoc, err := exec.LookPath("protoc")
-	if err != nil {
-		t.Skip("no protoc: apt-get install protobuf-compiler libprotobuf-dev")
+const pythonClient = "../../clients/python"
+
+// TestPythonTypes has mypy read the client and its example, strictly.
+func TestPythonTypes(t *testing.T) {
+	mypy := inPath(t, "mypy")
+	cmd := exec.CommandContext(t.Context(), mypy, "--config-file", "pyproject.toml", "--cache-dir", t.TempDir())
+	cmd.Dir = pythonClient
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
-	files, err := filepath.Glob("../../proto/norn/v1/*.proto")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no .proto files: %v", err)
-	}
-	dir := t.TempDir()
-	out, err := exec.CommandContext(t.Context(), protoc, append([]string{"-I", "../../proto", "--python_out", dir}, files...)...).CombinedOutput()
-	if bytes.Contains(out, []byte("google/protobuf/timestamp.proto: File not found")) {
-		t.Skip("protoc lacks its own messages: apt-get install libprotobuf-dev")
-	}
-	if err != nil {
-		t.Fatalf("protoc: %v\n%s", err, out)
-	}
-	return dir
 }
 
 // waiting is the class whose tests do little but wait, for leases to lapse. It runs
@@ -88,22 +78,21 @@ func pythonParts(t *testing.T, files []string) (parts [][]string) {
 
 var skippedPython = regexp.MustCompile(`(?m)^(?:(test\w+) \(.*\)|.*) \.\.\. skipped ['"](.*)['"]$`)
 
-// TestPython runs the tests of examples/python against real servers: a client
-// in another language, written from docs/reference/protocol.md and the .proto files.
+// TestPython runs the tests of clients/python against real servers, and what every client does
+// against one that lies.
 func TestPython(t *testing.T) {
 	python := pythonWithProtobuf(t)
-	generated := generatePython(t)
 	// The document's example carries an ID of its day, so the server must be
 	// one that remembers long.
 	plain := ownServer(t, t.TempDir(), "--max-in-flight", "16", "--gc-grace", "900000h")
 	cert, key := certificate(t)
 	secured := ownServer(t, t.TempDir(), "--tls-cert", cert, "--tls-key", key, "--auth-token-file", write(t, "s3cret"))
 	env := environment(
-		"PYTHONPATH="+strings.Join([]string{generated, "../../examples/python", "../../examples/python/tests"}, string(os.PathListSeparator)),
-		"PYTHONDONTWRITEBYTECODE=1", "NORN_ADDR="+plain.addr, "NORN_TEST_EMPTY=1",
+		"PYTHONPATH="+strings.Join([]string{pythonClient + "/src", pythonClient + "/examples", pythonClient + "/tests"}, string(os.PathListSeparator)),
+		"PYTHONDONTWRITEBYTECODE=1", "NORN_LIAR="+buildLiar(t), "NORN_ADDR="+plain.addr, "NORN_TEST_EMPTY=1",
 		"NORN_TLS_ADDR="+secured.addr, "NORN_TLS_CA="+cert, "NORN_AUTH_TOKEN=s3cret",
 	)
-	files, err := filepath.Glob("../../examples/python/tests/test_*.py")
+	files, err := filepath.Glob(pythonClient + "/tests/test_*.py")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no tests: %v", err)
 	}

@@ -86,6 +86,8 @@ func Rows() []Row {
 		{Dir: "client/outbox", Layer: 7, Closed: true, Only: []string{"clock", "id", "proto", "transport", "session", "client"}, Why: "a program that imports the outbox must link neither the server nor a database driver"},
 		{Dir: "web", Layer: 7, Never: []string{"vnode", "store"}, Why: "pages see the node through the small Backend interface only"},
 		{Dir: "client/norntest", Layer: 8, Why: "an in-process server for the tests of users"},
+		{Dir: "internal/liar", Layer: 7, Closed: true, Only: []string{"proto", "transport"}, Why: "a server that lies knows frames and nothing else; impure, because it is sockets"},
+		{Dir: "clients", Layer: 8, Closed: true, Only: []string{"client", "client/worker", "id", "internal/liar", "proto", "ring"}, Why: "the list of what clients do uses the one in Go as its users do"},
 		{Dir: "cmd", Layer: 8, Why: "flags, wiring, output"},
 		{Dir: "bench", Layer: 8, Why: "load generator and scenarios"},
 		{Dir: "jepsen", Layer: 8, Why: "simulator, laboratory and checkers drive everything"},

@@ -7,7 +7,8 @@ import unittest
 
 import norn
 from harness import ADDR, HERE, Case, Raw
-from norn import errors, pb, wire
+from norn import ids, wire
+from norn.v1 import error_pb2 as errors, service_pb2 as pb
 
 
 class IDs(unittest.TestCase):
@@ -15,18 +16,18 @@ class IDs(unittest.TestCase):
         for raw, text in (
                 (bytes(20), "0" * 27), (b"\xff" * 20, "aWgEPTl1tmebfsQzFP4bxwgy80V"),
                 (bytes.fromhex("15e36b001d6f3454a1b2c3d40102030405060708"), "37dGamhT6KhgeCdJ3yaFwZAimIC")):
-            self.assertEqual(norn.id_text(raw), text)
-            self.assertEqual(norn.id_bytes(text), raw)
-            self.assertEqual(norn.id_bytes(raw), raw)
+            self.assertEqual(ids.id_text(raw), text)
+            self.assertEqual(ids.id_bytes(text), raw)
+            self.assertEqual((norn.TaskID(raw), norn.TaskID(text).raw, norn.TaskID(norn.TaskID(text))), (text, raw, text))
         raws = sorted(os.urandom(20) for _ in range(200))
-        self.assertEqual(raws, sorted(raws, key=norn.id_text))
-        self.assertEqual(raws, [norn.id_bytes(norn.id_text(r)) for r in raws])
+        self.assertEqual(raws, sorted(raws, key=ids.id_text))
+        self.assertEqual(raws, [ids.id_bytes(ids.id_text(r)) for r in raws])
         for bad in ("", "0" * 26, "0" * 28, "0" * 26 + "-", "aWgEPTl1tmebfsQzFP4bxwgy80W", "z" * 27, b"x" * 19):
             with self.assertRaises(ValueError):
-                norn.id_bytes(bad)
+                norn.TaskID(bad)
 
     def test_generator(self):
-        g, now = norn.Generator(), 1_767_225_600_123_456_789
+        g, now = ids.Generator(), 1_767_225_600_123_456_789
         first = g.next(now)
         self.assertEqual(first[:8].hex(), "15e36b001d6f3454")
         last, made = first, {first}
@@ -57,8 +58,8 @@ class Frames(Case):
             self.assertEqual((request, method), (1, pb.METHOD_HELLO))
             self.is_error(e, "INCOMPATIBLE")
             self.assertIsNone(r.take())
-        self.fails("INCOMPATIBLE", norn.Connection, ADDR, versions=(2, 3))
-        self.fails("INCOMPATIBLE", norn.Connection, ADDR, cluster_id="00000000-0000-0000-0000-000000000000")
+        self.fails("INCOMPATIBLE", wire.Connection, ADDR, versions=(2, 3))
+        self.fails("INCOMPATIBLE", wire.Connection, ADDR, cluster_id="00000000-0000-0000-0000-000000000000")
 
     def test_hello_comes_first(self):
         r = Raw(self, hello=False)

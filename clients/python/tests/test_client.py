@@ -14,12 +14,13 @@ import unittest
 
 import norn
 from harness import ADDR, HERE, PATIENCE, Case, Proxy, Raw, queue
-from norn import pb, tasks, wire
+from norn import wire
+from norn.v1 import service_pb2 as pb, task_pb2 as tasks
 
 
 class Flow(Case):
     def waiting(self, connection, end=PATIENCE):
-        return connection.start(pb.METHOD_CLAIM, pb.ClaimRequest(queues=[self.q], wait_seconds=end), norn.clock() + end)
+        return connection.start(pb.METHOD_CLAIM, pb.ClaimRequest(queues=[self.q], wait_seconds=end), wire.clock() + end)
 
     def taken_up(self):
         """Returns when the server has taken up all requests that were sent before."""
@@ -83,7 +84,7 @@ class Flow(Case):
 
     def test_nobody_waits_for_ever(self):
         connection = self.client.connection()
-        pending = connection.start(pb.METHOD_CLAIM, pb.ClaimRequest(queues=[self.q], wait_seconds=PATIENCE), norn.clock() + 2)
+        pending = connection.start(pb.METHOD_CLAIM, pb.ClaimRequest(queues=[self.q], wait_seconds=PATIENCE), wire.clock() + 2)
         self.taken_up()
         kept, wire._GRACE = wire._GRACE, PATIENCE
         try:
@@ -101,7 +102,7 @@ class Flow(Case):
         most = connection.hello.limits.max_in_flight
         self.assertEqual(most, 16)
         waits = [self.waiting(connection) for _ in range(most - 1)]
-        self.fails("DEADLINE_EXCEEDED", connection.start, pb.METHOD_COUNT, pb.CountRequest(), norn.clock() + 0.2)
+        self.fails("DEADLINE_EXCEEDED", connection.start, pb.METHOD_COUNT, pb.CountRequest(), wire.clock() + 0.2)
         self.assertEqual(connection.open, most - 1)
         other = self.make()
         answered = []
@@ -241,7 +242,7 @@ class Programs(Case):
 
     def worker(self, *args):
         p = subprocess.Popen(
-            [sys.executable, os.path.join(HERE, "worker.py"), "--addr", ADDR, "-q", self.q, "--wait", "10", *args],
+            [sys.executable, os.path.join(HERE, "examples", "run_commands.py"), "--addr", ADDR, "-q", self.q, "--wait", "10", *args],
             stderr=subprocess.PIPE, text=True)
         self.addCleanup(p.stderr.close)
         self.addCleanup(p.wait)
@@ -263,7 +264,7 @@ class Programs(Case):
         return self.client.get(task).state
 
     def test_enqueue_and_work(self):
-        done = self.run_program("enqueue.py", "-q", self.q, "--priority", "1", "--kind", "greet", "--tag", "vip", "--tag", "eu", "Ada", "Eve")
+        done = self.run_program("examples/enqueue.py", "-q", self.q, "--priority", "1", "--kind", "greet", "--tag", "vip", "--tag", "eu", "Ada", "Eve")
         ids = done.stdout.decode().split()
         self.assertEqual((done.returncode, len(ids)), (0, 2), done.stderr)
         p = self.worker("--slots", "2", "--", "sh", "-c", 
@@ -276,14 +277,14 @@ class Programs(Case):
 
     def test_what_is_missing_is_named(self):
         # It said to run protoc also where that had been done, and Python had no protobuf.
-        for missing, told in (("google", "the protobuf package is missing"), ("norn.v1", "norn.v1 is missing: run protoc")):
+        for missing, told in (("google.protobuf", "the protobuf package is missing"),):
             script = "import sys; sys.modules[%r] = None; import norn" % missing
             done = subprocess.run([sys.executable, "-c", script], env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)), capture_output=True, text=True, timeout=PATIENCE)
             self.assertEqual(done.returncode, 1)
             self.assertIn("ImportError: " + told, done.stderr)
 
     def test_failures(self):
-        bad = self.run_program("enqueue.py", "-q", "no good", "x")
+        bad = self.run_program("examples/enqueue.py", "-q", "no good", "x")
         self.assertEqual(bad.returncode, 1)
         self.assertIn(b"INVALID_ARGUMENT", bad.stderr)
         task = self.client.enqueue(self.q, retry=tasks.RetryPolicy(max_attempts=1)).id
@@ -304,7 +305,7 @@ class Programs(Case):
         self.eventually(lambda: self.state(doomed.id) == tasks.STATE_CLAIMED)
         task = self.client.get(doomed.id)
         # Somebody else finishes it: the command is killed at the next renewal.
-        stolen = norn.Claim(pb.ClaimReply(grants=[{"task": task, "token": task.claims[-1].token, "lease_seconds": 1}]).grants[0], 0, 0)
+        stolen = norn.Claim(pb.ClaimReply(grants=[{"task": task.raw, "token": task.claims[-1].token, "lease_seconds": 1}]).grants[0], 0, 0)
         self.client.complete(stolen)
         self.assertIn("lost: CLAIM_LOST", p.stderr.readline())
         self.eventually(lambda: self.client.enqueue(self.q).id and self.client.count(self.q).total.completed > 2)  # the slot is free again

@@ -225,7 +225,7 @@ class Worker:
             try:
                 claims = self.client.claim(self.args.queue, lease=self.args.lease, wait=self.args.wait, worker=self.args.name)
             except norn.Error as e:
-                if e.kind == norn.errors.ERROR_KIND_CANCELLED:
+                if e.name == "CANCELLED":
                     return
                 if e.name in HOPELESS:
                     self.refused = str(e)
@@ -277,7 +277,7 @@ class Worker:
             return False
         known = True
         for run, error in zip(runs, results):
-            if error and (error.name in GONE or error.state == norn.tasks.STATE_CANCELLED):
+            if error and (error.name in GONE or error.state == norn.State.CANCELLED):
                 run.lost = str(error)
             elif error:
                 known = False

@@ -7,16 +7,17 @@ import time
 
 import norn
 from harness import PATIENCE, Case, queue
-from norn import pb, tasks
+from norn import ids, wire
+from norn.v1 import service_pb2 as pb, task_pb2 as tasks
 
 
 class Tasks(Case):
     def test_enqueue_again(self):
         spec = self.client.spec(self.q, b"Ada", priority=3, headers={"a": "1", "b": "2"})
         first, second = self.client.enqueue_many([spec]) + self.client.enqueue_many([spec])
-        self.assertEqual((first.id, first.existed, second.existed), (norn.id_text(spec.id), False, True))
+        self.assertEqual((first.id, first.existed, second.existed), (ids.id_text(spec.id), False, True))
         self.assertEqual((first.copies, first.durable_copies, first.hinted), (1, 1, 0))
-        self.assertEqual(first.partition, norn.partition_of(spec.id, self.client.connection().placement.partitions))
+        self.assertEqual(first.partition, ids.partition_of(spec.id, self.client.connection().placement.partitions))
         other = tasks.TaskSpec()
         other.CopyFrom(spec)
         other.payload = b"Eve"
@@ -29,12 +30,12 @@ class Tasks(Case):
 
     def test_without_an_id_the_server_makes_one(self):
         reply = self.client.call(pb.METHOD_ENQUEUE, pb.EnqueueRequest(tasks=[tasks.TaskSpec(queue=self.q)]))
-        self.assertEqual(norn.id_bytes(reply.results[0].receipt.id)[7] & 3, 0)
+        self.assertEqual(ids.id_bytes(reply.results[0].receipt.id)[7] & 3, 0)
 
     def test_partitions(self):
         specs = [self.client.spec(self.q) for _ in range(200)]
         for spec, receipt in zip(specs, self.client.enqueue_many(specs)):
-            self.assertEqual(receipt.partition, norn.partition_of(spec.id, 64))
+            self.assertEqual(receipt.partition, ids.partition_of(spec.id, 64))
 
     def test_best_first(self):
         low, high, mid, mid_later = (self.client.enqueue(self.q, priority=p).id for p in (-5, 7, 0, 0))
@@ -51,16 +52,16 @@ class Tasks(Case):
             "kind of the ID": (tasks.TaskSpec(queue=self.q, id=old.id[:7] + b"\x01" + old.id[8:]), "INVALID_ARGUMENT"),
             "headers": (tasks.TaskSpec(queue=self.q, headers={str(i): "" for i in range(65)}), "INVALID_ARGUMENT"),
             "jitter": (tasks.TaskSpec(queue=self.q, retry=tasks.RetryPolicy(jitter=2)), "INVALID_ARGUMENT"),
-            "future": (tasks.TaskSpec(queue=self.q, id=norn.Generator().next(time.time_ns() + 60 * 10**9)), "OUT_OF_WINDOW"),
+            "future": (tasks.TaskSpec(queue=self.q, id=ids.Generator().next(time.time_ns() + 60 * 10**9)), "OUT_OF_WINDOW"),
         }
         good = self.client.spec(self.q)
         for spec, _ in kinds.values():
-            spec.id = spec.id or self.client.new_id()
+            spec.id = spec.id or self.client.new_id().raw
         results = self.client.enqueue_many([spec for spec, _ in kinds.values()] + [good])
         for (name, (_, kind)), result in zip(kinds.items(), results):
             with self.subTest(name):
                 self.is_error(result, kind)
-        self.assertEqual(results[-1].id, norn.id_text(good.id))
+        self.assertEqual(results[-1].id, ids.id_text(good.id))
         self.assertEqual(self.client.count(self.q).total.total, 1)
 
     def test_whole_requests_that_are_refused(self):
@@ -92,7 +93,7 @@ class Tasks(Case):
             got = self.client.claim([self.q], max_tasks=20)
             self.assertTrue(got)
             claims += got
-        self.assertEqual([c.id for c in claims], [s.id for s in specs])
+        self.assertEqual([c.id for c in claims], [ids.id_text(s.id) for s in specs])
         self.assertEqual([r.existed for r in self.client.complete_many(claims)], [False] * 20)
 
     def test_later(self):
@@ -147,11 +148,11 @@ class Claims(Case):
         self.assertGreaterEqual(time.monotonic(), start + 0.3)
 
     def test_long_poll(self):
-        other, before = queue(), norn.clock()
+        other, before = queue(), wire.clock()
         timer = threading.Timer(0.3, self.client.enqueue, (self.q, b"late"))
         timer.start()
         claim = self.client.claim([other, self.q], lease=20, wait=PATIENCE, worker="py")[0]
-        after = norn.clock()
+        after = wire.clock()
         timer.join()
         self.assertEqual((claim.task.payload, claim.task.queue, claim.lease), (b"late", self.q, 20))
         self.assertEqual([(c.worker, c.outcome, c.token) for c in claim.task.claims], [("py", tasks.CLAIM_OUTCOME_ACTIVE, claim.token)])
@@ -194,7 +195,7 @@ class Claims(Case):
         self.assertEqual(self.client.renew([claim], lease=50), [None])
         self.assertEqual(claim.lease, 50)
         self.client.release([claim])
-        lost, unknown = self.client.renew([claim, norn.Claim(pb.ClaimReply(grants=[{"task": {"id": norn.id_text(self.client.new_id())}, "token": 1}]).grants[0], 0, 0)])
+        lost, unknown = self.client.renew([claim, norn.Claim(pb.ClaimReply(grants=[{"task": {"id": self.client.new_id()}, "token": 1}]).grants[0], 0, 0)])
         self.is_error(lost, "CLAIM_LOST")
         self.is_error(unknown, "NOT_FOUND")
 
@@ -265,4 +266,4 @@ class Claims(Case):
         second = self.one()
         self.assertEqual((second.id, second.task.attempts), (first.id, 0))
         self.assertGreater(second.token, first.token)
-        self.is_error(self.client.release([norn.Claim(pb.ClaimReply(grants=[{"task": second.task, "token": 1}]).grants[0], 0, 0)])[0], "CLAIM_LOST")
+        self.is_error(self.client.release([norn.Claim(pb.ClaimReply(grants=[{"task": second.task.raw, "token": 1}]).grants[0], 0, 0)])[0], "CLAIM_LOST")

@@ -1,11 +1,14 @@
 """Frames and connections: docs/reference/protocol.md, Framing and A connection."""
 
+from __future__ import annotations
+
 import itertools
 import socket
 import ssl
 import struct
 import threading
 import time
+from typing import Any, Union
 
 from norn.errors import Error, late, unavailable
 from norn.v1 import cluster_pb2 as clusters, error_pb2 as errors, service_pb2 as pb
@@ -25,12 +28,12 @@ _STUCK = 30  # how long a write may make no progress
 _BOOT = getattr(time, "CLOCK_BOOTTIME", None)
 
 
-def clock():
+def clock() -> float:
     """Seconds of a clock that nobody sets, and that runs on while the machine is suspended where there is such a one."""
     return time.monotonic() if _BOOT is None else time.clock_gettime(_BOOT)
 
 
-def encode_frame(request, word, body=b"", left=None):
+def encode_frame(request: int, word: int, body: bytes = b"", left: float | None = None) -> bytes:
     """One frame. word is the method and its flags; left, in seconds, is what the sender will still wait."""
     if left is not None:
         word |= DEADLINE
@@ -38,7 +41,7 @@ def encode_frame(request, word, body=b"", left=None):
     return struct.pack(">IQH", HEAD + len(body), request, word) + body
 
 
-def take_frame(buffer):
+def take_frame(buffer: bytearray) -> tuple[int, int, bytes] | None:
     """Takes the frame at the beginning of a bytearray: (request, word, body), or None while it is not complete."""
     if len(buffer) < 4:
         return None
@@ -57,7 +60,7 @@ class _Tls:
     """TLS over a socket for one reading and one writing thread. An SSL object does not bear both at once, so it is
     used under a lock, and the socket outside of it."""
 
-    def __init__(self, sock, context, name):
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext, name: str) -> None:
         self._sock, self._lock = sock, threading.Lock()
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._ssl = context.wrap_bio(self._in, self._out, server_hostname=name)
@@ -70,15 +73,15 @@ class _Tls:
                 self._feed(sock.recv(1 << 16))
         sock.sendall(self._out.read())
 
-    def _feed(self, data):
+    def _feed(self, data: bytes) -> None:
         if data:
             self._in.write(data)
         else:
             self._in.write_eof()
 
-    def recv(self, size):
+    def recv(self, size: int) -> bytes:
         while True:
-            data, out = self._sock.recv(size), []
+            data, out = self._sock.recv(size), list[bytes]()
             with self._lock:
                 self._feed(data)
                 try:
@@ -89,7 +92,7 @@ class _Tls:
             if out:
                 return b"".join(out)
 
-    def sendall(self, data):
+    def sendall(self, data: bytes) -> None:
         with self._lock:
             self._ssl.write(data)
             data = self._out.read()
@@ -99,25 +102,25 @@ class _Tls:
 class Pending:
     """A request that was sent and will have exactly one answer."""
 
-    def __init__(self, connection, number, method, end):
+    def __init__(self, connection: Connection, number: int, method: int, end: float) -> None:
         self.sent_at = clock()  # just before it was sent: deadlines of leases count from here
         self.method = method
         self._connection, self._number, self._end = connection, number, end
         self._done, self._first = threading.Event(), threading.Lock()  # only the first answer counts
-        self._answer = None
+        self._answer: Any = None  # a message, or an Error
 
-    def cancel(self):
+    def cancel(self) -> None:
         """Says that the answer is no longer wanted. It comes all the same: CANCELLED, or the result."""
         if not self._done.is_set():
             self._connection._write(encode_frame(self._number, CANCEL))
 
-    def abandon(self, since):
+    def abandon(self, since: float) -> None:
         """Has result end soon after a cancel, at a time by clock(), if need be without an answer: one that comes later is
         not taken."""
         if not self._done.wait(max(0, since + _GRACE - clock())):
             self._finish(late("no answer from %s in time" % self._connection.address, True))
 
-    def result(self):
+    def result(self) -> Any:
         """Waits for the answer, until the deadline; raises Error."""
         if not self._done.wait(max(0, self._end - clock())):
             self.cancel()
@@ -128,7 +131,7 @@ class Pending:
             raise self._answer
         return self._answer
 
-    def _finish(self, answer):
+    def _finish(self, answer: Any) -> None:
         with self._first:
             if not self._done.is_set():
                 self._answer = answer
@@ -136,7 +139,7 @@ class Pending:
 
 
 # What answers a method.
-REPLIES = {
+REPLIES: dict[int, Any] = {
     pb.METHOD_HELLO: pb.HelloReply, pb.METHOD_PING: pb.PingReply, pb.METHOD_ENQUEUE: pb.EnqueueReply,
     pb.METHOD_CLAIM: pb.ClaimReply, pb.METHOD_RENEW: pb.RenewReply, pb.METHOD_UPDATE: pb.WriteReply,
     pb.METHOD_COMPLETE: pb.WriteReply, pb.METHOD_FAIL: pb.WriteReply, pb.METHOD_RELEASE: pb.WriteReply,
@@ -145,7 +148,7 @@ REPLIES = {
     pb.METHOD_RETRY: pb.WriteReply, pb.METHOD_EXPLAIN: pb.ExplainReply, pb.METHOD_KEY: pb.KeyReply,
     pb.METHOD_QUEUES: pb.QueuesReply, pb.METHOD_SET_QUEUE: pb.QueuesReply,
 }
-READS = {
+READS: set[int] = {
     pb.METHOD_HELLO, pb.METHOD_PING, pb.METHOD_GET, pb.METHOD_LIST, pb.METHOD_COUNT, pb.METHOD_LOG, pb.METHOD_STATUS,
     pb.METHOD_EXPLAIN, pb.METHOD_KEY, pb.METHOD_QUEUES}
 
@@ -153,15 +156,18 @@ READS = {
 class Connection:
     """One connection, from its hello to its end. Requests of many threads share it."""
 
-    def __init__(self, address, auth_token="", cluster_id="", ask=False, agent="norn-python", tls=None, versions=VERSIONS, timeout=5):
+    def __init__(
+            self, address: str, auth_token: str = "", cluster_id: str = "", ask: bool = False, agent: str = "norn-python",
+            tls: ssl.SSLContext | None = None, versions: tuple[int, int] = VERSIONS, timeout: float = 5) -> None:
         self.address = address
         end = clock() + timeout
         self._state = threading.Condition()  # guards the fields below
-        self._pending, self._dead = {}, None
+        self._pending: dict[int, Pending] = {}
+        self._dead: str | None = None
         self._credit = 1  # requests that may be open; the hello is alone
         self._numbers = itertools.count(1)
         self._writing = threading.Lock()  # one frame at a time
-        self.placement = None
+        self.placement: pb.Placement | None = None
         self._ahead = time.time_ns() - int(clock() * 1e9)  # of the node's clock before clock()
         try:
             self._dial(address, tls, timeout)
@@ -173,7 +179,7 @@ class Connection:
             if ask:  # whether it is this cluster, before it is sent the token
                 self.start(pb.METHOD_HELLO, pb.Hello(
                     min_version=versions[0], max_version=versions[1], cluster_id=cluster_id, only_cluster=True, agent=agent), end).result()
-            self.hello = self.start(pb.METHOD_HELLO, hello, end).result()
+            self.hello: pb.HelloReply = self.start(pb.METHOD_HELLO, hello, end).result()
             if ask and self.hello.cluster_id != cluster_id:
                 raise Error(errors.ERROR_KIND_INCOMPATIBLE, "%s is of cluster %s" % (address, self.hello.cluster_id))
             if not versions[0] <= self.hello.version <= versions[1]:
@@ -186,15 +192,15 @@ class Connection:
         with self._state:  # one request is kept back for the ping of a full connection
             self._credit = max(1, self.hello.limits.max_in_flight - 1)
 
-    def _dial(self, address, tls, timeout):
+    def _dial(self, address: str, tls: ssl.SSLContext | None, timeout: float) -> None:
         host, _, port = address.rpartition(":")
         if not host or not port.isdigit():
-            host, port = address, PORT
+            host, port = address, str(PORT)
         host = host.strip("[]")
         self._sock = socket.create_connection((host, int(port)), timeout)
         try:
             self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._stream = _Tls(self._sock, tls, host) if tls else self._sock
+            self._stream: Union[_Tls, socket.socket] = _Tls(self._sock, tls, host) if tls else self._sock
             self._sock.settimeout(None)
             for option, seconds in ((socket.SO_RCVTIMEO, _IDLE), (socket.SO_SNDTIMEO, _STUCK)):
                 self._sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6)))
@@ -203,22 +209,22 @@ class Connection:
             raise
 
     @property
-    def alive(self):
+    def alive(self) -> bool:
         """Whether requests can be sent."""
         return self._dead is None
 
     @property
-    def open(self):
+    def open(self) -> int:
         """The number of requests without an answer."""
         return len(self._pending)
 
-    def start(self, method, message, end, extra=0):
+    def start(self, method: int, message: Any, end: float, extra: int = 0) -> Pending:
         """Sends a request as soon as there is credit, and gives its Pending. end is when its answer is due, by clock()."""
         body = message.SerializeToString()
         if len(body) + HEAD + 4 > MAX_FRAME:
             raise Error(errors.ERROR_KIND_INVALID_ARGUMENT, "a request of %d bytes does not fit a frame" % len(body))
         with self._state:
-            self._state.wait_for(lambda: self._dead or len(self._pending) < self._credit + extra, max(0, end - clock()))
+            self._state.wait_for(lambda: self._dead is not None or len(self._pending) < self._credit + extra, max(0, end - clock()))
             if self._dead:
                 raise unavailable(self._dead, False)
             if len(self._pending) >= self._credit + extra or clock() >= end:
@@ -228,18 +234,18 @@ class Connection:
         self._write(encode_frame(number, method, body, end - pending.sent_at))
         return pending
 
-    def close(self):
+    def close(self) -> None:
         """Ends the connection. Requests without an answer fail; they may have happened."""
         self._end("the connection was closed")
 
-    def _write(self, frame):
+    def _write(self, frame: bytes) -> None:
         try:
             with self._writing:
                 self._stream.sendall(frame)
         except OSError as e:
             self._end("writing to %s: %s" % (self.address, e))
 
-    def _read(self):
+    def _read(self) -> None:
         buffer, asked = bytearray(), False
         try:
             while True:
@@ -262,7 +268,7 @@ class Connection:
         except Exception as e:  # whatever it is: without its reader a connection must not seem to live
             self._end("reading from %s: %s" % (self.address, e))
 
-    def _take(self, request, word, body):
+    def _take(self, request: int, word: int, body: bytes) -> None:
         if not word & RESPONSE or word & ~(RESPONSE | ERROR | METHOD):
             raise ValueError("a frame with flags 0x%04x" % word)
         if request == 0:  # it concerns the whole connection
@@ -274,11 +280,11 @@ class Connection:
             return  # an answer nobody waits for any more
         pending._finish(self._decode(pending, word, body))
 
-    def now_ns(self):
+    def now_ns(self) -> int:
         """What the node's clock shows, in ns since 1970: the one here may have been set wrongly."""
         return int(clock() * 1e9) + self._ahead
 
-    def _decode(self, pending, word, body):
+    def _decode(self, pending: Pending, word: int, body: bytes) -> Any:
         """The message, or the Error, in an answer to a request."""
         method = pending.method
         try:
@@ -298,7 +304,7 @@ class Connection:
             self._ahead = reply.now.ToNanoseconds() - int((pending.sent_at + clock()) / 2 * 1e9)
         return reply
 
-    def _end(self, why):
+    def _end(self, why: str) -> None:
         with self._state:
             if self._dead is None:
                 self._dead = why

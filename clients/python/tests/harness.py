@@ -7,7 +7,8 @@ import time
 import unittest
 
 import norn
-from norn import errors, pb, wire
+from norn import wire
+from norn.v1 import error_pb2 as errors, service_pb2 as pb
 
 ADDR = os.environ["NORN_ADDR"]
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -11,9 +11,10 @@ import types
 import unittest.mock
 
 import norn
-import worker
+import run_commands as worker
 from harness import ADDR, HERE, PATIENCE, Case, Fake, Proxy
-from norn import errors, pb, tasks
+from norn import ids, wire
+from norn.v1 import error_pb2 as errors, service_pb2 as pb, task_pb2 as tasks
 
 UNAUTHENTICATED, UNAVAILABLE, DISK_FULL = errors.ERROR_KIND_UNAUTHENTICATED, errors.ERROR_KIND_UNAVAILABLE, errors.ERROR_KIND_DISK_FULL
 COUNT = pb.CountReply()
@@ -30,7 +31,7 @@ def item(kind, effect=errors.EFFECT_NONE):
 
 
 def done(spec):
-    return pb.EnqueueResult(receipt=tasks.Receipt(id=norn.id_text(spec.id)))
+    return pb.EnqueueResult(receipt=tasks.Receipt(id=ids.id_text(spec.id)))
 
 
 class Addresses(Case):
@@ -62,10 +63,10 @@ class Addresses(Case):
 
     def test_a_timeout_is_of_the_whole_call(self):
         """Also of one that needs an ID first, and so a node."""
-        client, start = self.make(self.silent()), norn.clock()
+        client, start = self.make(self.silent()), wire.clock()
         self.fails(("DEADLINE_EXCEEDED", "UNAVAILABLE"), client.enqueue, "q", timeout=0.5)
         self.fails(("DEADLINE_EXCEEDED", "UNAVAILABLE"), client.enqueue, "q", timeout=0.5, key="k", delay=1)
-        self.assertLess(norn.clock() - start, 15)  # by default it would be 30, each
+        self.assertLess(wire.clock() - start, 15)  # by default it would be 30, each
 
     def test_many_wait_for_a_node_together(self):
         client, failed = self.make(self.silent(), Fake(self, lambda *_: COUNT).addr, timeout=12), []
@@ -118,7 +119,7 @@ class Batches(Case):
         fake = self.enqueues(lambda batch: pb.EnqueueReply(results=[done(s) for s in batch]))
         client = self.make(fake.addr)
         for r in client.enqueue_many(self.specs(25, dependencies=[os.urandom(20)] * 1000)):
-            self.assertIsInstance(r, tasks.Receipt)
+            self.assertIsInstance(r, norn.Receipt)
         self.assertEqual([len(b) for b in self.batches(fake)], [10, 10, 5])
         fake.asked.clear()
         client.enqueue_many(self.specs(2000, headers={"h": "x" * 16_000}))  # 32 MB and no payload: a frame has 24
@@ -146,18 +147,18 @@ class Batches(Case):
 
         specs = self.specs(13, dependencies=[os.urandom(20)] * 1000)
         results = self.make(self.enqueues(judge).addr).enqueue_many(specs, timeout=3)
-        self.assertEqual([r.id for r in results[:10]], [norn.id_text(s.id) for s in specs[:10]])
+        self.assertEqual([r.id for r in results[:10]], [ids.id_text(s.id) for s in specs[:10]])
         for r in results[10:]:
             self.is_error(r, "UNAVAILABLE")
 
     def test_items_are_sent_again(self):
-        said = iter([pb.EnqueueReply(results=[item(UNAVAILABLE), item(errors.ERROR_KIND_CONFLICT), pb.EnqueueResult(receipt=tasks.Receipt())])])
-        fake = self.enqueues(lambda batch: next(said, None) or pb.EnqueueReply(results=[done(s) for s in batch]))
         specs = self.specs(3)
+        said = iter([pb.EnqueueReply(results=[item(UNAVAILABLE), item(errors.ERROR_KIND_CONFLICT), done(specs[2])])])
+        fake = self.enqueues(lambda batch: next(said, None) or pb.EnqueueReply(results=[done(s) for s in batch]))
         first, second, third = self.make(fake.addr).enqueue_many(specs)
-        self.assertEqual(first.id, norn.id_text(specs[0].id))
+        self.assertEqual(first.id, ids.id_text(specs[0].id))
         self.is_error(second, "CONFLICT")
-        self.assertIsInstance(third, tasks.Receipt)
+        self.assertIsInstance(third, norn.Receipt)
         self.assertEqual([list(b) for b in self.batches(fake)], [specs, specs[:1]])
 
 
@@ -186,7 +187,7 @@ class Claims(Case):
 
     def worker(self, addr, *command, lease="30", **options):
         p = subprocess.Popen(
-            [sys.executable, os.path.join(HERE, "worker.py"), "--addr", addr, "-q", self.q, "--wait", "10", "--lease", lease, *command],
+            [sys.executable, os.path.join(HERE, "examples", "run_commands.py"), "--addr", addr, "-q", self.q, "--wait", "10", "--lease", lease, *command],
             stderr=subprocess.PIPE, text=True, **options)
         self.addCleanup(p.stderr.close)
         self.addCleanup(p.wait)
@@ -202,9 +203,9 @@ class Claims(Case):
         for t in threads:
             t.start()
         self.eventually(lambda: len(client._waiting) == 12)
-        start = norn.clock()
+        start = wire.clock()
         client.stop_claiming()
-        self.assertLess(norn.clock() - start, 4)  # each by itself would take 6
+        self.assertLess(wire.clock() - start, 4)  # each by itself would take 6
         for t in threads:
             t.join(PATIENCE)
 
@@ -255,7 +256,7 @@ class Runs(unittest.TestCase):
         self.said = []
         client = types.SimpleNamespace(**{name: self.says(name) for name in ("fail", "release")})
         self.worker = types.SimpleNamespace(client=client, complete=self.says("complete"), args=types.SimpleNamespace(command=["true"]), aborting=threading.Event(), ended=threading.Event())
-        self.run_ = worker.Run(self.worker, norn.Claim(grant, norn.clock(), 0))
+        self.run_ = worker.Run(self.worker, norn.Claim(grant, wire.clock(), 0))
 
     def says(self, name):
         def say(*_, **__):
