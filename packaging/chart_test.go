@@ -49,7 +49,7 @@ func render(t *testing.T, values string) rendered {
 	if out, err := helm(t, "lint", "--strict", "helm/norn", "-f", file); err != nil {
 		t.Fatalf("helm lint: %s", out)
 	}
-	out, err := helm(t, "template", "norn", "helm/norn", "-n", "queues", "-f", file)
+	out, err := helm(t, "template", "--kube-version", "1.30.0", "norn", "helm/norn", "-n", "queues", "-f", file)
 	if err != nil {
 		t.Fatalf("helm template: %s", out)
 	}
@@ -279,14 +279,14 @@ func TestExampleWorkers(t *testing.T) {
 func TestChartRefuses(t *testing.T) {
 	for values, want := range map[string]string{
 		"{replicas: 2}":            "replicas",
-		"{settings: {name: x}}":    "settings",
+		"{settings: {name: x}}":    "propertyName 'name'",
 		"{tokensecret: x}":         "tokensecret",
 		"{peerSecret: ''}":         "peerSecret",
 		"{storage: {size: large}}": "storage",
 	} {
 		file := filepath.Join(t.TempDir(), "values.yaml")
 		must(t, os.WriteFile(file, []byte(values), 0o600))
-		if out, err := helm(t, "template", "norn", "helm/norn", "-f", file); err == nil || !strings.Contains(out, want) {
+		if out, err := helm(t, "template", "--kube-version", "1.30.0", "norn", "helm/norn", "-f", file); err == nil || !strings.Contains(out, want) {
 			t.Errorf("%s: %v, %.300s", values, err, out)
 		}
 	}
@@ -294,7 +294,7 @@ func TestChartRefuses(t *testing.T) {
 
 // TestChartOfTheRelease: the packed chart has the release's version, and its image.
 func TestChartOfTheRelease(t *testing.T) {
-	out, err := helm(t, "template", "norn", one(t, "norn-*.tgz"))
+	out, err := helm(t, "template", "--kube-version", "1.30.0", "norn", one(t, "norn-*.tgz"))
 	must(t, err)
 	if image := decode(t, out).set.Spec.Template.Spec.Containers[0].Image; image != "norn:"+version(t) {
 		t.Errorf("image %s", image)
