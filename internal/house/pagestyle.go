@@ -26,20 +26,14 @@ func userPage(p string) bool {
 // reference tells pages in which people look up one thing: they may be as long as what they list.
 func reference(p string) bool { return under(p, "docs/reference") }
 
-// PageStyle checks how user pages are written, but for what looseness lists.
+// PageStyle checks how user pages are written.
 func PageStyle(t *Tree) []Problem {
 	var out []Problem
 	for _, f := range t.Files {
 		if !userPage(f.Path) || strings.HasPrefix(string(f.Source), "<!-- Made from the source") {
 			continue
 		}
-		faults := styleFaults(f)
-		if limit := looseness()[f.Path]; len(faults) > limit {
-			for _, p := range faults {
-				p.What = fmt.Sprintf("%s (%d on this page, at most %d)", p.What, len(faults), limit)
-				out = append(out, p)
-			}
-		}
+		out = append(out, styleFaults(f)...)
 	}
 	return out
 }
@@ -51,7 +45,7 @@ func styleFaults(f *File) []Problem {
 		out = append(out, Problem{
 			Path: f.Path, Line: line, Rule: "page-style", What: fmt.Sprintf(format, args...),
 			Why: "a reader looks for one thing; long lines, long paragraphs and long pages hide it",
-			Do:  "one idea a sentence; make a list, a table or a page of its own; a limit in looseness (internal/house/pagestyle.go) never goes up",
+			Do:  "one idea a sentence; make a list, a table or a page of its own",
 		})
 	}
 	if n := f.Lines(); n > maxPage && !reference(f.Path) {
@@ -92,15 +86,6 @@ func linkTarget(text string) bool {
 func item(text string) bool {
 	digits := strings.TrimLeft(text, "0123456789")
 	return digits != text && strings.HasPrefix(digits, ". ")
-}
-
-// looseness is how many faults the pages have that nobody has rewritten yet. Each number only
-// goes down.
-func looseness() map[string]int {
-	return map[string]int{
-		"docs/how-to/access.md":    24,
-		"docs/how-to/dashboard.md": 25,
-	}
 }
 
 // longLines is how many lines of prose over the limit a page has that is not one of users'.
