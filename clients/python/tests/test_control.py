@@ -121,7 +121,7 @@ class Cancel(Control):
         self.assertTrue(self.client.cancel([ready])[0].existed)
         task = self.client.get(ready)
         self.assertEqual((task.state, task.error), (CANCELLED, "not needed"))
-        self.assertTrue(task.HasField("finished_at"))
+        self.assertTrue(task.finished_at)
         self.assertEqual(self.client.claim([self.q]), [])
 
     def test_only_some_states(self):

@@ -76,7 +76,7 @@ class Workers(Case):
         self.assertIn("ValueError: boom", bug.error)
 
     def test_the_end_of_a_claim_ends_the_handler(self):
-        worker, began, ended = self.worker(slots=2, lease=1.5), threading.Semaphore(0), []
+        worker, began, ended = self.worker(slots=2, lease=4), threading.Semaphore(0), []
 
         @worker.handle(self.q)
         def plain(job):
