@@ -29,7 +29,8 @@ tool() { # name, package@version: builds it on first use, outside of this module
   local at="$tools/$1-${2##*@}"
   [ -x "$at" ] && return
   echo "building $2 (the first time: minutes)"
-  (cd "$tools" && GOFLAGS= GOWORK=off GOBIN="$tools" CGO_ENABLED=0 go install -trimpath -ldflags '-s -w' "$2")
+  (cd "$tools" && GOFLAGS= GOWORK=off GOBIN="$tools" CGO_ENABLED=0 go install -trimpath -ldflags '-s -w' "$2") ||
+    { echo "NOT RUN: $2 cannot be built"; exit 75; }
   mv "$tools/$1" "$at"
 }
 tool nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm_version
