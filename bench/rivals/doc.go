@@ -20,5 +20,9 @@
 // Processor time is that of the servers and of the load generator; Norn tells its own by
 // `norn bench`, of JetStream it is read from /proc.
 //
+// With -access it measures what roles cost instead: Norn that asks nobody who it is beside Norn that
+// holds each request to a role which allows the queues of the benchmark and no others. There is no
+// JetStream then, and nats-server need not be there.
+//
 // It is a module of its own: nothing of Norn needs what it needs.
 package main

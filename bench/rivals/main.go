@@ -93,21 +93,29 @@ func main() {
 	data := flag.String("data", "", "`directory` below which the servers keep their data; empty: the system's for temporary files")
 	rounds := flag.Int("rounds", 3, "how often everything is measured, in turns")
 	scale := flag.Float64("scale", 1, "how many times as many tasks as by default")
+	access := flag.Bool("access", false, "what roles cost: Norn that asks nobody beside Norn with a token that may use some queues, without JetStream")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := compare(ctx, *norn, *nats, *data, *rounds, *scale); err != nil {
+	if err := compare(ctx, contenders(*norn, *nats, *access), *data, *rounds, *scale); err != nil {
 		fmt.Fprintln(os.Stderr, "rivals:", err)
 		os.Exit(1)
 	}
 }
 
-func compare(ctx context.Context, norn, nats, data string, rounds int, scale float64) error {
-	contenders := []contender{
+// contenders are those that are compared; the last one with each of the others.
+func contenders(norn, nats string, access bool) []contender {
+	if access {
+		return []contender{{"Norn, open", nornCluster{norn, false}.run}, {"Norn, with roles", nornCluster{norn, true}.run}}
+	}
+	return []contender{
 		{"JetStream", jetStream{nats, "2m", ahead}.run},
 		{"JetStream, sync always", jetStream{nats, "always", ahead}.run},
-		{"Norn", nornCluster{norn}.run},
+		{"Norn", nornCluster{norn, false}.run},
 	}
+}
+
+func compare(ctx context.Context, contenders []contender, data string, rounds int, scale float64) error {
 	works := []work{
 		{"enqueue x 1", enqueues, 1, false, 60_000},
 		{"enqueue x 100", enqueues, many, false, 300_000},
