@@ -773,3 +773,72 @@ test("the rights of a token", async (t) => {
   await p.getByText("anna (acme)").waitFor();
   await p.getByRole("button", { name: "pause" }).waitFor();
 });
+
+// On every page, of who sees all and may do nothing; and of who could when the question was asked.
+test("what the rights of a token do not allow is not offered, and refused all the same", async (t) => {
+  const file = join(dir, "token of offers");
+  await writeFile(file, "root-of-these-offers\n", { mode: 0o600 });
+  const { at, addr, cli } = await dev(1, "--auth-token-file", file);
+  const root = (...args) => cli(...args, "--auth-token", "root-of-these-offers");
+  const id = await root("task", "enqueue", "-q", "offers", "s3cret");
+  await root("schedule", "set", "offered", "--cron", "@yearly", "--tz", "UTC", "-q", "offers", "x");
+  const worker = spawn(norn, ["work", "-q", "idle", "--name", "hand-1", "--", "true"], { env: { ...process.env, NORN_ADDR: addr, NORN_AUTH_TOKEN: "root-of-these-offers" }, stdio: "ignore" });
+  running.push(worker);
+  const viewer = await root("access", "token", "create", "--name", "wall", "--role", "viewer");
+  await root("access", "role", "set", "night", "--allow", "see,operate:*");
+  const night = await root("access", "token", "create", "--name", "night", "--role", "night");
+  const p = await page(t, "#/queues", { base: at, expects: /401|403/ });
+  const enter = async (token, name) => {
+    await p.getByLabel("token of this server").fill(token);
+    await p.getByRole("button", { name: "go on" }).click();
+    await p.getByText(name).first().waitFor();
+  };
+  // Each page, what says that it is there, and what may be done on it.
+  const places = [
+    ["#/queues/offers", "Queue offers", ["pause", "drain", "delete"]], ["#/tasks/" + id, id, ["retry", "cancel"]], ["#/tasks?queue=offers", "Tasks", ["cancel all found", "retry all found"]],
+    ["#/schedules/offered", "Schedule offered", ["pause", "launch now"]], ["#/workers", "Workers", ["drain", "kill"]], ["#/cluster", "Cluster", ["compare all replicas now"]],
+  ];
+  const visit = async (offered) => {
+    for (const [to, title, acts] of places) {
+      await p.evaluate((hash) => { location.hash = hash; }, to);
+      await p.getByRole("heading", { level: 1, name: title }).waitFor();
+      if (to === "#/workers") await p.getByRole("row", { name: /^hand-1/ }).waitFor();
+      for (const name of acts) {
+        const button = p.getByRole("button", { name, exact: true });
+        if (offered) await button.first().waitFor();
+        else {
+          await p.waitForLoadState("networkidle");
+          assert.equal(await button.count(), 0, `${name} is offered on ${to}`);
+        }
+      }
+    }
+  };
+  await enter("root-of-these-offers", "root");
+  await visit(true); // or the test would see nothing missing
+  await p.getByRole("button", { name: "sign out" }).click();
+  await enter(viewer, "wall");
+  await visit(false);
+  assert.equal(await p.getByText("s3cret").count(), 0);
+  const said = await p.evaluate(async (id) => {
+    const token = Object.entries(sessionStorage).find(([k]) => k.startsWith("norn-token"))[1], said = [];
+    for (const [method, path, body] of [
+      ["PATCH", "queues/offers", { settings: { paused: true }, fields: ["paused"] }], ["DELETE", "queues/offers", {}], ["POST", "tasks/cancel", { ids: [id] }], ["POST", "tasks/retry", { ids: [id] }],
+      ["POST", "tasks/bulk", { action: "cancel", queue: "offers", all: true }], ["POST", "schedules", { changes: [{ name: "offered", trigger: {} }] }], ["POST", "workers/hand-1", { action: "kill" }],
+      ["POST", "cluster", { repair: {} }], ["GET", "cluster/verify?partitions=0"], ["POST", "access", { list: {} }], ["POST", "tasks", { tasks: [{ queue: "offers" }] }], ["POST", "tasks/claim", { queues: ["offers"], worker: "w", max_tasks: 1 }],
+    ]) {
+      const r = await fetch("/api/v1/" + path, { method, headers: { "X-Norn-Token": token, "Content-Type": "application/json" }, body: body && JSON.stringify(body) });
+      said.push([method + " " + path, r.status, /wall \(role viewer\) may not/.test(await r.text())]);
+    }
+    return said;
+  }, id);
+  assert.deepEqual(said.filter(([, status, why]) => status !== 403 || !why), []);
+  await p.getByRole("button", { name: "sign out" }).click();
+  await enter(night, "night");
+  await p.evaluate(() => { location.hash = "#/queues/offers"; });
+  await p.getByRole("button", { name: "pause" }).click();
+  await root("access", "role", "set", "night", "--allow", "see:*");
+  await p.getByRole("dialog").getByRole("button", { name: "pause" }).click();
+  await p.getByRole("dialog").getByText("night (role night) may not operate on queue offers").waitFor();
+  const left = JSON.parse(await root("queue", "get", "offers", "-o", "json"));
+  assert.deepEqual([left.settings.paused, left.count.ready], [false, "1"]);
+});
