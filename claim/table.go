@@ -38,6 +38,7 @@ type Brief struct {
 	Attempts    uint32 // that count, before this claim
 	MaxAttempts uint32
 	Linked      bool // it has dependencies
+	Size        int  // what it holds, bytes
 }
 
 // Entry is a task with the claims that have not ended, by ascending token.

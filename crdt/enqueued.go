@@ -43,6 +43,16 @@ type Enqueued struct {
 	Further []byte
 }
 
+// Size is what a task holds of its client's, in bytes: its payload, its headers, and what is not
+// known here. Results and logs are not counted.
+func (e *Enqueued) Size() int {
+	n := len(e.Payload) + len(e.Further)
+	for i := range e.Headers {
+		n += len(e.Headers[i].Key) + len(e.Headers[i].Value)
+	}
+	return n
+}
+
 func (e Enqueued) key() Key { return Key{Kind: KindEnqueued} }
 
 // AppendTo appends the canonical bytes. Dependencies and headers must be in

@@ -14,7 +14,7 @@ import (
 // refused on both ways into a node, before anything is admitted.
 func TestEveryMethodIsJudged(t *testing.T) {
 	nobody := guard.NewPrincipal("nobody", guard.ByNothing, nil, nil, "")
-	n := start(t, testConfig(t), Options{Access: access.New(access.Config{Anonymous: nobody})})
+	n := start(t, testConfig(t), Options{Access: access.New(access.Config{Anonymous: "metrics"})})
 	defer stop(t, n)
 	c, _, err := dial(t, n, &nornv1.Hello{MinVersion: 1, MaxVersion: 1})
 	if err != nil {

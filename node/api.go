@@ -9,6 +9,7 @@ import (
 
 	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/transport"
@@ -21,7 +22,8 @@ import (
 type client struct {
 	ready   atomic.Bool // hello was accepted: who is set
 	who     *access.Caller
-	asked   bool // whether this is the cluster that it expects
+	rights  *guard.Principal // what it could do when rights changed last; nil: since its hello. It is the doorkeeper's
+	asked   bool             // whether this is the cluster that it expects
 	out     delivery
 	cancels atomic.Int32 // cancel frames in the inbox
 	held    atomic.Int64 // bytes of its requests in the inbox

@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/transport"
@@ -150,14 +151,19 @@ func (c *calls) wait(ctx context.Context, who *access.Caller, r *message.Request
 	if urgent {
 		d = delivery{first: d.rest}
 	}
+	var rights *guard.Principal
 	n.inbox.put(&d)
 	for {
 		changed, after := n.opts.Access.Changed()
-		if err := n.opts.Access.Ended(who); err != nil {
+		now, err := n.opts.Access.Still(who, rights)
+		if err != nil {
 			gone := c.abandon(ctx, l, from)
 			gone.Dropped()
-			return Answer{Err: err}
+			e := *err
+			e.Effect = nornv1.Effect_EFFECT_UNKNOWN // it may have been carried out
+			return Answer{Err: &e}
 		}
+		rights = now
 		select {
 		case a := <-l.answer:
 			return a

@@ -58,6 +58,10 @@ func (n *Node) loop(ctx context.Context) {
 		events := len(first) + len(rest)
 		for _, events := range [][]any{first, rest} {
 			for _, e := range events {
+				if asked, is := e.(tenantsAsked); is {
+					asked <- core.Tenants(n.core)
+					continue
+				}
 				if err := n.core.Step(now, e); err != nil {
 					n.members.end(err)
 					return

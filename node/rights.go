@@ -89,8 +89,9 @@ func (a api) askRights(c *transport.Conn, s *client, f transport.Frame, request 
 	})
 }
 
-// doorkeeper closes the connections of those who are not let in any more: their token has
-// expired or was revoked.
+// doorkeeper closes the connections of those who are not let in any more, whose token has expired or was
+// revoked, and of those who may not do any more what they might: what waits there was judged by that. They
+// may come again.
 func doorkeeper(n *Node) {
 	for {
 		changed, after := n.opts.Access.Changed()
@@ -100,9 +101,12 @@ func doorkeeper(n *Node) {
 			if !s.ready.Load() {
 				return true
 			}
-			if err := n.opts.Access.Ended(s.who); err != nil {
+			now, err := n.opts.Access.Still(s.who, s.rights)
+			if err != nil {
 				c.Finish(fmt.Errorf("not let in any more: %w", err))
+				return true
 			}
+			s.rights = now
 			return true
 		})
 		end := time.NewTimer(after)

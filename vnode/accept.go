@@ -288,8 +288,8 @@ func lookAt(v *Vnode, tx store.Tx, task id.ID, q *queue, r *claim.Ready) (s stan
 	if err != nil {
 		return s, fmt.Errorf("%w: task %s: %w", ErrDamaged, task, err)
 	}
-	s.place = place{state: crdt.StateReady, queue: q.name, rank: r.Rank}
-	s.brief = claim.Brief{Queue: q.name, Rank: r.Rank, MaxAttempts: spec.Retry.MaxAttempts, Linked: len(spec.Dependencies) > 0}
+	s.place = place{state: crdt.StateReady, queue: q.name, rank: r.Rank, size: spec.Size()}
+	s.brief = claim.Brief{Queue: q.name, Rank: r.Rank, MaxAttempts: spec.Retry.MaxAttempts, Linked: len(spec.Dependencies) > 0, Size: spec.Size()}
 	return s, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/vnode/record"
 )
 
 // Audit recomputes every index entry and counter of a partition from its facts
@@ -235,7 +236,7 @@ func (a *audit) counters() error {
 	prefix := appendPrefix(nil, tableQueues, a.p)
 	stored := 0
 	for key, value := range a.view.Scan(prefix, after(prefix)) {
-		counts, low, hasLow, err := decodeQueueRecord(value)
+		counts, low, hasLow, err := record.Queue(value)
 		if err != nil {
 			return err
 		}

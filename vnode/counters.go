@@ -2,58 +2,19 @@ package vnode
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 
-	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/vnode/record"
 	"github.com/norn-dev/norn/vnode/tally"
 )
 
 // Counts has the number of tasks per state; the index is the state.
 type Counts = tally.Counts
 
-// ErrDamaged is returned when stored bytes cannot be read. The node stops:
-// damaged is not the same as absent.
-var ErrDamaged = errors.New("vnode: damaged record")
-
-const queueVersion = 1
-
-// appendQueueRecord appends the stored form of a queue's counters and the
-// low-water rank of its ready index.
-func appendQueueRecord(dst []byte, c *Counts, low claim.Rank, hasLow bool) []byte {
-	dst = append(dst, queueVersion)
-	for _, n := range c[1:] {
-		dst = binary.AppendUvarint(dst, n)
-	}
-	if hasLow {
-		dst = append(dst, low[:]...)
-	}
-	return dst
-}
-
-func decodeQueueRecord(b []byte) (c Counts, low claim.Rank, hasLow bool, err error) {
-	if len(b) == 0 || b[0] != queueVersion {
-		return c, low, false, fmt.Errorf("%w: queue record", ErrDamaged)
-	}
-	b = b[1:]
-	for i := range c[1:] {
-		n, size := binary.Uvarint(b)
-		if size <= 0 {
-			return c, low, false, fmt.Errorf("%w: queue counters", ErrDamaged)
-		}
-		c[i+1], b = n, b[size:]
-	}
-	switch len(b) {
-	case 0:
-	case claim.RankSize:
-		low, hasLow = claim.Rank(b), true
-	default:
-		return c, low, false, fmt.Errorf("%w: low-water rank", ErrDamaged)
-	}
-	return c, low, hasLow, nil
-}
+// ErrDamaged is returned when stored bytes cannot be read.
+var ErrDamaged = record.ErrDamaged
 
 const partitionVersion = 2
 

@@ -77,7 +77,7 @@ func begin(v *Vnode, tx store.Tx, fact crdt.Fact, spec *crdt.Enqueued, fresh boo
 		v.enter(tx, task, &p)
 		return nil
 	}
-	p := place{queue: spec.Queue, fresh: fresh}
+	p := place{queue: spec.Queue, size: spec.Size(), fresh: fresh}
 	if len(fact.Body) <= maxBody {
 		p.body, p.crc = fact.Body, fact.CRC
 	}
@@ -206,7 +206,7 @@ func (v *Vnode) finishClaimed(tx store.Tx, f crdt.Fact, now clock.Time) bool {
 	if err != nil {
 		return false
 	}
-	p := place{state: crdt.StateClaimed, queue: e.Brief.Queue, rank: e.Brief.Rank, linked: e.Brief.Linked}
+	p := place{state: crdt.StateClaimed, queue: e.Brief.Queue, rank: e.Brief.Rank, size: e.Brief.Size, linked: e.Brief.Linked}
 	v.leave(tx, f.Task, &p)
 	v.shelf.put(tx, f, nil)
 	v.endClaims(tx, f.Task, f.Key.A, false)

@@ -54,7 +54,7 @@ func (v *Vnode) Grant(tx store.Tx, queueName string, ask Ask, now clock.Time) (*
 	if d.Task.Enqueued == nil || d.Task.Finished() || v.claims.Lookup(task) != nil {
 		return nil, fmt.Errorf("%w: %s is in the ready index of queue %s but is not ready", ErrDamaged, task, queueName)
 	}
-	p := place{state: crdt.StateReady, queue: queueName, rank: e.Rank}
+	p := place{state: crdt.StateReady, queue: queueName, rank: e.Rank, size: d.Task.Enqueued.Size()}
 	v.leave(tx, task, &p)
 	v.seq++
 	r := claim.Record{

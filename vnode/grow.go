@@ -51,7 +51,7 @@ func Empty(view store.View, p ring.Partition) bool {
 // them. The edges stay: tasks that are kept here may depend on what is not.
 var dropped = []byte{
 	tableActive, tableSuspended, tableEnded, tableReady, tableScheduled, tableWaiting, tableNews, tableReleases,
-	tableGraves, tableKeys, tableFinished, tableQueues, tableLogs, tableTries, tableOrphans, tableGrown, tableTouched, tableTree, tableAside, tableAsideFacts, tableFacts,
+	tableGraves, tableKeys, tableFinished, tableQueues, tableSizes, tableLogs, tableTries, tableOrphans, tableGrown, tableTouched, tableTree, tableAside, tableAsideFacts, tableFacts,
 }
 
 // BeginDrop notes that everything of a partition is to be deleted. From then on

@@ -26,6 +26,7 @@ const (
 	tableKeys       = 'k' // first ID of a unique key -> generation in use
 	tableFinished   = 't' // state, queue, 0, wall ns, task -> when its end came here
 	tableQueues     = 'q' // queue -> counters and low-water rank
+	tableSizes      = 'i' // queue whose name has a first part -> what its tasks hold, with its counters
 	tablePartition  = 'p' // nothing -> partition record
 	tableLogs       = 'l' // task -> how much its log has; task, token -> how much of it a claim has
 	tableTries      = 'h' // task -> what its older failures and expiries come to, where there are many

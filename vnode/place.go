@@ -22,6 +22,7 @@ type place struct {
 	state  crdt.State // StateUnknown: in none
 	queue  string
 	rank   claim.Rank
+	size   int    // what it holds, bytes: see [crdt.Enqueued.Size]
 	at     int64  // scheduled: due; finished: when
 	came   int64  // finished: when that came here, mono ns
 	body   []byte // with fresh: the enqueue fact
@@ -47,7 +48,7 @@ func briefOf(t *crdt.Task) claim.Brief {
 	return claim.Brief{
 		Queue: t.Enqueued.Queue, Kind: proto.KindOf(t.Enqueued.Further), Rank: rankOf(t),
 		Attempts: uint32(t.Attempts()), MaxAttempts: t.Enqueued.Retry.MaxAttempts,
-		Linked: len(t.Enqueued.Dependencies) > 0,
+		Linked: len(t.Enqueued.Dependencies) > 0, Size: t.Enqueued.Size(),
 	}
 }
 
@@ -65,7 +66,7 @@ func (v *Vnode) goes(t *crdt.Task, now clock.Time) place {
 	if t.Enqueued == nil {
 		return place{}
 	}
-	p := place{queue: t.Enqueued.Queue, rank: rankOf(t), linked: len(t.Enqueued.Dependencies) > 0}
+	p := place{queue: t.Enqueued.Queue, rank: rankOf(t), size: t.Enqueued.Size(), linked: len(t.Enqueued.Dependencies) > 0}
 	if s := t.Outcome(); s != crdt.StateUnknown {
 		p.state, p.at, p.came = s, t.FinishedAt(), now.Mono
 		return p
@@ -96,10 +97,10 @@ func scheduled(view store.View, p ring.Partition, at int64, task id.ID) bool {
 	return ok
 }
 
-// tally changes a counter, which the next flush writes.
-func (v *Vnode) tally(q *queue, s crdt.State, by int) {
-	q.counts[s] += uint64(by) // wraps around for -1
-	q.group.Change(s, by)
+// tally changes the counters by a task, which the next flush writes.
+func (v *Vnode) tally(q *queue, p *place, by int) {
+	q.counts[p.state] += uint64(by) // wraps around for -1
+	q.group.Change(p.state, by, q.resize(by*p.size))
 	if !q.dirty {
 		q.dirty = true
 		v.dirty = append(v.dirty, q)
@@ -112,7 +113,7 @@ func (v *Vnode) leave(tx store.Tx, task id.ID, p *place) {
 		return
 	}
 	q := v.queue(p.queue)
-	v.tally(q, p.state, -1)
+	v.tally(q, p, -1)
 	switch p.state {
 	case crdt.StateReady:
 		tx.Delete(appendReady(v.keyspace[:0], v.Partition, p.queue, &p.rank))
@@ -131,7 +132,7 @@ func (v *Vnode) enter(tx store.Tx, task id.ID, p *place) {
 		return
 	}
 	q := v.queue(p.queue)
-	v.tally(q, p.state, 1)
+	v.tally(q, p, 1)
 	switch p.state {
 	case crdt.StateReady:
 		fresh := [1]byte{}

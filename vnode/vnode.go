@@ -16,6 +16,7 @@ import (
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/vnode/recent"
+	"github.com/norn-dev/norn/vnode/record"
 	"github.com/norn-dev/norn/vnode/tally"
 )
 
@@ -142,6 +143,7 @@ type Vnode struct {
 type queue struct {
 	name   string
 	counts Counts
+	bytes  uint64       // that its tasks hold, where its name has a first part: see [Bytes]
 	group  *tally.Group // of the tally; nil: there is none
 	head   *claim.Head
 	dirty  bool
@@ -183,7 +185,7 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 	}
 	prefix := appendPrefix(nil, tableQueues, p)
 	for key, value := range view.Scan(prefix, after(prefix)) {
-		counts, low, hasLow, err := decodeQueueRecord(value)
+		counts, low, hasLow, err := record.Queue(value)
 		if err != nil || len(key) <= prefixSize+1 {
 			return nil, fmt.Errorf("partition %d: key %x: %w", p, key, err)
 		}
@@ -191,7 +193,9 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 		if hasLow && counts[crdt.StateReady] > 0 {
 			q.head = claim.OpenHead(cfg.HeadSize, low)
 		}
-		q.group = cfg.Tally.Join(q.name, &counts)
+		size, _ := view.Get(appendQueue(nil, tableSizes, p, q.name))
+		q.bytes, _ = record.Size(size, &counts)
+		q.group = cfg.Tally.Join(q.name, &counts, q.bytes)
 		v.queues[q.name] = q
 	}
 	if err := v.loadClaims(view, now); err != nil {
@@ -264,7 +268,7 @@ func (v *Vnode) Queues(fn func(name string, c *Counts)) {
 // Untally takes a vnode that is used no more off the tally.
 func Untally(v *Vnode) {
 	for _, q := range v.queues { // Any order: they are added up.
-		v.cfg.Tally.Part(q.group, &q.counts)
+		v.cfg.Tally.Part(q.group, &q.counts, q.bytes)
 		q.group = nil
 	}
 }
@@ -334,14 +338,15 @@ func (v *Vnode) Flush(tx store.Tx) {
 		if q.counts.Total() == 0 { // names must not pile up
 			tx.Delete(key)
 			delete(v.queues, q.name)
-			v.cfg.Tally.Part(q.group, &q.counts)
+			v.cfg.Tally.Part(q.group, &q.counts, q.bytes)
 			v.sorted = nil
 			v.lows.drop(v.Partition, q.name)
 			v.cfg.OnEmpty(q.name)
 		} else {
 			low, hasLow := q.head.Low()
-			tx.Set(key, appendQueueRecord(nil, &q.counts, low, hasLow))
+			tx.Set(key, record.AppendQueue(nil, &q.counts, low, hasLow))
 		}
+		keepSize(v, tx, q)
 		q.dirty = false
 		v.dirty[i] = nil
 	}
@@ -358,7 +363,7 @@ func (v *Vnode) queue(name string) *queue {
 	q := v.queues[name]
 	if q == nil {
 		q = &queue{name: name, head: claim.NewHead(v.cfg.HeadSize)}
-		q.group = v.cfg.Tally.Join(name, &q.counts)
+		q.group = v.cfg.Tally.Join(name, &q.counts, 0)
 		v.queues[name] = q
 		v.sorted = nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/store/memstore"
 	"github.com/norn-dev/norn/vnode/recent"
+	"github.com/norn-dev/norn/vnode/record"
 )
 
 // TestAFalseAlarmDoesNotLast: a task that the filter takes for a known one before
@@ -203,7 +204,7 @@ func TestAuditFinds(t *testing.T) {
 			b.Set(appendScheduled(nil, 0, 7, task), nil)
 		},
 		"wrong counter": func(r *rig, task id.ID, b *store.Batch) {
-			b.Set(appendQueue(nil, tableQueues, 0, "q"), appendQueueRecord(nil, &Counts{}, *r.v.Best("q"), true))
+			b.Set(appendQueue(nil, tableQueues, 0, "q"), record.AppendQueue(nil, &Counts{}, *r.v.Best("q"), true))
 		},
 		"lost fact": func(r *rig, task id.ID, b *store.Batch) {
 			b.Delete(appendFact(nil, 0, task, crdt.Key{Kind: crdt.KindEnqueued}))

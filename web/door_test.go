@@ -110,6 +110,7 @@ func TestNobodyGetsInWithoutAToken(t *testing.T) {
 		"token, other sites":    {Access: access.Of("secret"), CORSOrigins: []string{"https://app.example.com"}},
 		"token also of metrics": {Access: access.Of("secret"), MetricsAuth: true},
 		"none":                  {},
+		"a role for nothing":    {Access: access.New(access.Config{Always: true, Anonymous: "viewer"})},
 	} {
 		o.Pprof, o.Hosts, o.OwnHost = true, []string{"norn.example.com"}, own
 		h := NewServer(b, o).Handler
@@ -117,7 +118,7 @@ func TestNobodyGetsInWithoutAToken(t *testing.T) {
 		if got, want := slices.Sorted(slices.Values(h.(*guard).next.patterns)), slices.Sorted(maps.Keys(known)); !slices.Equal(got, want) {
 			t.Fatalf("the port has %q\nand the test knows %q", got, want)
 		}
-		k := knocker{t.Context(), h}
+		k, asks := knocker{t.Context(), h}, o.Access.Asks() && !o.Access.Welcomes()
 		for pattern, kept := range known {
 			if pattern == "GET /metrics" && o.MetricsAuth {
 				kept = closed
@@ -130,8 +131,8 @@ func TestNobodyGetsInWithoutAToken(t *testing.T) {
 					for _, accept := range []string{"", "application/json", "text/event-stream", "text/html, text/event-stream;q=0.1"} {
 						before := called.Load()
 						code := k.ask(method, pathOf(pattern), host, accept)
-						wrong := kept.wrong(o.Access.Asks(), good, code)
-						if reached := called.Load() > before; wrong != "" || reached && (o.Access.Asks() || !good || kept != closed) {
+						wrong := kept.wrong(asks, good, code)
+						if reached := called.Load() > before; wrong != "" || reached && (asks || !good || kept != closed) {
 							t.Errorf("%s: %s %s as %q, Accept %q: %d %s, reached the node: %v", name, method, pathOf(pattern), host, accept, code, wrong, reached)
 						}
 					}

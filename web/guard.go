@@ -65,7 +65,8 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// A page that was bent to this address knows no token. What asks for none is checked by name.
-	if (!g.access.Asks() || isProfile(path)) && path != "/metrics" {
+	unasked := !g.access.Asks() || g.access.Welcomes() && tokenOf(r) == ""
+	if (unasked || isProfile(path)) && path != "/metrics" {
 		if f := g.hosts.check(r); f != nil {
 			g.refuse(w, r, f)
 			return
@@ -225,5 +226,5 @@ func (g *guard) preflight(w http.ResponseWriter, r *http.Request) (answered bool
 
 // knows tells whether who sends a request that passed the check has shown who it is.
 func (g *guard) knows(r *http.Request) bool {
-	return g.access.Asks() || r.TLS != nil && len(r.TLS.VerifiedChains) > 0
+	return g.access.Asks() && !(g.access.Welcomes() && tokenOf(r) == "") || r.TLS != nil && len(r.TLS.VerifiedChains) > 0
 }

@@ -46,9 +46,13 @@ func TestATenantIsAlone(t *testing.T) {
 		g.refused(token, "tenant acme has 3 tasks that are not finished, its limit (max-tasks) is 3", "task", "enqueue", "-q", "acme/news", "x", "--timeout", "2s")
 	}
 	g.on(other, "task", "enqueue", "-q", "acme2/mail", "x")
+	tenantsBytes(g, admin)
 	for _, token := range []string{admin, metrics} {
 		text := g.get(token, "/metrics")
-		for _, want := range []string{`norn_queue_tasks{queue="acme/mail"`, `norn_tenant_connections{tenant="acme"}`} {
+		for _, want := range []string{`norn_queue_tasks{queue="acme/mail"`, `norn_tenant_connections{tenant="acme"}`,
+			`norn_tenant_queues{tenant="acme"} 2`, `norn_tenant_tasks{tenant="acme"} 3`, `norn_tenant_bytes{tenant="acme"} 6`, `norn_tenant_schedules{tenant="acme"} 1`,
+			`norn_tenant_claims{tenant="acme"} 0`, `norn_tenant_waits{tenant="acme"} 0`,
+		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("metrics of a tenant have no %s", want)
 			}
@@ -71,6 +75,16 @@ func TestATenantIsAlone(t *testing.T) {
 	}
 	if status, text := g.ask(admin, "/api/v1/access/whoami"); status != http.StatusTooManyRequests || !strings.Contains(text, "tenant acme sends more than 0.01 requests a second to this node, its limit (rate)") {
 		t.Errorf("over the rate: %d %s", status, text)
+	}
+}
+
+// tenantsBytes holds a tenant to its bytes, of which it has 6.
+func tenantsBytes(g *guarded, admin string) {
+	g.t.Helper()
+	g.on("r00t", "access", "tenant", "set", "acme", "--max-bytes", "7")
+	g.refused(admin, "the tasks of tenant acme have 6 bytes, finished ones too, this one has 2, and its limit (max-bytes) is 7", "task", "enqueue", "-q", "acme/news", "xx", "--timeout", "2s")
+	if r := g.as("r00t", "access", "tenant", "set", "acme", "--max-bytes", "7 bytes"); r.code != 2 || !strings.Contains(r.err, "--max-bytes") {
+		g.t.Errorf("a size that is none: %+v", r)
 	}
 }
 

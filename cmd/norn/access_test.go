@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -147,6 +148,56 @@ func TestARevokedTokenEndsWhatIsOpen(t *testing.T) {
 	}
 	if out := g.on("r00t", "access", "token", "list", "-o", "json"); out != "[]" {
 		t.Error(out)
+	}
+}
+
+// TestARoleThatShrinksEndsWhatWaits: a claim that waits by a right that is taken is over at once, over the wire
+// and over HTTP, and is not granted what comes then; who has lost nothing waits on.
+func TestARoleThatShrinksEndsWhatWaits(t *testing.T) {
+	g := newGuarded(t)
+	g.on("r00t", "access", "role", "set", "mailer", "--allow", "see,work:mail", "--allow", "work:news")
+	g.on("r00t", "access", "role", "set", "other", "--allow", "work:mail")
+	token := g.on("r00t", "access", "token", "create", "--name", "w", "--role", "mailer")
+	other := g.on("r00t", "access", "token", "create", "--name", "o", "--role", "other")
+	g.on("r00t", "queue", "set", "mail", "max-tasks=100") // so that it is shown
+	claim := func(token string) chan result {
+		over := make(chan result, 1)
+		go func() { over <- g.as(token, "task", "claim", "-q", "mail", "--wait", "10m") }()
+		return over
+	}
+	taken := claim(token)
+	over := make(chan int, 1)
+	go func() {
+		request, _ := http.NewRequest(http.MethodPost, "http://"+g.http+"/api/v1/tasks/claim", strings.NewReader(`{"queues":["mail"],"max_tasks":1,"wait_seconds":300}`))
+		request.Header.Set("Authorization", "Bearer "+token)
+		request.Header.Set("Content-Type", "application/json")
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		if a, err := client.Do(request); err == nil {
+			_ = a.Body.Close()
+			over <- a.StatusCode
+		}
+	}()
+	waits := func(n int) {
+		for end := time.Now().Add(patience); !strings.Contains(g.on("r00t", "queue", "get", "mail", "-o", "json"), fmt.Sprintf(`"waiting_claims": %d,`, n)); {
+			if time.Now().After(end) {
+				t.Fatalf("%d claims never wait", n)
+			}
+		}
+	}
+	waits(2)
+	kept := claim(other)
+	waits(3)
+	g.on("r00t", "access", "role", "set", "mailer", "--allow", "see:mail", "--allow", "work:news")
+	if code := <-over; code != http.StatusServiceUnavailable {
+		t.Errorf("the claim over HTTP is answered %d", code)
+	}
+	if r := <-taken; r.code == 0 || !strings.Contains(r.err, "w (role mailer) may not work on queue mail") {
+		t.Errorf("the claim over the wire: %+v", r)
+	}
+	waits(1)
+	g.on("r00t", "task", "enqueue", "-q", "mail", "hello")
+	if r := <-kept; r.code != 0 || r.out == "" {
+		t.Errorf("who has lost nothing: %+v", r)
 	}
 }
 

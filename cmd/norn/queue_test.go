@@ -82,7 +82,7 @@ func TestQueueJSON(t *testing.T) {
 		slices.Sort(out)
 		return out
 	}
-	want := []string{"count", "effective", "name", "oldest_ready_seconds", "settings", "version", "waiting_claims"}
+	want := []string{"bytes", "count", "effective", "name", "oldest_ready_seconds", "settings", "version", "waiting_claims"}
 	if got := keys(q); !slices.Equal(got, want) {
 		t.Errorf("a queue has %v", got)
 	}

@@ -110,6 +110,25 @@ func (d *Desk) Ended(c *Caller) *proto.Error {
 	return err
 }
 
+// Still gives who a caller is now, or why what it has under way ends: it is not let in any more, or
+// may not do all that it might before. What waits was judged by that, and nobody looks at it again before it
+// is answered. before is what the last call gave; nil: there was none.
+func (d *Desk) Still(c *Caller, before *guard.Principal) (*guard.Principal, *proto.Error) {
+	now, err := d.current(c)
+	if err != nil {
+		return nil, err
+	}
+	if before == nil {
+		before = c.Principal
+	}
+	if !now.Has(before) {
+		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "what %s may do has changed; ask again", now)
+		e.RetryAfter = 10 * time.Millisecond
+		return nil, e
+	}
+	return now, nil
+}
+
 // current is who a caller is now: rights change while connections are open.
 func (d *Desk) current(c *Caller) (*guard.Principal, *proto.Error) {
 	switch {

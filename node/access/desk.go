@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"crypto/x509"
+	"math"
 	"net"
 	"strings"
 	"sync"
@@ -35,9 +36,9 @@ type Config struct {
 	// Tokens are those of a file as it is now: who shows one may do everything. nil: nobody
 	// is asked.
 	Tokens func() secrets.Set
-	// Anonymous is who comes and shows nothing; nil: where nobody is asked, one who may do
-	// everything, and else nobody.
-	Anonymous *guard.Principal
+	// Anonymous is the role of who comes and shows nothing, but for what is about the cluster and rights;
+	// empty: where nobody is asked such a one may do everything, and else nothing.
+	Anonymous string
 	// Reread is after how long the file with tokens is looked at again for those who are let in.
 	Reread time.Duration
 	// MaxStale is for how long tokens of the register are taken while no majority of the register
@@ -123,14 +124,20 @@ type Shown struct {
 // Asks tells whether those who come have to show something.
 func (d *Desk) Asks() bool { return d != nil && (d.o.Always || d.o.Tokens != nil) }
 
+// Welcomes tells whether who shows nothing is let in with a role.
+func (d *Desk) Welcomes() bool { return d != nil && d.o.Anonymous != "" }
+
 // Enter judges what somebody shows, and returns when it may be answered.
 func (d *Desk) Enter(ctx context.Context, s Shown) (*Caller, *proto.Error) {
 	c := &Caller{agent: s.Agent}
 	if s.Remote != nil {
 		c.address = s.Remote.String()
 	}
-	if d != nil && d.o.Anonymous != nil && s.Token == "" {
-		c.Principal = d.o.Anonymous
+	names := d.namesIn(s.Certificate)
+	if d.Welcomes() && s.Token == "" && len(names) == 0 {
+		if err := d.identified(c, &identity{proof: guard.ByNothing, names: []string{anonymousName}, roles: []string{d.o.Anonymous}, expires: math.MaxInt64}); err != nil {
+			return nil, err
+		}
 		return c, nil
 	}
 	if !d.Asks() {
@@ -142,7 +149,7 @@ func (d *Desk) Enter(ctx context.Context, s Shown) (*Caller, *proto.Error) {
 	}
 	var why *proto.Error
 	t := logins.Try{Port: s.Port, Remote: s.Remote, Shared: s.Shared}
-	switch names := d.namesIn(s.Certificate); {
+	switch {
 	case s.Token == "" && len(names) > 0:
 		if why = d.identified(c, &identity{proof: guard.ByCertificate, names: names, expires: s.Certificate.NotAfter.UnixNano()}); why != nil {
 			t.Reason = logins.Certificate

@@ -14,7 +14,7 @@ import (
 	"github.com/norn-dev/norn/proto"
 )
 
-// identity is who has shown a certificate or a JWT. The register says what roles that gives.
+// identity is who has shown a certificate or a JWT, or nothing where that is enough. The register says what roles that gives.
 type identity struct {
 	proof  string
 	names  []string // those of the certificate, or the subject of the JWT
@@ -60,7 +60,7 @@ func NamesOf(kind string) func(*x509.Certificate) []string { return certNames[ki
 
 // namesIn are the names that say whose a certificate is; none: nobody's.
 func (d *Desk) namesIn(c *x509.Certificate) []string {
-	if c == nil || d.o.Names == nil {
+	if c == nil || d == nil || d.o.Names == nil {
 		return nil
 	}
 	return d.o.Names(c)
@@ -84,7 +84,9 @@ func (d *Desk) identified(c *Caller, i *identity) (err *proto.Error) {
 		return err
 	}
 	c.as = i
-	d.outside.Store(true)
+	if i.proof != guard.ByNothing {
+		d.outside.Store(true)
+	}
 	return nil
 }
 
@@ -104,6 +106,9 @@ func (b *book) principalOf(i *identity) (*guard.Principal, *proto.Error) {
 
 // judge works out who an identity is.
 func (b *book) judge(i *identity) (*guard.Principal, *proto.Error) {
+	if i.proof == guard.ByNothing {
+		return b.anonymous(i.roles)
+	}
 	if b.suspended {
 		return nil, unauthenticated(suspended)
 	}
@@ -141,4 +146,18 @@ func (b *book) judge(i *identity) (*guard.Principal, *proto.Error) {
 	}
 	p.Expires = i.expires
 	return p, nil
+}
+
+// anonymous is who shows nothing. Nobody could be told what it does to the cluster and to rights.
+func (b *book) anonymous(roles []string) (*guard.Principal, *proto.Error) {
+	if !b.isRole(roles[0]) {
+		return nil, unauthenticated("the auth token is missing, and there is no role %.80q for who shows none (auth-anonymous)", roles[0])
+	}
+	var rules []guard.Rule
+	for _, r := range b.rulesOf(roles) {
+		if r.Verbs &^= guard.Cluster | guard.Access; r.Verbs != guard.None {
+			rules = append(rules, r)
+		}
+	}
+	return guard.NewPrincipal(anonymousName, guard.ByNothing, roles, rules, ""), nil
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -15,7 +16,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// many is a register with as many tokens and roles as there may be, and the tokens.
+// many is a register with as many tokens, roles and tenants as there may be, and the tokens. Each second
+// token is of a tenant with a rate.
 func many() (s register.State, all []string) {
 	s = register.State{Revision: 1, AccessAt: 1, Access: make(map[string]register.Value)}
 	put := func(c register.AccessChange) {
@@ -27,20 +29,27 @@ func many() (s register.State, all []string) {
 			fmt.Sprintf("enqueue:team%d/*", i), fmt.Sprintf("see:team%d/*", i), "read:shared/*",
 		}}))
 	}
+	for i := range maxTenants {
+		put(stored(fmt.Sprintf("%steam%d", tenantKey, i), 0, &nornv1.StoredTenant{Prefix: fmt.Sprintf("team%d/", i), Limits: &nornv1.TenantLimits{Tasks: 1e6, Rate: math.MaxInt32}}))
+	}
 	for i := range maxTokens {
 		secret := fmt.Sprintf("%043d", i)
 		sum, id := sha256.Sum256([]byte(secret)), hex.EncodeToString([]byte{byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)})
-		put(stored(tokenKey+id, 0, &nornv1.StoredToken{
+		token := &nornv1.StoredToken{
 			Name: fmt.Sprintf("ci%d", i), Hash: sum[:], Roles: []string{fmt.Sprintf("role%d", i%maxCustom)}, Created: timestamppb.New(time.Unix(1e9, 0)), Creator: "root",
 			Expires: timestamppb.New(time.Unix(4e9, int64(i))),
-		}))
+		}
+		if i%2 == 1 {
+			token.Tenant, token.TenantHash, token.Hash = fmt.Sprintf("team%d", i%maxTenants), sum[:], nil
+		}
+		put(stored(tokenKey+id, 0, token))
 		all = append(all, tokenPrefix+id+"_"+secret)
 	}
 	s.AccessAt = s.Revision
 	return s, all
 }
 
-// TestTenThousandTokens: each lets in with its role, a check allocates nothing, and one more
+// TestTenThousandTokens, a thousand roles and a thousand tenants: each token lets in with its role, a check allocates nothing, and one more
 // change costs no state of the register twice: it is small, and only what has changed is read
 // again.
 func TestTenThousandTokens(t *testing.T) {
@@ -87,7 +96,7 @@ func TestTenThousandTokens(t *testing.T) {
 }
 
 // BenchmarkCheckOfTenThousand is one request, and one look at whether a token still lets in, with as many
-// tokens and roles as there may be.
+// tokens, roles and tenants as there may be; of who is of no tenant, and of who is.
 func BenchmarkCheckOfTenThousand(b *testing.B) {
 	s, all := many()
 	d := New(Config{Tokens: func() secrets.Set { return secrets.Set{"root"} }})
@@ -100,14 +109,18 @@ func BenchmarkCheckOfTenThousand(b *testing.B) {
 		}
 		callers = append(callers, c)
 	}
-	body := &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Queue: "team0/mail"}}}
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		if _, err := d.Check(callers[0], nornv1.Method_METHOD_ENQUEUE, body); err != nil {
-			b.Fatal(err)
-		}
-		if err := d.Ended(callers[i%len(callers)]); err != nil {
-			b.Fatal(err)
-		}
+	for at, name := range map[int]string{0: "no tenant", 1: "a tenant"} { // callers[1] has token 97
+		body := &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Queue: fmt.Sprintf("team%d/mail", at*97)}}}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if _, err := d.Check(callers[at], nornv1.Method_METHOD_ENQUEUE, body); err != nil {
+					b.Fatal(err)
+				}
+				if err := d.Ended(callers[i%len(callers)]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -319,6 +319,10 @@ type Config struct {
 	// AuthTokenFile, else open. Tokens of AuthTokenFile may do everything: without any, and with
 	// access, nobody may make the first token.
 	Auth string
+	// AuthAnonymous is the role of who shows neither a token nor a certificate, where others do: viewer for a
+	// wall, or a role of norn access role set. It never has the verbs cluster and access. Default none:
+	// such a one is refused.
+	AuthAnonymous string
 	// AuthMaxStale is for how long a node that hears no majority of the register takes tokens of
 	// the register. Default 0: for ever, so that data goes on for those who were let in.
 	AuthMaxStale time.Duration

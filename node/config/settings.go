@@ -119,6 +119,7 @@ func (c *Config) Settings() []Setting {
 		{"head-size", "ready tasks in memory per queue and partition", integer(&c.HeadSize)},
 		{"auth-token-file", "`FILE` with the token that clients must send, or several of which any will do", str(&c.AuthTokenFile)},
 		{"auth", "who must show a token: access (everybody, one of auth-token-file or of norn access) or open (nobody); default: access where there is an auth-token-file", str(&c.Auth)},
+		{"auth-anonymous", "`ROLE` of who shows nothing, where others show a token (default: none, it is refused)", str(&c.AuthAnonymous)},
 		{"auth-max-stale", "for how long a node that hears no majority of the register takes the tokens it knows (0: for ever)", duration(&c.AuthMaxStale)},
 		{"insecure-open", "let auth: open be on addresses that others reach", boolean(&c.InsecureOpen)},
 		{"auth-cert", "which names of a client's certificate say who it is: none, san-uri, san-dns or cn", word(&c.AuthCert, "none", "san-uri", "san-dns", "cn")},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/internal/objects"
+	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/ring"
 )
@@ -103,6 +104,10 @@ func (c *Config) Validate() error {
 // checkIdentities checks how clients may say who they are, beside tokens of the register.
 func (c *Config) checkIdentities(p *problems) {
 	p.add(c.AuthCert != "none" && (c.Auth != "access" || c.TLSClientCA == ""), "auth-cert: %s asks for certificates; it needs auth: access and tls-client-ca", c.AuthCert)
+	p.add(c.AuthAnonymous != "" && c.Auth != "access" && (c.AuthTokenFile == "" || c.Auth == "open"), "auth-anonymous: nobody is asked for a token; it needs auth: access or auth-token-file")
+	if err := guard.CheckName(c.AuthAnonymous); c.AuthAnonymous != "" && err != nil {
+		p.add(true, "auth-anonymous: %w", err)
+	}
 	given := 0
 	for _, text := range []string{c.AuthJWTIssuer, c.AuthJWTAudience, c.AuthJWTKeys} {
 		if text != "" {

@@ -491,7 +491,7 @@ func (c *Core) handle(now clock.Time, r *message.Request) (gproto.Message, *prot
 	if !c.view.Joined {
 		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the node is starting; try again").Again(50 * time.Millisecond)
 	}
-	if c.fetches.readBeforeDecide(now, r) || c.confirms.readIndex(now, r) {
+	if c.fetches.readBeforeDecide(now, r, nil) || c.confirms.readIndex(now, r) {
 		return nil, nil
 	}
 	c.fetches.tooFewAnswered = r.Unsure

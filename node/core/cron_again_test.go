@@ -243,7 +243,7 @@ func TestPagesOfSchedules(t *testing.T) {
 	}
 	var all []string
 	for after := ""; ; after = all[len(all)-1] {
-		names, count := firstNames(s.Schedules, after, 32)
+		names, count := firstNames(s.Schedules, after, 32, func(*register.Schedule) bool { return true })
 		if count != 900 || len(names) > 32 {
 			t.Fatalf("%d names of %d schedules", len(names), count)
 		}

@@ -144,7 +144,7 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 	if d := t.GetDelaySeconds(); d > 0 {
 		spec.NotBefore = cmp.Or(spec.Admission, task.Nanos()) + int64(proto.Seconds(d))
 	}
-	if bad := c.admit(now, t.GetQueue(), spec.Dependencies, p, task); bad != nil {
+	if bad := c.admit(now, &spec, p, task); bad != nil {
 		return bad
 	}
 	keys{c.Core}.bar(now, h.past, task)
@@ -252,10 +252,10 @@ func (c enqueuing) launched(now clock.Time, t *nornv1.TaskSpec, begun, until int
 
 // admit judges a task by its queue and by what it depends on. What is there
 // already is let through: the answer to a repeated send does not change.
-func (c enqueuing) admit(now clock.Time, queue string, dependencies []id.ID, p ring.Partition, task id.ID) *proto.Error {
-	err := c.queues.admit(queue)
+func (c enqueuing) admit(now clock.Time, spec *crdt.Enqueued, p ring.Partition, task id.ID) *proto.Error {
+	err := c.queues.admit(spec.Queue, spec.Size())
 	if err == nil {
-		err = c.edges.admit(now, dependencies)
+		err = c.edges.admit(now, spec.Dependencies)
 	}
 	if err != nil && vnode.Known(c.round.Tx, p, task) {
 		return nil

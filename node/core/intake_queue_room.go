@@ -40,6 +40,9 @@ func (d *readyIndex) unuse(name string) {
 	delete(d.known, name)
 }
 
+// Tenants is what each tenant uses on this node, for metrics.
+func Tenants(c *Core) []quota.Use { return c.readyIndex.tenants.Used() }
+
 // knows tells whether a queue has tasks or settings.
 func (d *readyIndex) knows(name string) bool {
 	_, is := d.known[name]

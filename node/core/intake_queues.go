@@ -148,10 +148,14 @@ func (q *queues) lease(names []string) time.Duration {
 	return q.c.cfg.Lease
 }
 
-// admit refuses an enqueue that the queue's settings do not allow.
-func (q *queues) admit(name string) *proto.Error {
-	if t := q.c.readyIndex.tenants.Of(name); t != nil && t.Limits.GetTasks() > 0 {
-		if e := t.Task(q.c.readyIndex.tenants.Unfinished(t.Prefix), q.remoteCounts.tenant(q.c.round.Now, t.Prefix)); e != nil {
+// admit refuses an enqueue that the queue's settings, or the limits of its tenant, do not allow.
+func (q *queues) admit(name string, size int) *proto.Error {
+	if t := q.c.readyIndex.tenants.Of(name); t != nil && (t.Limits.GetTasks() > 0 || t.Limits.GetBytes() > 0) {
+		tasks, bytes := q.remoteCounts.tenant(q.c.round.Now, t.Prefix)
+		if e := t.Task(q.c.readyIndex.tenants.Unfinished(t.Prefix), tasks); e != nil {
+			return e
+		}
+		if e := t.Size(q.c.readyIndex.tenants.Bytes(t.Prefix), bytes, size); e != nil {
 			return e
 		}
 	}
@@ -245,6 +249,7 @@ func (q *queues) wire(now clock.Time, name string, about []ring.Partition) *norn
 	w.Effective = q.effective(name)
 	first := now.Wall
 	for _, p := range about {
+		w.Bytes += vnode.Bytes(q.c.vnodes.See(p), name)
 		if at, ok := vnode.Oldest(q.c.vnodes.See(p), name); ok {
 			first = min(first, at)
 		}

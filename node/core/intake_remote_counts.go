@@ -43,10 +43,11 @@ type remoteCounts struct {
 	asked   message.Origin // under which that was done last
 }
 
-// tally is what others have said of one queue.
+// tally is what others have said of one queue, or of a tenant.
 type tally struct {
 	at   int64            // when they were asked, mono ns
 	n    uint64           // unfinished tasks in their partitions
+	size uint64           // bytes of all of them
 	here []ring.Partition // the others
 }
 
@@ -70,17 +71,17 @@ func (t *remoteCounts) unfinished(now clock.Time, name string) (all, others uint
 	return unfinished(t.c.queues.count(name, here)) + others, others
 }
 
-// tenant is how many tasks of a tenant are not finished in partitions that are kept elsewhere, as
-// far as others have said.
-func (t *remoteCounts) tenant(now clock.Time, prefix string) uint64 {
+// tenant is how many tasks of a tenant are not finished in partitions that are kept elsewhere, and
+// how many bytes all have, as far as others have said.
+func (t *remoteCounts) tenant(now clock.Time, prefix string) (tasks, bytes uint64) {
 	if t.c.view.Holder {
-		return 0
+		return 0, 0
 	}
 	t.whose[prefix] = true
 	if k := t.tenants[prefix]; k != nil && now.Mono-k.at < int64(oldTally) {
-		return k.n
+		return k.n, k.size
 	}
-	return 0
+	return 0, 0
 }
 
 // names are those of queues that others are asked about.
@@ -114,7 +115,7 @@ func (t *remoteCounts) work(now clock.Time) {
 			delete(t.tenants, prefix)
 		}
 	}
-	r, who, sum := t.c.routes, newGroups(), &tallySum{of: make(map[string]uint64)}
+	r, who, sum := t.c.routes, newGroups(), &tallySum{of: make(map[string]counted)}
 	here := make([]ring.Partition, 0, len(t.c.view.Cells))
 	for p := range t.c.view.Cells {
 		to, ok := r.keeper(ring.Partition(p))
@@ -135,14 +136,15 @@ func (t *remoteCounts) work(now clock.Time) {
 	g := r.gather(now, &message.Request{From: t.asked}, sum, tallyTimeout-forwardTimeout)
 	g.then = func(*scatterRequest) {
 		for _, name := range names {
-			t.of[name] = &tally{at: now.Mono, n: sum.of[name], here: here}
+			t.of[name] = &tally{at: now.Mono, n: sum.of[name].tasks, here: here}
 		}
 		for _, prefix := range whose {
 			t.tenants[prefix] = &tally{at: now.Mono}
 		}
 		for _, name := range names {
 			if k := t.tenants[quota.Prefix(name)]; k != nil && slices.Contains(whose, quota.Prefix(name)) {
-				k.n += sum.of[name]
+				k.n += sum.of[name].tasks
+				k.size += sum.of[name].bytes
 			}
 		}
 	}
@@ -163,7 +165,10 @@ func (t *remoteCounts) next() int64 {
 
 // tallySum adds up what the parts of a question say of each queue. A part that fails adds
 // nothing.
-type tallySum struct{ of map[string]uint64 }
+type tallySum struct{ of map[string]counted }
+
+// counted are the unfinished tasks of a queue, and the bytes of all.
+type counted struct{ tasks, bytes uint64 }
 
 func (s *tallySum) Take(_ []int, m gproto.Message) {
 	part, ok := m.(*nornv1.QueuesReply)
@@ -171,8 +176,10 @@ func (s *tallySum) Take(_ []int, m gproto.Message) {
 		return
 	}
 	for _, q := range part.GetQueues() {
-		n := q.GetCount()
-		s.of[q.GetName()] += n.GetTotal() - min(n.GetTotal(), n.GetCompleted()+n.GetDead()+n.GetCancelled())
+		n, sum := q.GetCount(), s.of[q.GetName()]
+		sum.tasks += n.GetTotal() - min(n.GetTotal(), n.GetCompleted()+n.GetDead()+n.GetCancelled())
+		sum.bytes += q.GetBytes()
+		s.of[q.GetName()] = sum
 	}
 }
 

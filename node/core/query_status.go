@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -30,9 +31,9 @@ type observer struct{ *Core }
 // cannot know itself.
 func (c observer) status(now clock.Time, r *message.Request, m *nornv1.StatusRequest) (gproto.Message, *proto.Error) {
 	if r.Routed {
-		return c.partOfStatus(now), nil
+		return c.partOfStatus(now, r.Scope), nil
 	}
-	return c.picture(now, m.GetRemoved()), nil
+	return c.picture(now, m.GetRemoved(), r.Scope), nil
 }
 
 // statuses asks all nodes in reach what only they know.
@@ -41,7 +42,7 @@ func (r *routes) statuses(now clock.Time, q *message.Request, m *nornv1.StatusRe
 		r.c.round.Refuse(q.From, refusal.Crowded(maxGathers))
 		return true
 	}
-	g := r.gather(now, q, &statuses{observer{r.c}.picture(now, m.GetRemoved())}, statusTimeout-forwardTimeout)
+	g := r.gather(now, q, &statuses{observer{r.c}.picture(now, m.GetRemoved(), q.Scope)}, statusTimeout-forwardTimeout)
 	for i := range r.c.view.State.Nodes {
 		if to := r.c.view.State.Nodes[i].Member; to != r.c.cfg.Self && r.c.view.Up(to) {
 			r.forward(now, g, to, nil, m, nil)
@@ -100,13 +101,13 @@ func (s *statuses) Fail([]int, *proto.Error) {} // what it does not say stays as
 func (s *statuses) Answer() (gproto.Message, *proto.Error) { return s.whole, nil }
 
 // partOfStatus is what only this node knows.
-func (c observer) partOfStatus(now clock.Time) *nornv1.StatusReply {
+func (c observer) partOfStatus(now clock.Time, s *guard.Scope) *nornv1.StatusReply {
 	part := &nornv1.StatusReply{
 		Node: c.cfg.Self.Node, Nodes: []*nornv1.NodeStatus{c.aboutSelf()}, Movement: c.movement(), Repair: c.repairs.Status(c.stats.Clashes),
 	}
 	for p, v := range c.vnodes.Each() {
 		if v.Leading() != 0 {
-			part.Partitions = append(part.Partitions, &nornv1.PartitionStatus{Id: uint32(p), ClaimAvailable: true, OldestReadySeconds: oldest(v, now)})
+			part.Partitions = append(part.Partitions, &nornv1.PartitionStatus{Id: uint32(p), ClaimAvailable: true, OldestReadySeconds: oldest(v, now, s)})
 		}
 	}
 	return part
@@ -144,7 +145,7 @@ func (c observer) aboutSelf() *nornv1.NodeStatus {
 }
 
 // picture is the cluster as it looks from here.
-func (c observer) picture(now clock.Time, removed bool) *nornv1.StatusReply {
+func (c observer) picture(now clock.Time, removed bool, scope *guard.Scope) *nornv1.StatusReply {
 	view := c.transfer.driver.View()
 	progress := view.Progress()
 	reply := &nornv1.StatusReply{
@@ -166,7 +167,7 @@ func (c observer) picture(now clock.Time, removed bool) *nornv1.StatusReply {
 		reply.Nodes = append(reply.Nodes, n.status)
 	}
 	for p := range c.view.Cells {
-		s := c.aboutPartition(now, view, ring.Partition(p))
+		s := c.aboutPartition(now, view, ring.Partition(p), scope)
 		for _, m := range c.view.Cells[p].Cohort {
 			if n := held[m]; n != nil {
 				n.Vnodes++
@@ -185,13 +186,13 @@ func (c observer) picture(now clock.Time, removed bool) *nornv1.StatusReply {
 	return reply
 }
 
-func (c observer) aboutPartition(now clock.Time, view *placement.View, p ring.Partition) *nornv1.PartitionStatus {
+func (c observer) aboutPartition(now clock.Time, view *placement.View, p ring.Partition, scope *guard.Scope) *nornv1.PartitionStatus {
 	cell, v := &c.view.Cells[p], c.vnodes.See(p)
 	s := &nornv1.PartitionStatus{
 		Id: uint32(p), Epoch: cell.Epoch, Leader: cell.Leader.Node,
 		EnqueueAvailable:   c.view.Joined && !diskLow(c.Core) && c.routes.takes(p),
 		ClaimAvailable:     c.routes.leads(p),
-		OldestReadySeconds: oldest(v, now), Copies: uint32(c.routes.copies(p)),
+		OldestReadySeconds: oldest(v, now, scope), Copies: uint32(c.routes.copies(p)),
 	}
 	for _, m := range cell.Cohort {
 		s.Cohort = append(s.Cohort, m.Node)
@@ -269,12 +270,12 @@ func stateOf(s register.NodeStatus, alive bool) string {
 	return "down"
 }
 
-// oldest is the age in seconds of the oldest task of a partition that is ready, 0
-// when none is.
-func oldest(v *vnode.Vnode, now clock.Time) float64 {
+// oldest is the age in seconds of the oldest task of a partition that is ready, and that may be seen;
+// 0 when none is.
+func oldest(v *vnode.Vnode, now clock.Time, s *guard.Scope) float64 {
 	first := now.Wall
 	v.Queues(func(name string, _ *vnode.Counts) {
-		if at, ok := vnode.Oldest(v, name); ok {
+		if at, ok := vnode.Oldest(v, name); ok && s.May(guard.See, name) {
 			first = min(first, at)
 		}
 	})

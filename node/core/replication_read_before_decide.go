@@ -37,8 +37,9 @@ type unheard struct {
 }
 
 // readBeforeDecide has the others asked about what a request is about and is not known here, and
-// tells whether it has to wait for that.
-func (f *fetches) readBeforeDecide(now clock.Time, r *message.Request) bool {
+// tells whether it has to wait for that. They are asked, too, about tasks for which it is refused
+// (nil: there are none): or the time that the answer takes would tell what is hidden from what is not there.
+func (f *fetches) readBeforeDecide(now clock.Time, r *message.Request, refused []*proto.Error) bool {
 	if r.Heard {
 		return false
 	}
@@ -48,8 +49,8 @@ func (f *fetches) readBeforeDecide(now clock.Time, r *message.Request) bool {
 	if r.Scope != nil {
 		ids = guard.Tasks(r.Body)
 	}
-	for _, b := range ids {
-		if f.misses(b) || f.lags(r.Body) || f.retries(r.Body, b) {
+	for i, b := range ids {
+		if f.hides(b, refused, i) || f.misses(b) || f.lags(r.Body) || f.retries(r.Body, b) {
 			u.left = append(u.left, id.ID(b))
 		}
 	}
@@ -70,6 +71,15 @@ func tasksOf(m gproto.Message) [][]byte {
 		return [][]byte{m.GetId()}
 	}
 	return nil
+}
+
+// hides tells whether a request is refused for a task that others keep, too.
+func (f *fetches) hides(b []byte, refused []*proto.Error, i int) bool {
+	if refused == nil || refused[i] == nil || len(b) != id.Size {
+		return false
+	}
+	p := ring.Of(id.ID(b), len(f.c.view.Cells))
+	return !f.c.quorumWrites.alone(p) && !f.c.view.Elsewhere(p)
 }
 
 // misses tells whether a task is not known here that others, who keep it too, may know.

@@ -131,12 +131,14 @@ func (c *Core) request(now clock.Time, r *message.Request) {
 		return
 	}
 	if r.Scope != nil && c.view.Joined && c.closed == nil {
-		if c.fetches.readBeforeDecide(now, r) {
+		refused, left, err := scope.Judge(c.round.Tx, len(c.view.Cells), r)
+		if !c.round.Check(err) || c.fetches.readBeforeDecide(now, r, refused) {
 			return
 		}
-		refused, left, err := scope.Judge(c.round.Tx, len(c.view.Cells), r)
-		if !c.round.Check(err) {
-			return
+		if refused != nil && r.Unsure { // which has come out only now
+			if refused, left, err = scope.Judge(c.round.Tx, len(c.view.Cells), r); !c.round.Check(err) {
+				return
+			}
 		}
 		if list, many := itemsOf(c, now, r.Body); refused != nil && many && list.n == len(refused) {
 			g := c.routes.gather(now, r, list.join, 0)
@@ -177,8 +179,15 @@ func (r *routes) take(now clock.Time, q *message.Request) bool {
 		return false // refused as a whole: so that the client asks another node, or because of what its parts have together
 	}
 	if list, ok := itemsOf(r.c, now, q.Body); ok {
-		if _, is := q.Body.(*nornv1.UpdateRequest); is && q.By != "" {
-			list.best = func(int) bool { return true } // whose claim it is is known best to the leader
+		switch q.Body.(type) {
+		case *nornv1.UpdateRequest: // whose claim it is is known best to the leader
+			if q.By != "" {
+				list.best = func(int) bool { return true }
+			}
+		case *nornv1.CancelRequest: // the way that it goes is not to tell whether there is a task
+			if q.Scope != nil {
+				list.best = func(int) bool { return true }
+			}
 		}
 		return r.split(now, q, list)
 	}

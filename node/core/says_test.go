@@ -270,7 +270,7 @@ func TestAQuestionAboutManyTasksIsBounded(t *testing.T) {
 		f.open[n] = nil
 	}
 	q := &message.Request{From: message.Origin{Conn: 1, Request: 9}, Body: &nornv1.CancelRequest{Ids: [][]byte{r.at(1).Bytes()}}}
-	if waits := f.readBeforeDecide(r.now, q); waits || !q.Unsure || len(f.open) > maxFetches {
+	if waits := f.readBeforeDecide(r.now, q, nil); waits || !q.Unsure || len(f.open) > maxFetches {
 		t.Errorf("it waits: %v, is unsure: %v, with %d reads", waits, q.Unsure, len(f.open))
 	}
 	clear(f.open)

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/node/core/cron"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/scope"
 	"github.com/norn-dev/norn/node/guard/rights"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -246,11 +247,16 @@ func (k *crons) ended(task id.ID) {
 
 // do has a list handled wherever its items belong, and hears the answer.
 func (r *routes) do(now clock.Time, from message.Origin, list items, body gproto.Message, then func(clock.Time, gproto.Message, *proto.Error)) {
+	r.doAs(now, scope.Holder{}, from, list, body, then)
+}
+
+// doAs does the same for somebody.
+func (r *routes) doAs(now clock.Time, is scope.Holder, from message.Origin, list items, body gproto.Message, then func(clock.Time, gproto.Message, *proto.Error)) {
 	if crowds(r, from) {
 		then(now, nil, refusal.Crowded(maxGathers))
 		return
 	}
-	g := r.gather(now, &message.Request{From: from, Body: body}, list.join, 0)
+	g := r.gather(now, &message.Request{From: from, Body: body, Scope: is.Scope, By: is.By}, list.join, 0)
 	g.then = func(g *scatterRequest) {
 		m, err := g.join.Answer()
 		then(r.c.round.Now, m, err)

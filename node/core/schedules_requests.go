@@ -82,7 +82,9 @@ func (c scheduling) answer(now clock.Time, r *message.Request, m *nornv1.Schedul
 	reply := &nornv1.SchedulesReply{Status: &nornv1.CronStatus{
 		Master: s.Master.Member.Node, Term: s.Master.Term, Zones: s.Master.Zones, NodeZones: schedule.ZonesVersion,
 	}}
-	names, count := firstNames(s.Schedules, m.GetAfter(), limit+1)
+	names, count := firstNames(s.Schedules, m.GetAfter(), limit+1, func(x *register.Schedule) bool {
+		return r.Scope == nil || r.Scope.Within(x.Name) && scope.Sees(r.Scope, x.Name, cron.QueueOf(x))
+	})
 	if len(m.GetNames()) > 0 {
 		names = m.GetNames()
 	}
@@ -97,11 +99,7 @@ func (c scheduling) answer(now clock.Time, r *message.Request, m *nornv1.Schedul
 		}
 		x := s.Schedules.Get(name)
 		shown := cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), x, wall, m.GetHistory())
-		hidden := shown != nil && !r.Scope.May(guard.See, shown.GetSpec().GetTask().GetQueue())
-		if hidden && len(m.GetNames()) == 0 {
-			continue
-		}
-		if shown == nil || hidden {
+		if shown == nil || !scope.Sees(r.Scope, name, shown.GetSpec().GetTask().GetQueue()) {
 			return nil, refusal.NoSchedule(name)
 		}
 		if t := shown.GetSpec().GetTask(); !r.Scope.May(guard.Read, t.GetQueue()) {
@@ -114,15 +112,15 @@ func (c scheduling) answer(now clock.Time, r *message.Request, m *nornv1.Schedul
 	return reply, nil
 }
 
-// firstNames are the first n names after one, sorted, and how many schedules
+// firstNames are the first n names after one that may be seen, sorted, and how many schedules
 // there are in all. It holds no more than twice as many as it gives: a list of
 // all schedules asks for page after page.
-func firstNames(all register.Schedules, after string, n int) (names []string, count uint64) {
+func firstNames(all register.Schedules, after string, n int, seen func(*register.Schedule) bool) (names []string, count uint64) {
 	for x := range all.All() {
 		if len(x.Definition) == 0 {
 			continue
 		}
-		if count++; x.Name <= after {
+		if count++; x.Name <= after || !seen(x) {
 			continue
 		}
 		if names = append(names, x.Name); len(names) >= 2*n {
@@ -137,6 +135,7 @@ func firstNames(all register.Schedules, after string, n int) (names []string, co
 // editing is a request for changes that is being worked on.
 type editing struct {
 	from    message.Origin
+	scope   *guard.Scope
 	m       *nornv1.ChangeSchedulesRequest
 	results []*nornv1.ScheduleResult
 	left    []int // changes that are not decided
@@ -163,7 +162,7 @@ func (c scheduling) change(r *message.Request, m *nornv1.ChangeSchedulesRequest)
 	if upcoming > proto.MaxUpcoming {
 		return nil, refusal.TooManyUpcoming(upcoming)
 	}
-	k := &editing{from: r.From, m: m, results: make([]*nornv1.ScheduleResult, n)}
+	k := &editing{from: r.From, scope: r.Scope, m: m, results: make([]*nornv1.ScheduleResult, n)}
 	for i, x := range m.GetChanges() {
 		if err := proto.CheckSchedule(x.GetName()); err != nil {
 			k.results[i] = &nornv1.ScheduleResult{Error: err.Proto()}
@@ -369,7 +368,7 @@ func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) (gprot
 	}
 	ask := &nornv1.EnqueueRequest{Tasks: hand.Tasks}
 	list, _ := itemsOf(c.Core, now, ask)
-	c.routes.do(now, c.crons.origin(nornv1.Method_METHOD_ENQUEUE), list, ask, func(_ clock.Time, m gproto.Message, bad *proto.Error) {
+	c.routes.doAs(now, scope.Holder{Scope: k.scope}, c.crons.origin(nornv1.Method_METHOD_ENQUEUE), list, ask, func(_ clock.Time, m gproto.Message, bad *proto.Error) {
 		c.launchedByHand(k, &hand, enqueueErrors(len(hand.Tasks), m, bad))
 	})
 	return nil, nil

@@ -66,7 +66,13 @@ func TestWhatMayNotBeSeenIsNotThere(t *testing.T) {
 		for i := range r.peers {
 			was := byID(none)
 			for name, m := range byID(hidden) {
-				got, want := r.scoped(i, m, acme), r.scoped(i, was[name], acme)
+				before := r.letters
+				got := r.scoped(i, m, acme)
+				asked := r.letters - before
+				want := r.scoped(i, was[name], acme)
+				if none := r.letters - before - asked; asked != none {
+					t.Errorf("partition %d, node %d, %s: nodes say %d things to each other about what may not be seen, and %d about what is not there: the time tells which it is", p, i+1, name, asked, none)
+				}
 				if got = strings.ReplaceAll(got, hidden.String(), "ID"); got != strings.ReplaceAll(want, none.String(), "ID") || !strings.Contains(got, "NOT_FOUND") && !strings.Contains(got, "not known") {
 					t.Errorf("partition %d, node %d, %s: what may not be seen is %s\nwhat is not there is %s", p, i+1, name, got, want)
 				}

@@ -97,6 +97,47 @@ func TestATenantHasAsManyTasksAsItMay(t *testing.T) {
 	}
 }
 
+// TestATenantHasAsManyBytesAsItMay: those of tasks that are finished count until they are collected, and those of
+// others do not.
+func TestATenantHasAsManyBytesAsItMay(t *testing.T) {
+	r := newRig(t)
+	r.collect = time.Minute
+	r.crash(time.Second)
+	limits := &nornv1.TenantLimits{Bytes: 3 * uint64(len("payload"))}
+	r.tenant("acme", limits)
+	ids := r.enqueue(spec("acme/a"), spec("acme/b"), spec("acme/a"))
+	const text = "the tasks of tenant acme have 21 bytes, finished ones too, this one has 7, and its limit (max-bytes) is 21"
+	over := func(e *proto.Error) bool {
+		return e != nil && e.Kind == nornv1.ErrorKind_ERROR_KIND_OVERLOADED && e.Message == text
+	}
+	if e := r.try("acme/c"); !over(e) {
+		t.Errorf("one more: %v", e)
+	}
+	again, empty := spec("acme/a"), spec("acme/a")
+	again.Id, empty.Payload = ids[0].Bytes(), nil
+	r.enqueue(again, empty, spec("acme2/a"), spec("mail"))
+	r.done(r.claim("acme/b", 1)[0])
+	must[*nornv1.WriteReply](r, &nornv1.CancelRequest{Ids: [][]byte{ids[0].Bytes()}})
+	if e := r.try("acme/c"); !over(e) {
+		t.Errorf("with two finished: %v", e)
+	}
+	r.crash(time.Second)
+	r.tenant("acme", limits)
+	if e := r.try("acme/c"); !over(e) {
+		t.Errorf("after a crash: %v", e)
+	}
+	for _, q := range must[*nornv1.QueuesReply](r, &nornv1.QueuesRequest{Names: []string{"acme/a", "acme/b", "mail"}}).GetQueues() {
+		if want := map[string]uint64{"acme/a": 14, "acme/b": 7, "mail": 0}[q.GetName()]; q.GetBytes() != want {
+			t.Errorf("queue %s has %d bytes, not %d", q.GetName(), q.GetBytes(), want)
+		}
+	}
+	r.pass(3 * time.Hour)
+	if e := r.try("acme/c"); e != nil {
+		t.Errorf("with two collected: %v", e)
+	}
+	r.audit()
+}
+
 // TestATenantHasAsManyQueuesAsItMay: by tasks and by settings; one whose tasks are all finished for
 // a while counts no more.
 func TestATenantHasAsManyQueuesAsItMay(t *testing.T) {

@@ -71,6 +71,7 @@ type trio struct {
 	bump     bool                  // the name of an unhealthy worker may be taken
 	before   *register.State       // what it said before a node was lost
 	keys     int                   // that were written, on all nodes
+	letters  int                   // that were delivered
 }
 
 func newTrio(t testing.TB) *trio { return newRepairingTrio(t, 0) }
@@ -308,6 +309,7 @@ func (r *trio) turn(i int) {
 func (r *trio) deliver(n int) {
 	l := r.post[n]
 	r.post = slices.Delete(r.post, n, n+1)
+	r.letters++
 	if p := r.peers[l.to]; !p.down && !r.cut[[2]int{l.from, l.to}] {
 		r.check(p.core.Step(r.clock(l.to), &message.FromPeer{From: r.peers[l.from].self, Message: l.message}))
 		r.turn(l.to)

@@ -45,10 +45,7 @@ func (w workers) list(now clock.Time, r *message.Request, m *nornv1.WorkersReque
 			continue
 		}
 		one := w.wire(&i)
-		if slices.ContainsFunc(one.GetQueues(), func(q *nornv1.SessionQueue) bool { return !r.Scope.May(guard.See, q.GetQueue()) }) {
-			continue
-		}
-		if !past(one, last) {
+		if !shows(r.Scope, one) || !past(one, last) {
 			continue
 		}
 		if !page.Takes(one) {
@@ -75,6 +72,15 @@ func (w workers) list(now clock.Time, r *message.Request, m *nornv1.WorkersReque
 	}
 	routes.finish(g)
 	return nil, nil
+}
+
+// shows tells whether somebody may see a worker: of a tenant, one with its prefix, and all of whose queues
+// it may see.
+func shows(s *guard.Scope, w *nornv1.Worker) bool {
+	if len(w.GetQueues()) == 0 && s.Tenant() == "" { // it takes none now
+		return s.May(guard.See, guard.Everything)
+	}
+	return s.Within(w.GetName()) && !slices.ContainsFunc(w.GetQueues(), func(q *nornv1.SessionQueue) bool { return !s.May(guard.See, q.GetQueue()) })
 }
 
 // set drains or kills a worker, wherever its session is.

@@ -38,10 +38,11 @@ var methods = func() (all [64]need) {
 		put(m, Work, Work, nil)
 	}
 	for _, m := range []nornv1.Method{
-		nornv1.Method_METHOD_GET, nornv1.Method_METHOD_LOG, nornv1.Method_METHOD_EXPLAIN, nornv1.Method_METHOD_WORKERS, nornv1.Method_METHOD_SCHEDULES,
+		nornv1.Method_METHOD_GET, nornv1.Method_METHOD_LOG, nornv1.Method_METHOD_EXPLAIN, nornv1.Method_METHOD_SCHEDULES,
 	} {
 		put(m, See, See|Read, nil)
 	}
+	put(nornv1.Method_METHOD_WORKERS, See, See|Read, employed)
 	put(nornv1.Method_METHOD_LIST, See, See|Read, listed)
 	put(nornv1.Method_METHOD_COUNT, See, See, counted)
 	put(nornv1.Method_METHOD_QUEUES, See, See, nil)
@@ -183,6 +184,11 @@ func seen(s *Scope, v Verbs, queue string) (string, bool) {
 
 func listed(s *Scope, request gproto.Message) (string, bool) {
 	return seen(s, See, request.(*nornv1.ListRequest).GetQueue())
+}
+
+// employed judges the queue whose workers are asked for: the answer says who waits for it, too.
+func employed(s *Scope, request gproto.Message) (string, bool) {
+	return seen(s, See, request.(*nornv1.WorkersRequest).GetQueue())
 }
 
 func counted(s *Scope, request gproto.Message) (string, bool) {

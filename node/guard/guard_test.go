@@ -96,7 +96,7 @@ type asked struct {
 
 func draw(r *rand.Rand, names []string) asked {
 	q, w := names[r.IntN(len(names))], names[r.IntN(len(names))]
-	switch r.IntN(8) {
+	switch r.IntN(9) {
 	case 0:
 		return asked{nornv1.Method_METHOD_ENQUEUE, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Queue: q}, {Queue: w}}}, []string{q, w}, ""}
 	case 1:
@@ -110,6 +110,8 @@ func draw(r *rand.Rand, names []string) asked {
 		return asked{nornv1.Method_METHOD_SET_QUEUE, &nornv1.SetQueueRequest{Name: q}, []string{q}, ""}
 	case 5:
 		return asked{nornv1.Method_METHOD_SET_WORKER, &nornv1.SetWorkerRequest{Name: q}, []string{q}, ""}
+	case 7:
+		return asked{nornv1.Method_METHOD_WORKERS, &nornv1.WorkersRequest{Queue: q}, []string{q}, ""}
 	case 6:
 		put := &nornv1.ScheduleChange_Put{Put: &nornv1.PutSchedule{Spec: &nornv1.ScheduleSpec{Task: &nornv1.TaskSpec{Queue: q}}}}
 		return asked{nornv1.Method_METHOD_CHANGE_SCHEDULES, &nornv1.ChangeSchedulesRequest{Changes: []*nornv1.ScheduleChange{{Name: w, Action: put}}}, []string{q}, w}
@@ -162,6 +164,50 @@ func TestRandomAgainstReference(t *testing.T) {
 	}
 	if refused < 10_000 || passed < 10_000 {
 		t.Errorf("%d refused, %d passed: the draw tells little", refused, passed)
+	}
+}
+
+// TestWhoHasLess: who may do all that another one might, by rules that are drawn, against what they allow.
+func TestWhoHasLess(t *testing.T) {
+	r := rand.New(rand.NewPCG(52, 2))
+	patterns, names := []string{"*", "a*", "ab*", "ab", "a", "b*"}, []string{"a", "ab", "abc", "ac", "b", "bc", "c"}
+	drawn := func() *Principal {
+		var rules []Rule
+		for range r.IntN(3) {
+			rules = append(rules, Rule{Verbs(r.IntN(8)), patterns[r.IntN(len(patterns))]})
+		}
+		return NewPrincipal("p", ByToken, nil, rules, []string{"", "", "", "ab/"}[r.IntN(4)])
+	}
+	less := 0
+	for range 50_000 {
+		was, is := drawn(), drawn()
+		kept := true
+		for _, name := range names {
+			for v := Enqueue; v <= See; v <<= 1 {
+				kept = kept && (is.scope.May(v, name) || !was.scope.May(v, name))
+			}
+		}
+		if is.Has(was) && !kept {
+			t.Fatalf("%v, %q has all of %v, %q", is.Rules(), is.Prefix(), was.Rules(), was.Prefix())
+		}
+		if !is.Has(was) {
+			less++
+		}
+		if !is.Has(is) || !Root("root", ByTokenFile).Has(is) {
+			t.Fatalf("%v has less than itself, or more than root", is.Rules())
+		}
+	}
+	if less < 1000 {
+		t.Errorf("%d of those that were drawn have less", less)
+	}
+	for _, c := range []struct{ is, was, want string }{
+		{"see:*", "see:acme/*", "yes"}, {"see:acme*", "see:acme/mail", "yes"}, {"see:acme/*", "see:acme*", "no"}, {"see:acme/*", "see,work:acme/*", "no"}, {"see:a", "see:b", "no"}, {"access:*", "cluster:*", "no"},
+	} {
+		is, _ := ParseRule(c.is)
+		was, _ := ParseRule(c.was)
+		if got := NewPrincipal("p", ByToken, nil, []Rule{is}, "").Has(NewPrincipal("p", ByToken, nil, []Rule{was}, "")); got != (c.want == "yes") {
+			t.Errorf("%s has all of %s: %v", c.is, c.was, got)
+		}
 	}
 }
 

@@ -133,6 +133,28 @@ func (p *Principal) Allowed() string {
 	return text
 }
 
+// Has tells whether the principal may do all that another one may.
+func (p *Principal) Has(o *Principal) bool {
+	if p == o {
+		return true
+	}
+	if p.scope.Prefix != "" && p.scope.Prefix != o.scope.Prefix || o.some&(Cluster|Access)&^p.some != 0 {
+		return false
+	}
+	for _, r := range o.scope.Rules {
+		left := r.Verbs
+		for _, own := range p.scope.Rules {
+			if covers(own.Pattern, r.Pattern) {
+				left &^= own.Verbs
+			}
+		}
+		if left != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // Rules are what the principal may do, as text.
 func (p *Principal) Rules() (all []string) {
 	for _, r := range p.scope.Rules {

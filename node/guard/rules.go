@@ -60,6 +60,12 @@ func matches(pattern, name string) bool {
 	return pattern == name
 }
 
+// covers tells whether a pattern matches all names that another one does.
+func covers(a, b string) bool {
+	stem, star := strings.CutSuffix(a, "*")
+	return a == b || star && strings.HasPrefix(strings.TrimSuffix(b, "*"), stem)
+}
+
 // The limits of roles.
 const (
 	MaxName  = 64 // bytes in the name of a role, a token or a tenant

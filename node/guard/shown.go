@@ -50,7 +50,7 @@ func Sign(request gproto.Message, by *Principal) {
 		}
 	case *nornv1.ChangeSchedulesRequest:
 		var maker *nornv1.ScheduleMaker // whose rights may end
-		if by != nil && by.Proof != ByTokenFile && by.Proof != ByNothing {
+		if by != nil && by.Proof != ByTokenFile && (by.Proof != ByNothing || by.Scope() != nil) {
 			maker = &nornv1.ScheduleMaker{Name: by.Name, Token: by.ID, Prefix: by.scope.Prefix}
 			if by.ID == "" {
 				maker.Roles = by.Roles

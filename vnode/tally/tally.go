@@ -14,6 +14,7 @@ type Tally struct{ of map[string]*Group }
 type Group struct {
 	prefix string
 	counts Counts
+	bytes  uint64
 	queues int // of all vnodes that there are; at none it goes
 }
 
@@ -31,11 +32,20 @@ func (t *Tally) Of(prefix string) (c Counts) {
 	return c
 }
 
+// Bytes is what the tasks of those queues hold, see [crdt.Enqueued.Size].
+func (t *Tally) Bytes(prefix string) uint64 {
+	if g := t.of[prefix]; g != nil {
+		return g.bytes
+	}
+	return 0
+}
+
 // Len is how many first parts there are.
 func (t *Tally) Len() int { return len(t.of) }
 
-// Join counts a queue that there is now; nil: it has no first part, or nobody counts.
-func (t *Tally) Join(name string, c *Counts) *Group {
+// Join counts a queue that there is now, whose tasks hold so many bytes; nil: it has no first part,
+// or nobody counts.
+func (t *Tally) Join(name string, c *Counts, bytes uint64) *Group {
 	prefix := Prefix(name)
 	if t == nil || prefix == "" {
 		return nil
@@ -47,24 +57,27 @@ func (t *Tally) Join(name string, c *Counts) *Group {
 	}
 	g.queues++
 	g.counts.Add(c)
+	g.bytes += bytes
 	return g
 }
 
-// Change counts one change of a queue.
-func (g *Group) Change(s crdt.State, by int) {
+// Change counts one change of a queue: by tasks, of so many bytes together.
+func (g *Group) Change(s crdt.State, by, bytes int) {
 	if g != nil {
 		g.counts[s] += uint64(by) // wraps around for -1
+		g.bytes += uint64(bytes)
 	}
 }
 
 // Part takes off a queue that there is no more.
-func (t *Tally) Part(g *Group, c *Counts) {
+func (t *Tally) Part(g *Group, c *Counts, bytes uint64) {
 	if g == nil {
 		return
 	}
 	for i, n := range c {
 		g.counts[i] -= n
 	}
+	g.bytes -= bytes
 	if g.queues--; g.queues == 0 {
 		delete(t.of, g.prefix)
 	}

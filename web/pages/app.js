@@ -118,7 +118,8 @@ function App() {
       <nav aria-label="pages">${Object.entries(pages).filter(([, p]) => !p.within).map(([name, p]) => html`<a href=${"#/" + name} aria-current=${name === within ? "page" : undefined}>${p.title}</a>`)}</nav>
       <form role="search" onSubmit=${find}><input name="id" type="search" placeholder="ID of a task" aria-label="ID of a task" maxlength="40" /></form>
       ${hasToken() && who && html`<span class="quiet" title=${who.roles.join(", ")}>${who.name}${who.tenant && ` (${who.tenant})`}</span>`}
-      ${hasToken() && html`<button type="button" class="plain" onClick=${() => { setToken(""); lock(true); }}>sign out</button>`}</header>
+      ${hasToken() && html`<button type="button" class="plain" onClick=${() => { setToken(""); lock(true); }}>sign out</button>`}
+      ${!hasToken() && who && who.name === "anonymous" && who.roles.join() !== "admin" && html`<button type="button" class="plain" onClick=${() => lock(true)}>sign in</button>`}</header>
     <main id="main" tabindex="-1"><${Page} at=${at} /></main>`;
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/proto/jsonform"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -59,6 +60,7 @@ func tenantList(w *render.Writer) *render.List[*nornv1.AccessTenant] {
 		column{Head: "prefix", Cell: (*nornv1.AccessTenant).GetPrefix},
 		column{Head: "queues", Cell: limit((*nornv1.TenantLimits).GetQueues)},
 		column{Head: "tasks", Cell: limit((*nornv1.TenantLimits).GetTasks)},
+		column{Head: "bytes", Cell: limit((*nornv1.TenantLimits).GetBytes)},
 		column{Head: "schedules", Cell: limit((*nornv1.TenantLimits).GetSchedules)},
 		column{Head: "claims", Cell: limit((*nornv1.TenantLimits).GetClaims)},
 		column{Head: "waits", Cell: limit((*nornv1.TenantLimits).GetWaits)},
@@ -77,9 +79,9 @@ func (k commands) setTenant() *cobra.Command {
 		Use: "set NAME", Short: "Make a tenant, or give it other limits", Args: cobra.ExactArgs(1),
 		Long: `Make a tenant, or give it other limits: those that are not given are none. The names of
 its queues, schedules and workers begin with its prefix, and who is of the tenant (token
-create --tenant, map set --tenant) sees nothing else. Queues, tasks and schedules
+create --tenant, map set --tenant) sees nothing else. Queues, tasks, bytes and schedules
 are limits of the cluster; claims, waits, connections and the rate are those of each node.`,
-		Example: "  norn access tenant set acme --max-queues 100 --max-tasks 1000000 --max-schedules 500\n  norn access tenant set acme --max-waits 5000 --max-connections 500 --rate 2000",
+		Example: "  norn access tenant set acme --max-queues 100 --max-tasks 1000000 --max-bytes 10GiB\n  norn access tenant set acme --max-waits 5000 --max-connections 500 --rate 2000",
 	}
 	var l nornv1.TenantLimits
 	f := cmd.Flags()
@@ -94,8 +96,16 @@ are limits of the cluster; claims, waits, connections and the rate are those of 
 	} {
 		f.Uint64Var(limit.to, "max-"+limit.name, 0, limit.what+" (0: no limit of its own)")
 	}
+	size := f.String("max-bytes", "", "payloads and headers of all tasks, finished ones too until they are collected, in the cluster: `bytes`, or 10GiB (empty: no limit of its own)")
 	f.Float64Var(&l.Rate, "rate", 0, "`requests` a second, on each node (0: no limit)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *size != "" {
+			n, err := config.ParseSize(*size)
+			if err != nil {
+				return k.Usage("--max-bytes: %v", err)
+			}
+			l.Bytes = uint64(n)
+		}
 		return k.do(cmd, func(ctx context.Context, a client.Access) error {
 			revision, err := a.SetTenant(ctx, args[0], *prefix, &l)
 			return k.revision(revision, err)

@@ -75,7 +75,7 @@ func (c *credentials) openDesk(cfg *config.Config, o *Options) (err error) {
 		return err
 	}
 	c.desk = access.New(access.Config{
-		Tokens: c.tokens.source(), Reread: cfg.TLSReload, MaxStale: cfg.AuthMaxStale, Always: cfg.Auth == "access", Names: access.NamesOf(cfg.AuthCert), JWT: c.jwt, Node: full.Name, Audit: c.audit,
+		Tokens: c.tokens.source(), Reread: cfg.TLSReload, MaxStale: cfg.AuthMaxStale, Always: cfg.Auth == "access", Anonymous: cfg.AuthAnonymous, Names: access.NamesOf(cfg.AuthCert), JWT: c.jwt, Node: full.Name, Audit: c.audit,
 	})
 	return nil
 }

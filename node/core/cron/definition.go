@@ -48,17 +48,26 @@ type loaded struct {
 
 // load reads a definition from the register.
 func load(zones *schedule.Zones, b []byte) (loaded, error) {
+	d, err := wireOf(b)
+	if err != nil {
+		return loaded{}, err
+	}
+	l := loaded{wire: d}
+	l.policy, l.spec, err = compile(zones, d)
+	return l, err
+}
+
+// wireOf reads a definition as it is stored.
+func wireOf(b []byte) (*nornv1.ScheduleDefinition, error) {
 	d := &nornv1.ScheduleDefinition{}
 	err := gproto.Unmarshal(b, d)
 	if d.Spec == nil {
 		d.Spec, d.SpecApart = d.GetSpecApart(), nil
 	}
 	if err != nil || len(d.GetUuid()) != 16 || d.GetSpec() == nil {
-		return loaded{}, ErrDamaged
+		return nil, ErrDamaged
 	}
-	l := loaded{wire: d}
-	l.policy, l.spec, err = compile(zones, d)
-	return l, err
+	return d, nil
 }
 
 // readingOf is by which rules a definition is read.

@@ -14,6 +14,15 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
+// QueueOf is the queue of a schedule's tasks; empty where it cannot be read.
+func QueueOf(rec *register.Schedule) string {
+	d, err := wireOf(rec.Definition)
+	if err != nil {
+		return ""
+	}
+	return d.GetSpec().GetTask().GetQueue()
+}
+
 // Show is a schedule as clients see it at now, in wall ns; nil of one that is
 // deleted.
 func Show(zones *schedule.Zones, cluster [16]byte, rec *register.Schedule, now int64, history bool) *nornv1.Schedule {

@@ -186,6 +186,7 @@ func (l *Queues) Take(_ []int, m gproto.Message) {
 		addCount(sum.GetCount(), q.GetCount())
 		sum.OldestReadySeconds = max(sum.GetOldestReadySeconds(), q.GetOldestReadySeconds())
 		sum.WaitingClaims += q.GetWaitingClaims()
+		sum.Bytes += q.GetBytes()
 	}
 }
 

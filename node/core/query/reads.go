@@ -134,7 +134,9 @@ func listPage(view store.View, partitions []ring.Partition, last id.ID, limit in
 			return reply, nil
 		}
 		last = d.Task.ID
-		reply.LookedAt++
+		if scope == nil || d.Task.Enqueued != nil { // else nobody knows whose it was
+			reply.LookedAt++
+		}
 		if d.Task.Enqueued == nil || len(m.GetStates()) > 0 && !slices.Contains(m.GetStates(), nornv1.State(d.State)) {
 			continue
 		}

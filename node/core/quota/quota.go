@@ -142,11 +142,11 @@ func (m *Machine) Use(prefix string) (queues, schedules, waits int) {
 }
 
 // over refuses what is over a limit; nil: there is none, or it is not reached.
-func (t *Tenant) over(used, limit uint64, what, setting, where string) *proto.Error {
+func (t *Tenant) over(used, limit uint64, about, what, setting string) *proto.Error {
 	if limit == 0 || used < limit {
 		return nil
 	}
-	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "tenant %s has %d %s%s, its limit (%s) is %d", t.Name, used, what, where, setting, limit)
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "tenant %s has %s%d %s, its limit (%s) is %d", t.Name, about, used, what, setting, limit)
 }
 
 // onNode is said of limits that each node holds for itself.
@@ -154,7 +154,7 @@ const onNode = " on this node"
 
 // Queue refuses one more queue.
 func (t *Tenant) Queue(used int) *proto.Error {
-	e := t.over(uint64(used), t.Limits.GetQueues(), "queues with settings or tasks", "max-queues", "")
+	e := t.over(uint64(used), t.Limits.GetQueues(), "", "queues with settings or tasks", "max-queues")
 	if e != nil {
 		e = e.ForGood()
 	}
@@ -163,7 +163,7 @@ func (t *Tenant) Queue(used int) *proto.Error {
 
 // Schedule refuses one more schedule.
 func (t *Tenant) Schedule(used int) *proto.Error {
-	e := t.over(uint64(used), t.Limits.GetSchedules(), "schedules", "max-schedules", "")
+	e := t.over(uint64(used), t.Limits.GetSchedules(), "", "schedules", "max-schedules")
 	if e != nil {
 		e = e.ForGood()
 	}
@@ -172,21 +172,38 @@ func (t *Tenant) Schedule(used int) *proto.Error {
 
 // Task refuses one more task; here and others are those that are not finished.
 func (t *Tenant) Task(here, others uint64) *proto.Error {
-	about := ""
-	if others > 0 {
-		about = ", about"
+	return again(t.over(here+others, t.Limits.GetTasks(), about(others), "tasks that are not finished", "max-tasks"))
+}
+
+// Size refuses a task that is too large for what is left. here and others are what tasks hold,
+// finished ones too: their bytes are free when they are collected.
+func (t *Tenant) Size(here, others uint64, size int) *proto.Error {
+	limit := t.Limits.GetBytes()
+	switch {
+	case limit == 0 || here+others+uint64(size) <= limit:
+		return nil
+	case uint64(size) > limit:
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "this task has %d bytes, and all tasks of tenant %s may have %d, its limit (max-bytes)", size, t.Name, limit).ForGood()
 	}
-	return again(t.over(here+others, t.Limits.GetTasks(), "tasks that are not finished", "max-tasks", about))
+	return again(proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "the tasks of tenant %s have %s%d bytes, finished ones too, this one has %d, and its limit (max-bytes) is %d", t.Name, about(others), here+others, size, limit))
 }
 
 // Claim refuses one more claim.
 func (t *Tenant) Claim(used uint64) *proto.Error {
-	return again(t.over(used, t.Limits.GetClaims(), "tasks under a claim", "max-claims", onNode))
+	return again(t.over(used, t.Limits.GetClaims(), "", "tasks under a claim"+onNode, "max-claims"))
 }
 
 // Wait refuses one more request that waits.
 func (t *Tenant) Wait(used int) *proto.Error {
-	return again(t.over(uint64(used), t.Limits.GetWaits(), "requests that wait", "max-waits", onNode))
+	return again(t.over(uint64(used), t.Limits.GetWaits(), "", "requests that wait"+onNode, "max-waits"))
+}
+
+// about is said of what others have told a part of.
+func about(others uint64) string {
+	if others > 0 {
+		return "about "
+	}
+	return ""
 }
 
 func again(e *proto.Error) *proto.Error {

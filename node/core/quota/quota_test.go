@@ -54,7 +54,7 @@ func TestAcmeIsNotAcme2(t *testing.T) {
 
 // TestALimitSaysWhichAndHowMuchIsUsed: each of them.
 func TestALimitSaysWhichAndHowMuchIsUsed(t *testing.T) {
-	x := &Tenant{Name: "acme", Limits: &nornv1.TenantLimits{Queues: 2, Tasks: 3, Schedules: 4, Claims: 5, Waits: 6}}
+	x := &Tenant{Name: "acme", Limits: &nornv1.TenantLimits{Queues: 2, Tasks: 3, Schedules: 4, Claims: 5, Waits: 6, Bytes: 70}}
 	none := &Tenant{Name: "acme"}
 	for _, c := range []struct {
 		judge func(t *Tenant, used int) *proto.Error
@@ -63,7 +63,10 @@ func TestALimitSaysWhichAndHowMuchIsUsed(t *testing.T) {
 	}{
 		{func(t *Tenant, n int) *proto.Error { return t.Queue(n) }, 2, "tenant acme has 2 queues with settings or tasks, its limit (max-queues) is 2"},
 		{func(t *Tenant, n int) *proto.Error { return t.Task(uint64(n), 0) }, 3, "tenant acme has 3 tasks that are not finished, its limit (max-tasks) is 3"},
-		{func(t *Tenant, n int) *proto.Error { return t.Task(1, uint64(n-1)) }, 3, "tenant acme has 3 tasks that are not finished, about, its limit (max-tasks) is 3"},
+		{func(t *Tenant, n int) *proto.Error { return t.Task(1, uint64(n-1)) }, 3, "tenant acme has about 3 tasks that are not finished, its limit (max-tasks) is 3"},
+		{func(t *Tenant, n int) *proto.Error { return t.Size(uint64(10*n), 0, 1) }, 7, "the tasks of tenant acme have 70 bytes, finished ones too, this one has 1, and its limit (max-bytes) is 70"},
+		{func(t *Tenant, n int) *proto.Error { return t.Size(60, 1, n) }, 10, "the tasks of tenant acme have about 61 bytes, finished ones too, this one has 10, and its limit (max-bytes) is 70"},
+		{func(t *Tenant, n int) *proto.Error { return t.Size(0, 0, n) }, 71, "this task has 71 bytes, and all tasks of tenant acme may have 70, its limit (max-bytes)"},
 		{func(t *Tenant, n int) *proto.Error { return t.Schedule(n) }, 4, "tenant acme has 4 schedules, its limit (max-schedules) is 4"},
 		{func(t *Tenant, n int) *proto.Error { return t.Claim(uint64(n)) }, 5, "tenant acme has 5 tasks under a claim on this node, its limit (max-claims) is 5"},
 		{func(t *Tenant, n int) *proto.Error { return t.Wait(n) }, 6, "tenant acme has 6 requests that wait on this node, its limit (max-waits) is 6"},

@@ -946,7 +946,9 @@ type TenantLimits struct {
 	// Connections to the client port of each node.
 	Connections uint64 `protobuf:"varint,6,opt,name=connections,proto3" json:"connections,omitempty"`
 	// Requests a second, on each node.
-	Rate          float64 `protobuf:"fixed64,7,opt,name=rate,proto3" json:"rate,omitempty"`
+	Rate float64 `protobuf:"fixed64,7,opt,name=rate,proto3" json:"rate,omitempty"`
+	// Bytes of the payloads and headers of tasks, finished ones too until they are collected, in the cluster.
+	Bytes         uint64 `protobuf:"varint,8,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1026,6 +1028,13 @@ func (x *TenantLimits) GetConnections() uint64 {
 func (x *TenantLimits) GetRate() float64 {
 	if x != nil {
 		return x.Rate
+	}
+	return 0
+}
+
+func (x *TenantLimits) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
 	}
 	return 0
 }
@@ -2057,7 +2066,7 @@ const file_norn_v1_access_proto_rawDesc = "" +
 	"\x05roles\x18\x04 \x03(\tR\x05roles\x12\x16\n" +
 	"\x06tenant\x18\x05 \x01(\tR\x06tenant\"\x1f\n" +
 	"\tRemoveMap\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\xbe\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xd4\x01\n" +
 	"\fTenantLimits\x12\x16\n" +
 	"\x06queues\x18\x01 \x01(\x04R\x06queues\x12\x14\n" +
 	"\x05tasks\x18\x02 \x01(\x04R\x05tasks\x12\x1c\n" +
@@ -2065,7 +2074,8 @@ const file_norn_v1_access_proto_rawDesc = "" +
 	"\x06claims\x18\x04 \x01(\x04R\x06claims\x12\x14\n" +
 	"\x05waits\x18\x05 \x01(\x04R\x05waits\x12 \n" +
 	"\vconnections\x18\x06 \x01(\x04R\vconnections\x12\x12\n" +
-	"\x04rate\x18\a \x01(\x01R\x04rate\"f\n" +
+	"\x04rate\x18\a \x01(\x01R\x04rate\x12\x14\n" +
+	"\x05bytes\x18\b \x01(\x04R\x05bytes\"f\n" +
 	"\tSetTenant\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06prefix\x18\x02 \x01(\tR\x06prefix\x12-\n" +

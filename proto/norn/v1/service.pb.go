@@ -4155,8 +4155,11 @@ type Queue struct {
 	// its leader looks at those that it has in memory, the best. The age counts from
 	// the enqueue, also of a task that was delayed.
 	OldestReadySeconds float64 `protobuf:"fixed64,7,opt,name=oldest_ready_seconds,json=oldestReadySeconds,proto3" json:"oldest_ready_seconds,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Bytes of the payloads and headers of its tasks, finished ones too, as the limit of its tenant counts them; 0
+	// where its name has no first part (a slash).
+	Bytes         uint64 `protobuf:"varint,8,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Queue) Reset() {
@@ -4234,6 +4237,13 @@ func (x *Queue) GetWaitingClaims() uint32 {
 func (x *Queue) GetOldestReadySeconds() float64 {
 	if x != nil {
 		return x.OldestReadySeconds
+	}
+	return 0
+}
+
+func (x *Queue) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
 	}
 	return 0
 }
@@ -4754,7 +4764,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\adeleted\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\adeleted\x12\x1b\n" +
 	"\tpaused_by\x18\v \x01(\tR\bpausedBy\x127\n" +
-	"\tpaused_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\bpausedAt\"\x9e\x02\n" +
+	"\tpaused_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\bpausedAt\"\xb4\x02\n" +
 	"\x05Queue\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
 	"\bsettings\x18\x02 \x01(\v2\x16.norn.v1.QueueSettingsR\bsettings\x124\n" +
@@ -4762,7 +4772,8 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x05count\x18\x04 \x01(\v2\x0e.norn.v1.CountR\x05count\x12\x18\n" +
 	"\aversion\x18\x05 \x01(\x04R\aversion\x12%\n" +
 	"\x0ewaiting_claims\x18\x06 \x01(\rR\rwaitingClaims\x120\n" +
-	"\x14oldest_ready_seconds\x18\a \x01(\x01R\x12oldestReadySeconds\"S\n" +
+	"\x14oldest_ready_seconds\x18\a \x01(\x01R\x12oldestReadySeconds\x12\x14\n" +
+	"\x05bytes\x18\b \x01(\x04R\x05bytes\"S\n" +
 	"\rQueuesRequest\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\fR\x06cursor\x12\x14\n" +
