@@ -13,6 +13,7 @@ import (
 	"github.com/norn-dev/norn/internal/portion"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/queuestats"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -58,7 +59,7 @@ func (n *Node) loop(ctx context.Context) {
 		events := len(first) + len(rest)
 		for _, events := range [][]any{first, rest} {
 			for _, e := range events {
-				if asked, is := e.(tenantsAsked); is {
+				if asked, is := e.(queuestats.TenantsAsked); is {
 					asked <- core.Tenants(n.core)
 					continue
 				}

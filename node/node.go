@@ -23,7 +23,6 @@ import (
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/quota"
 	"github.com/norn-dev/norn/node/held"
 	"github.com/norn-dev/norn/node/peer"
 	"github.com/norn-dev/norn/node/queuestats"
@@ -186,7 +185,12 @@ func begin(cfg *config.Config, opts Options, book *names.Book) (*Node, error) {
 	}
 	n.available.Store(&core.Available{})
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	n.metrics.registry.MustRegister(queuestats.NewCollector(n.ctx, n.decided, n.calls), queuestats.NewTenants(n.ctx, func(ctx context.Context) []quota.Use { return tenantsUse(ctx, n) }), opts.Logins)
+	n.metrics.registry.MustRegister(queuestats.NewCollector(n.ctx, n.decided, n.calls), queuestats.NewTenants(n.ctx, func(asked queuestats.TenantsAsked) bool {
+		if n.begun.Load() {
+			n.inbox.post(asked)
+		}
+		return n.begun.Load()
+	}), opts.Logins)
 	health(n)
 	n.entry, n.shut = context.WithCancel(n.ctx)
 	listener, err := listen(opts.Starting, cfg.Listen)

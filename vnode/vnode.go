@@ -193,8 +193,7 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 		if hasLow && counts[crdt.StateReady] > 0 {
 			q.head = claim.OpenHead(cfg.HeadSize, low)
 		}
-		size, _ := view.Get(appendQueue(nil, tableSizes, p, q.name))
-		q.bytes, _ = record.Size(size, &counts)
+		q.bytes = record.SizeUnder(view.Get, appendQueue(nil, tableSizes, p, q.name), &counts)
 		q.group = cfg.Tally.Join(q.name, &counts, q.bytes)
 		v.queues[q.name] = q
 	}

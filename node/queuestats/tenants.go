@@ -11,7 +11,7 @@ import (
 // Tenants shows what each tenant of the register uses on this node, as its limits count it: there are no more
 // series than there may be tenants.
 type Tenants struct {
-	ask   func(context.Context) []quota.Use
+	post  func(TenantsAsked) bool
 	under context.Context // ends when the node stops
 	all   []tenantGauge
 }
@@ -21,12 +21,15 @@ type tenantGauge struct {
 	of   func(*quota.Use) uint64
 }
 
-// NewTenants makes the metrics of tenants. ask gives what they use now; nil: there was no answer.
-func NewTenants(ctx context.Context, ask func(context.Context) []quota.Use) *Tenants {
+// TenantsAsked is a question to the loop of the node: what each tenant uses now. It takes one answer.
+type TenantsAsked chan []quota.Use
+
+// NewTenants makes the metrics of tenants. post has the loop answer; false: it does not run.
+func NewTenants(ctx context.Context, post func(TenantsAsked) bool) *Tenants {
 	gauge := func(name, help string, of func(*quota.Use) uint64) tenantGauge {
 		return tenantGauge{prometheus.NewDesc(name, help, []string{"tenant"}, nil), of}
 	}
-	return &Tenants{ask, ctx, []tenantGauge{
+	return &Tenants{post, ctx, []tenantGauge{
 		gauge("norn_tenant_queues", "Queues of a tenant that this node knows of, with settings or tasks.", func(u *quota.Use) uint64 { return u.Queues }),
 		gauge("norn_tenant_tasks", "Tasks of a tenant that are not finished, in the partitions that this node keeps: each counts once per replica in the sum of all nodes.", func(u *quota.Use) uint64 { return u.Tasks }),
 		gauge("norn_tenant_bytes", "Bytes of the payloads and headers of the tasks of a tenant, finished ones too, in the partitions that this node keeps: each counts once per replica in the sum of all nodes.", func(u *quota.Use) uint64 { return u.Bytes }),
@@ -47,10 +50,17 @@ func (m *Tenants) Describe(to chan<- *prometheus.Desc) {
 func (m *Tenants) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(m.under, answerTime)
 	defer cancel()
-	uses := m.ask(ctx)
-	for i := range uses {
-		for _, g := range m.all {
-			to <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(g.of(&uses[i])), uses[i].Tenant)
+	asked := make(TenantsAsked, 1)
+	if !m.post(asked) {
+		return
+	}
+	select {
+	case uses := <-asked:
+		for i := range uses {
+			for _, g := range m.all {
+				to <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(g.of(&uses[i])), uses[i].Tenant)
+			}
 		}
+	case <-ctx.Done():
 	}
 }

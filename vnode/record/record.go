@@ -82,3 +82,10 @@ func Size(b []byte, c *tally.Counts) (bytes uint64, ok bool) {
 	}
 	return bytes, len(b) == 0
 }
+
+// SizeUnder is [Size] of what is stored under a key; 0 where nothing is known.
+func SizeUnder(get func(key []byte) ([]byte, bool), key []byte, c *tally.Counts) uint64 {
+	b, _ := get(key)
+	n, _ := Size(b, c)
+	return n
+}
