@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/scope"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -243,7 +244,7 @@ func TestPagesOfSchedules(t *testing.T) {
 	}
 	var all []string
 	for after := ""; ; after = all[len(all)-1] {
-		names, count := firstNames(s.Schedules, after, 32, func(*register.Schedule) bool { return true })
+		names, count := scope.First(s.Schedules, after, 32, func(*register.Schedule) bool { return true })
 		if count != 900 || len(names) > 32 {
 			t.Fatalf("%d names of %d schedules", len(names), count)
 		}

@@ -11,8 +11,6 @@ import (
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
-
-	gproto "google.golang.org/protobuf/proto"
 )
 
 const (
@@ -115,7 +113,7 @@ func (t *remoteCounts) work(now clock.Time) {
 			delete(t.tenants, prefix)
 		}
 	}
-	r, who, sum := t.c.routes, newGroups(), &tallySum{of: make(map[string]counted)}
+	r, who, sum := t.c.routes, newGroups(), quota.NewSum()
 	here := make([]ring.Partition, 0, len(t.c.view.Cells))
 	for p := range t.c.view.Cells {
 		to, ok := r.keeper(ring.Partition(p))
@@ -136,15 +134,15 @@ func (t *remoteCounts) work(now clock.Time) {
 	g := r.gather(now, &message.Request{From: t.asked}, sum, tallyTimeout-forwardTimeout)
 	g.then = func(*scatterRequest) {
 		for _, name := range names {
-			t.of[name] = &tally{at: now.Mono, n: sum.of[name].tasks, here: here}
+			t.of[name] = &tally{at: now.Mono, n: sum.Of[name].Tasks, here: here}
 		}
 		for _, prefix := range whose {
 			t.tenants[prefix] = &tally{at: now.Mono}
 		}
 		for _, name := range names {
 			if k := t.tenants[quota.Prefix(name)]; k != nil && slices.Contains(whose, quota.Prefix(name)) {
-				k.n += sum.of[name].tasks
-				k.size += sum.of[name].bytes
+				k.n += sum.Of[name].Tasks
+				k.size += sum.Of[name].Bytes
 			}
 		}
 	}
@@ -162,27 +160,3 @@ func (t *remoteCounts) next() int64 {
 	}
 	return t.at
 }
-
-// tallySum adds up what the parts of a question say of each queue. A part that fails adds
-// nothing.
-type tallySum struct{ of map[string]counted }
-
-// counted are the unfinished tasks of a queue, and the bytes of all.
-type counted struct{ tasks, bytes uint64 }
-
-func (s *tallySum) Take(_ []int, m gproto.Message) {
-	part, ok := m.(*nornv1.QueuesReply)
-	if !ok {
-		return
-	}
-	for _, q := range part.GetQueues() {
-		n, sum := q.GetCount(), s.of[q.GetName()]
-		sum.tasks += n.GetTotal() - min(n.GetTotal(), n.GetCompleted()+n.GetDead()+n.GetCancelled())
-		sum.bytes += q.GetBytes()
-		s.of[q.GetName()] = sum
-	}
-}
-
-func (s *tallySum) Fail([]int, *proto.Error) {}
-
-func (s *tallySum) Answer() (gproto.Message, *proto.Error) { return nil, nil }

@@ -82,7 +82,7 @@ func (c scheduling) answer(now clock.Time, r *message.Request, m *nornv1.Schedul
 	reply := &nornv1.SchedulesReply{Status: &nornv1.CronStatus{
 		Master: s.Master.Member.Node, Term: s.Master.Term, Zones: s.Master.Zones, NodeZones: schedule.ZonesVersion,
 	}}
-	names, count := firstNames(s.Schedules, m.GetAfter(), limit+1, func(x *register.Schedule) bool {
+	names, count := scope.First(s.Schedules, m.GetAfter(), limit+1, func(x *register.Schedule) bool {
 		return r.Scope == nil || r.Scope.Within(x.Name) && scope.Sees(r.Scope, x.Name, cron.QueueOf(x))
 	})
 	if len(m.GetNames()) > 0 {
@@ -110,26 +110,6 @@ func (c scheduling) answer(now clock.Time, r *message.Request, m *nornv1.Schedul
 		reply.Schedules = append(reply.Schedules, shown)
 	}
 	return reply, nil
-}
-
-// firstNames are the first n names after one that may be seen, sorted, and how many schedules
-// there are in all. It holds no more than twice as many as it gives: a list of
-// all schedules asks for page after page.
-func firstNames(all register.Schedules, after string, n int, seen func(*register.Schedule) bool) (names []string, count uint64) {
-	for x := range all.All() {
-		if len(x.Definition) == 0 {
-			continue
-		}
-		if count++; x.Name <= after || !seen(x) {
-			continue
-		}
-		if names = append(names, x.Name); len(names) >= 2*n {
-			slices.Sort(names)
-			names = names[:n]
-		}
-	}
-	slices.Sort(names)
-	return names[:min(n, len(names))], count
 }
 
 // editing is a request for changes that is being worked on.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/scope"
 	"github.com/norn-dev/norn/node/guard"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -118,11 +119,11 @@ func TestWorkersOfNoneOfMyQueues(t *testing.T) {
 		{worker("acme2/w", "acme2/mail"), [3]bool{false, false, true}}, {worker("acme/w"), [3]bool{true, false, true}}, {worker("w"), [3]bool{false, false, true}},
 	} {
 		for i, s := range []*guard.Scope{tenant, some, all} {
-			if got := shows(s, c.w); got != c.want[i] {
+			if got := scope.Shows(s, c.w); got != c.want[i] {
 				t.Errorf("%v to %v: %v", c.w, s, got)
 			}
 		}
-		if !shows(nil, c.w) {
+		if !scope.Shows(nil, c.w) {
 			t.Errorf("%v is hidden from who may see all", c.w)
 		}
 	}

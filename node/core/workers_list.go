@@ -12,8 +12,8 @@ import (
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/query"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/scope"
 	"github.com/norn-dev/norn/node/core/view"
-	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -45,7 +45,7 @@ func (w workers) list(now clock.Time, r *message.Request, m *nornv1.WorkersReque
 			continue
 		}
 		one := w.wire(&i)
-		if !shows(r.Scope, one) || !past(one, last) {
+		if !scope.Shows(r.Scope, one) || !past(one, last) {
 			continue
 		}
 		if !page.Takes(one) {
@@ -72,15 +72,6 @@ func (w workers) list(now clock.Time, r *message.Request, m *nornv1.WorkersReque
 	}
 	routes.finish(g)
 	return nil, nil
-}
-
-// shows tells whether somebody may see a worker: of a tenant, one with its prefix, and all of whose queues
-// it may see.
-func shows(s *guard.Scope, w *nornv1.Worker) bool {
-	if len(w.GetQueues()) == 0 && s.Tenant() == "" { // it takes none now
-		return s.May(guard.See, guard.Everything)
-	}
-	return s.Within(w.GetName()) && !slices.ContainsFunc(w.GetQueues(), func(q *nornv1.SessionQueue) bool { return !s.May(guard.See, q.GetQueue()) })
 }
 
 // set drains or kills a worker, wherever its session is.

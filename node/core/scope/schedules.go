@@ -1,6 +1,8 @@
 package scope
 
 import (
+	"slices"
+
 	"github.com/norn-dev/norn/node/core/cron"
 	"github.com/norn-dev/norn/node/guard"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -21,4 +23,33 @@ func Hides(s *guard.Scope, state *register.State, m *nornv1.ChangeSchedulesReque
 		}
 	}
 	return ""
+}
+
+// First are the first n names after one that may be seen, sorted, and how many schedules
+// there are in all. It holds no more than twice as many as it gives: a list of
+// all schedules asks for page after page.
+func First(all register.Schedules, after string, n int, seen func(*register.Schedule) bool) (names []string, count uint64) {
+	for x := range all.All() {
+		if len(x.Definition) == 0 {
+			continue
+		}
+		if count++; x.Name <= after || !seen(x) {
+			continue
+		}
+		if names = append(names, x.Name); len(names) >= 2*n {
+			slices.Sort(names)
+			names = names[:n]
+		}
+	}
+	slices.Sort(names)
+	return names[:min(n, len(names))], count
+}
+
+// Shows tells whether somebody may see a worker: of a tenant, one with its prefix, and all of whose queues
+// it may see.
+func Shows(s *guard.Scope, w *nornv1.Worker) bool {
+	if len(w.GetQueues()) == 0 && s.Tenant() == "" { // it takes none now
+		return s.May(guard.See, guard.Everything)
+	}
+	return s.Within(w.GetName()) && !slices.ContainsFunc(w.GetQueues(), func(q *nornv1.SessionQueue) bool { return !s.May(guard.See, q.GetQueue()) })
 }
