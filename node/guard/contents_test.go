@@ -84,3 +84,22 @@ func TestFiltersOnContentsTakeTheRightToReadThem(t *testing.T) {
 		}
 	}
 }
+
+// TestReasonsNameNoWorkers to who may see some queues only: those may serve others. A kind of reason that is added is
+// one that names them until it is in this list.
+func TestReasonsNameNoWorkers(t *testing.T) {
+	own := []nornv1.ReasonKind{ // of the task, its queue and its partition
+		nornv1.ReasonKind_REASON_KIND_UNSPECIFIED, nornv1.ReasonKind_REASON_KIND_NOT_BEFORE, nornv1.ReasonKind_REASON_KIND_BACK_OFF, nornv1.ReasonKind_REASON_KIND_QUEUE_PAUSED,
+		nornv1.ReasonKind_REASON_KIND_BEHIND, nornv1.ReasonKind_REASON_KIND_CLAIMED, nornv1.ReasonKind_REASON_KIND_NO_LEADER, nornv1.ReasonKind_REASON_KIND_FINISHED,
+		nornv1.ReasonKind_REASON_KIND_ALL_BUSY, nornv1.ReasonKind_REASON_KIND_NO_MAJORITY,
+	}
+	for n, name := range nornv1.ReasonKind_name {
+		kind := nornv1.ReasonKind(n)
+		m := &nornv1.ExplainReply{Reasons: []*nornv1.Reason{{Kind: kind, Text: "secret-worker", Worker: "secret-worker"}}}
+		(&Scope{Rules: []Rule{{See, "q"}}}).Show(m)
+		r := m.GetReasons()[0]
+		if r.GetWorker() != "" || (r.GetText() == "secret-worker") != slices.Contains(own, kind) {
+			t.Errorf("%s is shown as %v", name, r)
+		}
+	}
+}

@@ -107,7 +107,7 @@ func showReasons(s *Scope, m *nornv1.ExplainReply) {
 			r.Kind, r.Text, r.TaskState = nornv1.ReasonKind_REASON_KIND_DEPENDENCY, "it waits for other tasks", 0
 		case nornv1.ReasonKind_REASON_KIND_CLAIM_LIMIT:
 			r.Text, r.Count = "as many tasks are under a claim as may be", 0
-		case nornv1.ReasonKind_REASON_KIND_WORKER_TROUBLED, nornv1.ReasonKind_REASON_KIND_NO_WORKER:
+		case nornv1.ReasonKind_REASON_KIND_WORKER_TROUBLED, nornv1.ReasonKind_REASON_KIND_NO_WORKER, nornv1.ReasonKind_REASON_KIND_NO_HANDLER:
 			r.Text = "no worker asks for tasks of this queue, or those that do cannot begin them"
 		}
 		r.Worker = ""
