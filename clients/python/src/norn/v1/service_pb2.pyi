@@ -34,6 +34,7 @@ METHOD_LIST: Method
 METHOD_LOG: Method
 METHOD_PING: Method
 METHOD_QUEUES: Method
+METHOD_RANK_QUEUES: Method
 METHOD_RELEASE: Method
 METHOD_RENEW: Method
 METHOD_RESTORE: Method
@@ -62,6 +63,7 @@ REASON_KIND_CYCLE: ReasonKind
 REASON_KIND_DEPENDENCY: ReasonKind
 REASON_KIND_FINISHED: ReasonKind
 REASON_KIND_NOT_BEFORE: ReasonKind
+REASON_KIND_NO_HANDLER: ReasonKind
 REASON_KIND_NO_LEADER: ReasonKind
 REASON_KIND_NO_MAJORITY: ReasonKind
 REASON_KIND_NO_WORKER: ReasonKind
@@ -303,11 +305,12 @@ class FailRequest(_message.Message):
     def __init__(self, failures: _Optional[_Iterable[_Union[Failure, _Mapping]]] = ...) -> None: ...
 
 class Failure(_message.Message):
-    __slots__ = ["at_least_seconds", "discard", "error", "id", "retry_at", "retry_in_seconds", "session", "token", "uncounted", "worker"]
+    __slots__ = ["at_least_seconds", "discard", "error", "id", "keep_away_seconds", "retry_at", "retry_in_seconds", "session", "token", "uncounted", "worker"]
     AT_LEAST_SECONDS_FIELD_NUMBER: _ClassVar[int]
     DISCARD_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
+    KEEP_AWAY_SECONDS_FIELD_NUMBER: _ClassVar[int]
     RETRY_AT_FIELD_NUMBER: _ClassVar[int]
     RETRY_IN_SECONDS_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
@@ -318,13 +321,14 @@ class Failure(_message.Message):
     discard: bool
     error: str
     id: bytes
+    keep_away_seconds: float
     retry_at: _timestamp_pb2.Timestamp
     retry_in_seconds: float
     session: bytes
     token: int
     uncounted: bool
     worker: str
-    def __init__(self, id: _Optional[bytes] = ..., token: _Optional[int] = ..., error: _Optional[str] = ..., retry_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., uncounted: bool = ..., discard: bool = ..., at_least_seconds: _Optional[float] = ..., retry_in_seconds: _Optional[float] = ..., session: _Optional[bytes] = ..., worker: _Optional[str] = ...) -> None: ...
+    def __init__(self, id: _Optional[bytes] = ..., token: _Optional[int] = ..., error: _Optional[str] = ..., retry_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., uncounted: bool = ..., discard: bool = ..., at_least_seconds: _Optional[float] = ..., retry_in_seconds: _Optional[float] = ..., session: _Optional[bytes] = ..., worker: _Optional[str] = ..., keep_away_seconds: _Optional[float] = ...) -> None: ...
 
 class Filter(_message.Message):
     __slots__ = ["created_after", "created_before", "error_contains", "finished_after", "finished_before", "headers", "key", "kind", "min_attempts", "payload_contains", "payload_paths", "tags", "worker"]

@@ -1,4 +1,5 @@
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from norn.v1 import service_pb2 as _service_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -22,6 +23,17 @@ CONCERN_KIND_UNSPECIFIED: ConcernKind
 CONCERN_KIND_WORKER_TROUBLED: ConcernKind
 CONCERN_KIND_WORK_WAITS: ConcernKind
 DESCRIPTOR: _descriptor.FileDescriptor
+QUEUE_ORDER_BUSY: QueueOrder
+QUEUE_ORDER_CANCELLED: QueueOrder
+QUEUE_ORDER_CLAIMED: QueueOrder
+QUEUE_ORDER_COMPLETED: QueueOrder
+QUEUE_ORDER_DEAD: QueueOrder
+QUEUE_ORDER_OLDEST_READY: QueueOrder
+QUEUE_ORDER_READY: QueueOrder
+QUEUE_ORDER_SCHEDULED: QueueOrder
+QUEUE_ORDER_UNSPECIFIED: QueueOrder
+QUEUE_ORDER_WAITING: QueueOrder
+QUEUE_ORDER_WAITING_CLAIMS: QueueOrder
 SEVERITY_CRITICAL: Severity
 SEVERITY_NOTE: Severity
 SEVERITY_UNSPECIFIED: Severity
@@ -149,8 +161,37 @@ class QueueDecisions(_message.Message):
     retried: int
     def __init__(self, queue: _Optional[str] = ..., enqueued: _Optional[int] = ..., claimed: _Optional[int] = ..., completed: _Optional[int] = ..., failed: _Optional[int] = ..., dead: _Optional[int] = ..., expired: _Optional[int] = ..., cancelled: _Optional[int] = ..., retried: _Optional[int] = ...) -> None: ...
 
+class RankQueuesReply(_message.Message):
+    __slots__ = ["cut", "found", "queues", "total"]
+    CUT_FIELD_NUMBER: _ClassVar[int]
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    cut: bool
+    found: int
+    queues: _containers.RepeatedCompositeFieldContainer[_service_pb2.Queue]
+    total: _service_pb2.Count
+    def __init__(self, queues: _Optional[_Iterable[_Union[_service_pb2.Queue, _Mapping]]] = ..., found: _Optional[int] = ..., total: _Optional[_Union[_service_pb2.Count, _Mapping]] = ..., cut: bool = ...) -> None: ...
+
+class RankQueuesRequest(_message.Message):
+    __slots__ = ["by", "contains", "descending", "limit", "offset"]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    CONTAINS_FIELD_NUMBER: _ClassVar[int]
+    DESCENDING_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    by: QueueOrder
+    contains: str
+    descending: bool
+    limit: int
+    offset: int
+    def __init__(self, contains: _Optional[str] = ..., by: _Optional[_Union[QueueOrder, str]] = ..., descending: bool = ..., limit: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
 class Severity(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []
 
 class ConcernKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = []
+
+class QueueOrder(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []
