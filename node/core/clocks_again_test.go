@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock/offset"
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/register"
 )
@@ -33,4 +34,40 @@ func TestACohortThatComesBackHasItsTime(t *testing.T) {
 	judge(0, whole)
 	judge(standing.Unsure-time.Second, whole[:2])
 	judge(standing.Unsure+time.Second, whole)
+}
+
+// TestClocksAreComparedOnceASecond: two nodes said four things a second, each a question and an
+// answer to the other's. An answer goes with the next question, in one round, and still says what
+// time it is to within the two ways; a node that has set its clock has one at once.
+func TestClocksAreComparedOnceASecond(t *testing.T) {
+	const nodes, seconds = 3, 20
+	l := newLarge(t, nodes, 16)
+	l.run(5 * time.Second)
+	type frame struct {
+		from, to int
+		at       int64
+	}
+	frames, answers := map[frame]bool{}, 0
+	l.said = func(from, to int, m any) {
+		switch m.(type) {
+		case *message.Beaten:
+			answers++
+		case *message.Beat:
+		default:
+			return
+		}
+		frames[frame{from, to, l.now.Mono}] = true
+	}
+	l.run(seconds * time.Second)
+	pairs := nodes * (nodes - 1)
+	if most := pairs * (seconds + 1); len(frames) > most || answers < pairs*(seconds-2) {
+		t.Errorf("%d rounds with questions or answers in %d s, %d at most; %d answers", len(frames), seconds, most, answers)
+	}
+	for i, c := range l.cores {
+		for _, o := range c.standing.Clocks.Peers.Offsets(l.now) {
+			if most := int64(5 * time.Millisecond); o.OffsetNs > most || -o.OffsetNs > most || o.ErrorNs > most {
+				t.Errorf("node %d finds a clock %v off, give or take %v", i, time.Duration(o.OffsetNs), time.Duration(o.ErrorNs))
+			}
+		}
+	}
 }

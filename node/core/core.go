@@ -179,8 +179,8 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		disk:    math.MaxUint64,
 	}
 	c.readyIndex.most, c.readyIndex.partitions, c.logs.tenants = max(cfg.MaxQueues, 1), cfg.Cluster.Partitions, c.readyIndex.tenants
-	c.remoteClaims, c.headGossip, c.freshnessProbes, c.fetches, c.deferredAcks = newRemoteClaims(c), &headGossip{c: c}, &freshnessProbes{c: c}, &fetches{c: c}, &deferredAcks{c: c}
-	c.readyIndex.filled, c.readyIndex.see = c.remoteClaims.filled, func(p ring.Partition) *vnode.Vnode { return c.vnodes.See(p) }
+	c.remoteClaims, c.headGossip, c.freshnessProbes, c.fetches, c.deferredAcks = newRemoteClaims(c), newHeadGossip(c), &freshnessProbes{c: c}, &fetches{c: c}, &deferredAcks{c: c}
+	c.readyIndex.changed, c.readyIndex.see = c.headGossip.changed, func(p ring.Partition) *vnode.Vnode { return c.vnodes.See(p) }
 	c.edges = &edges{c: c, told: make(map[id.ID]bool)}
 	c.edges.watches, c.edges.horizons = newRemoteWatches(c.edges), newForgottenDependencies(c.edges)
 	c.edges.doubts = unconfirmedFailures{l: c.edges, all: make(map[id.ID]unconfirmedFailure)}
@@ -278,33 +278,6 @@ func Forgotten(c *Core) error { return c.standing.Disk.LostButNeeded() }
 
 // Attest gives the witness as it is now; nil: as it was. It is asked for with each round.
 func Attest(c *Core, was *standing.Attestation) *standing.Attestation { return c.standing.Attest(was) }
-
-// openVnodes reads what the store has of each partition.
-func openVnodes(c *Core, view store.Reader, now clock.Time) error {
-	all := make([]*vnode.Vnode, 0, c.cfg.Cluster.Partitions)
-	for p := range c.cfg.Cluster.Partitions {
-		open := vnode.Open
-		if vnode.Dropping(view, ring.Partition(p)) {
-			open = func(p ring.Partition, cfg vnode.Config, view store.Reader, now clock.Time) (*vnode.Vnode, error) {
-				return vnode.Blank(p, cfg, view, now)
-			}
-			c.transfer.recover(ring.Partition(p))
-		}
-		v, err := open(ring.Partition(p), c.vcfg, view, now)
-		if err != nil {
-			return fmt.Errorf("core: partition %d: %w", p, err)
-		}
-		all = append(all, v)
-		v.Queues(func(name string, _ *vnode.Counts) { c.readyIndex.use(name, now) })
-		v.Held(func(task id.ID, r *claim.Record) {
-			key := message.AskKey{Session: r.Session, Request: r.Request}
-			c.readyIndex.remember(message.GrantRef{Partition: ring.Partition(p), Task: task, Token: r.Token, Ask: key})
-			c.readyIndex.answeredBefore(key)
-		})
-	}
-	c.vnodes = partitions.New(all)
-	return nil
-}
 
 // Step takes in one event. An error means that the node must stop.
 func (c *Core) Step(now clock.Time, event any) error {

@@ -1,11 +1,15 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/view"
@@ -13,6 +17,8 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/vnode"
 
 	gproto "google.golang.org/protobuf/proto"
 )
@@ -150,6 +156,11 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	c.acceptors.Registered()
 	c.elector.Changed(now)
 	c.view.Look()
+	for p := range c.view.Cells {
+		if slices.Contains(c.view.Cells[p].Cohort, c.cfg.Self) && !c.vnodes.Opened(ring.Partition(p)) {
+			c.vnodes.Use(ring.Partition(p))
+		}
+	}
 	c.quorumWrites.changed()
 	c.view.Keep(s)
 	c.standing.Disk.Words.Keep(c.standing.Disk)
@@ -182,4 +193,43 @@ func (c *Core) heard(members []register.Member) {
 	}
 	c.repairs.Room(c.round.Now)
 	c.routes.hear()
+}
+
+// openVnodes reads what the store has of each partition.
+func openVnodes(c *Core, view store.Reader, now clock.Time) error {
+	all := make([]*vnode.Vnode, c.cfg.Cluster.Partitions)
+	for p := range c.cfg.Cluster.Partitions {
+		open := vnode.Open
+		if vnode.Dropping(view, ring.Partition(p)) {
+			open = func(p ring.Partition, cfg vnode.Config, view store.Reader, now clock.Time) (*vnode.Vnode, error) {
+				return vnode.Blank(p, cfg, view, now)
+			}
+			c.transfer.recover(ring.Partition(p))
+		}
+		v, err := open(ring.Partition(p), c.vcfg, view, now)
+		if err != nil {
+			return fmt.Errorf("core: partition %d: %w", p, err)
+		}
+		if partitions.Idle(v, view) && !c.view.Dropping[ring.Partition(p)] {
+			continue // it is opened when it is used, or is to be kept here
+		}
+		all[p] = v
+		v.Queues(func(name string, _ *vnode.Counts) { c.readyIndex.use(name, now) })
+		v.Held(func(task id.ID, r *claim.Record) {
+			key := message.AskKey{Session: r.Session, Request: r.Request}
+			c.readyIndex.remember(message.GrantRef{Partition: ring.Partition(p), Task: task, Token: r.Token, Ask: key})
+			c.readyIndex.answeredBefore(key)
+		})
+	}
+	blank, err := vnode.Blank(0, c.vcfg, view, now)
+	c.vnodes = partitions.New(all, blank, func(p ring.Partition) *vnode.Vnode { // there was nothing of it when the node began, or since it was deleted
+		cfg := c.vcfg
+		cfg.Tree = cfg.Tree || !c.view.Alone || c.view.Company() // from the first fact on
+		v, err := partitions.Open(p, cfg, c.round.Tx, c.round.Now)
+		if !c.round.Check(err) {
+			v = blank // the node stops
+		}
+		return v
+	})
+	return err
 }

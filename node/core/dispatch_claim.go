@@ -63,14 +63,17 @@ func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest)
 		return nil, e
 	}
 	for _, name := range w.names {
-		c.headGossip.want(now, name, true)
+		c.readyIndex.asks(now, name)
 	}
 	if !w.prompt && c.freshnessProbes.hold(now, r, m, w) {
 		return nil, nil
 	}
 	c.pursue(now, w)
 	if w.routed {
-		c.remoteClaims.served(c.routes.peers[w.from.Conn&^message.PeerConns], w)
+		c.headGossip.served(now, c.routes.peers[w.from.Conn&^message.PeerConns], w)
+	}
+	if !w.routed || c.remoteClaims.many(w) { // of others' tasks who has few of its own need not know
+		c.headGossip.renew(now, w.names)
 	}
 	return nil, nil
 }

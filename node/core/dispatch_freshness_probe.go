@@ -17,7 +17,7 @@ const (
 	// that is silent costs one request per queue so much in each [seekAgain].
 	inquiryFor = 200 * time.Millisecond
 	// oldNews is from what age on it is not relied on that something is ready elsewhere: while
-	// somebody asks it is told every [wantedFor]. That nothing is there stays true until there
+	// somebody asks it is asked for every [wantedFor]. That nothing is there stays true until there
 	// is something: who was told so hears of that.
 	oldNews = 2 * wantedFor
 	// maxInquiries bounds what one claim request inquires: a worker of very many queues, or in
@@ -76,8 +76,8 @@ func (q *freshnessProbes) hold(now clock.Time, r *message.Request, m *nornv1.Cla
 				continue
 			}
 			if h.inquired == 0 || now.Mono-h.inquired >= int64(seekAgain) {
-				h.inquired = now.Mono
-				ask.Heads = append(ask.Heads, q.c.headGossip.inquiry(now, name))
+				h.inquired, h.asked = now.Mono, now.Mono
+				ask.Heads = append(ask.Heads, message.QueueHead{Queue: name, Asks: true})
 			}
 			if now.Mono-h.inquired < int64(inquiryFor) {
 				open = append(open, h)
@@ -89,9 +89,6 @@ func (q *freshnessProbes) hold(now clock.Time, r *message.Request, m *nornv1.Cla
 	}
 	if len(open) == 0 {
 		return false
-	}
-	for _, name := range w.names {
-		q.c.headGossip.spare(now, name, leaders)
 	}
 	r.Inquired = true
 	q.held = append(q.held, &freshnessProbe{r: r, m: m, until: until, open: open})
@@ -116,31 +113,6 @@ func (q *freshnessProbes) choice(w *claimRequest, leaders []register.Member) boo
 	return n > 1
 }
 
-// inquiry is what is ready here, with the question what is there.
-func (s *headGossip) inquiry(now clock.Time, name string) message.QueueHead {
-	h := s.answer(now, name)
-	h.Asks, h.Wanted = true, true
-	return h
-}
-
-// spare leaves the news of a queue out that all others have just got with a question.
-func (s *headGossip) spare(now clock.Time, name string, asked []register.Member) {
-	q := s.c.readyIndex.queues[name]
-	if q == nil || len(asked) < len(s.c.view.Alive()) || slices.ContainsFunc(asked, func(m register.Member) bool { return s.c.remoteClaims.of(m, name).inquired != now.Mono }) {
-		return
-	}
-	q.told = s.inquiry(now, name)
-	q.told.Asks = false
-}
-
-// answer is what is ready of a queue here.
-func (s *headGossip) answer(now clock.Time, name string) message.QueueHead {
-	if q := s.c.readyIndex.queues[name]; q != nil {
-		return s.head(now, q)
-	}
-	return message.QueueHead{Queue: name, Full: true}
-}
-
 // inquired answers those of the questions of another node that are any.
 func (q *freshnessProbes) inquired(now clock.Time, from register.Member, m *message.QueueHeads) {
 	reply := &message.QueueHeads{}
@@ -149,10 +121,9 @@ func (q *freshnessProbes) inquired(now clock.Time, from register.Member, m *mess
 		if !m.Heads[i].Asks || proto.CheckQueue(name) != nil {
 			continue
 		}
-		h := q.c.headGossip.answer(now, name)
-		if reply.Heads = append(reply.Heads, h); !h.Ready {
-			q.c.remoteClaims.subscribe(name, from, true)
-		}
+		h := q.c.headGossip.head(name)
+		reply.Heads = append(reply.Heads, h)
+		q.c.headGossip.told(now, from, &h)
 	}
 	if len(reply.Heads) > 0 {
 		q.c.round.SendNow(from, reply)

@@ -1,12 +1,13 @@
 package core
 
 import (
-	"slices"
+	"maps"
 	"time"
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -14,13 +15,13 @@ import (
 )
 
 const (
-	// tellEvery is how often a leader tells its best tasks where there are two
-	// others. With more it is so much rarer that a node sends as much as ever.
+	// tellEvery is how often a leader tells its best tasks where two others follow
+	// them. With more it is so much rarer that a node sends as much as ever.
 	tellEvery = 5 * time.Millisecond
 	// maxNews bounds the queues of one message; the rest follows in the next.
 	maxNews = 64
-	// wantedFor is how long after a claim request others are to know what is ready
-	// here, and how often it is told again: news may be lost.
+	// wantedFor is after what time a node that is asked for a queue asks those that have
+	// something of it again: news may be lost. It is told of what changes for twice as long.
 	wantedFor = time.Second
 	// maxLead is how many answers a node may be ahead of another leader before it
 	// asks there: asking costs several times what a grant of its own does, and
@@ -54,107 +55,136 @@ func (h *remote) better(rank *claim.Rank) (n, most int) {
 	return n, most
 }
 
-// headGossip tells the other nodes what is best here, while somebody asks for it:
-// each node so serves claims by itself as long as no other one has fallen behind
+// headGossip tells the nodes that have asked for a queue what is best here, and asks others to
+// tell this one: each node so serves claims by itself as long as no other one has fallen behind
 // (design 7.3).
 type headGossip struct {
-	c  *Core
-	at int64 // mono ns before which nothing is told
+	c           *Core
+	subscribers map[string]*subscribers // by queue
+	notices     []pendingNotice         // queues that somebody waits for and that have something now
+	stirred     []string                // queues of which followers are to be told
+	at          int64                   // mono ns before which nothing is told
+	renewals    map[string]int64        // by queue that somebody asks for here: when others are asked again, mono ns
 }
 
-// want notes that somebody asks for a queue: here, or where that was told from.
-func (s *headGossip) want(now clock.Time, name string, here bool) {
-	q := s.c.readyIndex.queues[name]
-	if here {
-		s.c.readyIndex.asks(now, name)
+func newHeadGossip(c *Core) *headGossip {
+	return &headGossip{c: c, subscribers: make(map[string]*subscribers), renewals: make(map[string]int64)}
+}
+
+// changed hears that the best task of a queue here is another one, and whether there is one.
+func (s *headGossip) changed(name string, ready bool) {
+	all := s.subscribers[name]
+	if all == nil {
+		return
 	}
-	if q == nil || s.c.view.Alone {
-		return // who asks in vain is told when there is something
+	if len(all.follows) > 0 && !all.stirred {
+		all.stirred = true
+		s.stirred = append(s.stirred, name)
 	}
-	q.wanted = now.Mono + int64(wantedFor)
-	if here {
-		q.asked = q.wanted
-	}
-	if q.again <= now.Mono {
-		q.again, q.told = q.wanted, message.QueueHead{}
-		s.c.readyIndex.announce(q)
+	if ready && len(all.waits) > 0 {
+		s.filled(name)
 	}
 }
 
-// work tells the news, if it is time.
+// renew asks other leaders for news of queues that somebody asks for here, once in a second:
+// those that have something, as far as it is known, or of which nothing is known. Who has
+// nothing tells by itself when that changes.
+func (s *headGossip) renew(now clock.Time, names []string) {
+	if s.c.view.Alone {
+		return
+	}
+	var due []string
+	for _, name := range names {
+		if s.renewals[name] <= now.Mono && !s.c.readyIndex.paused[name] {
+			if len(s.renewals) >= s.c.cfg.MaxQueues {
+				clear(s.renewals) // they are asked again sooner
+			}
+			s.renewals[name] = now.Mono + int64(wantedFor)
+			due = append(due, name)
+		}
+	}
+	if len(due) == 0 {
+		return
+	}
+	for _, m := range s.c.remoteClaims.leaders() {
+		ask := &message.QueueHeads{}
+		for _, name := range due {
+			h := s.c.remoteClaims.of(m, name)
+			if (h.ready || !h.known) && (h.asked == 0 || now.Mono-h.asked >= int64(wantedFor)) {
+				h.asked = now.Mono
+				ask.Heads = append(ask.Heads, message.QueueHead{Queue: name, Asks: true})
+			}
+		}
+		if len(ask.Heads) > 0 {
+			s.c.round.SendNow(m, ask)
+		}
+	}
+}
+
+// work tells the followers of what has changed, if it is time.
 func (s *headGossip) work(now clock.Time) {
-	if len(s.c.readyIndex.stirred) == 0 || now.Mono < s.at {
+	if len(s.stirred) == 0 || now.Mono < s.at {
 		return
 	}
-	news, anew := &message.QueueHeads{}, make(map[string]bool)
-	all := s.c.readyIndex.stirred
-	left := all[:0]
-	for _, q := range all {
-		if len(news.Heads) == maxNews {
-			left = append(left, q)
+	news := make(map[register.Member]*message.QueueHeads)
+	told, left := 0, s.stirred[:0]
+	for _, name := range s.stirred {
+		all := s.subscribers[name]
+		if told == maxNews && all != nil {
+			left = append(left, name)
 			continue
 		}
-		q.stirred = false
-		if q.wanted <= now.Mono {
-			q.wanted = 0
+		if all == nil {
 			continue
 		}
-		if h := s.head(now, q); h != q.told {
-			if q.told == (message.QueueHead{}) || h.Wanted != q.told.Wanted { // that tasks are wanted here is for all
-				anew[q.name] = true
-			}
-			q.told = h
-			news.Heads = append(news.Heads, h)
+		all.stirred = false
+		maps.DeleteFunc(all.follows, func(m register.Member, until int64) bool { return until <= now.Mono || !s.c.view.Up(m) })
+		if len(all.follows) == 0 {
+			continue
 		}
-	}
-	clear(all[len(left):])
-	s.c.readyIndex.stirred = left
-	others := s.others()
-	s.at = now.Mono + int64(tellEvery)*int64(max(2, len(others)))/2
-	if len(news.Heads) == 0 {
-		return
-	}
-	for _, m := range others {
-		to := news
-		known := func(h message.QueueHead) bool { return !anew[h.Queue] && s.c.remoteClaims.spares(m, &h) }
-		if slices.ContainsFunc(news.Heads, known) {
-			to = &message.QueueHeads{Heads: slices.DeleteFunc(slices.Clone(news.Heads), known)}
+		h := s.head(name)
+		if h == all.told {
+			continue
 		}
-		for i := range to.Heads {
-			if h := &to.Heads[i]; !h.Ready {
-				s.c.remoteClaims.subscribe(h.Queue, m, false)
+		all.told = h
+		told++
+		for _, m := range view.MembersOf(all.follows) {
+			mail := round.For(news, m)
+			mail.Heads = append(mail.Heads, h)
+			if !h.Ready {
+				s.told(now, m, &h)
 			}
 		}
-		if len(to.Heads) > 0 {
-			s.c.round.SendNow(m, to)
-		}
 	}
-}
-
-func (s *headGossip) others() []register.Member {
-	return view.MembersOf(s.c.view.Alive())
+	clear(s.stirred[len(left):])
+	s.stirred = left
+	s.at = now.Mono + int64(tellEvery)*int64(max(2, len(news)))/2
+	round.SendAll(s.c.round.SendNow, news)
 }
 
 // next is when there is something to tell, mono ns.
 func (s *headGossip) next() int64 {
-	if len(s.c.readyIndex.stirred) == 0 {
-		return clock.Never
+	at := int64(clock.Never)
+	if len(s.stirred) > 0 {
+		at = s.at
 	}
-	return s.at
+	for i := range s.notices {
+		at = min(at, s.notices[i].at)
+	}
+	return at
 }
 
 // head counts what is ready of a queue.
-func (s *headGossip) head(now clock.Time, q *queue) message.QueueHead {
-	h := s.c.remoteClaims.head(q.name)
-	h.Wanted, h.Full = q.asked > now.Mono, true
+func (s *headGossip) head(name string) message.QueueHead {
+	h := s.c.remoteClaims.head(name)
+	h.Full = true
 	if !h.Ready {
 		return h
 	}
 	n, beyond := 0, false
 	var last claim.Rank
-	at := s.c.readyIndex.queues[q.name]
-	at.heads.Walk(func(member, place int) *claim.Rank {
-		window, more := vnode.Window(s.c.vnodes.See(ring.Partition(member)), q.name)
+	s.c.readyIndex.queues[name].heads.Walk(func(member, place int) *claim.Rank {
+		window, more := vnode.Window(s.c.vnodes.See(ring.Partition(member)), name)
 		if place >= len(window) {
 			beyond = beyond || more
 			return nil

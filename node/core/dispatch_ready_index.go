@@ -23,20 +23,20 @@ import (
 // readyIndex brings work and those who ask for it together: the best ready tasks per
 // queue, the claim requests that wait, and what each request was granted.
 type readyIndex struct {
-	queues map[string]*queue // with ready tasks or waiters
-	known  map[string]int64  // with tasks, whatever their state, or settings: when each was used last, mono ns
-	dirty  []*queue          // queues with waiters whose head may have changed
-	byTime call.ByTime[*claimRequest]
-	byConn map[uint64]map[uint64]*claimRequest
-	lines  map[uint64]*line // clients' connections that have asked for work
-	byAsk  map[message.AskKey]*claimRequest
-	asked  map[message.AskKey]*asked
-	widest uint64                                               // see [widest]
-	bytes  int                                                  // of the requests that wait
-	came   uint64                                               // requests so far
-	paused map[string]bool                                      // queues of which nothing is handed out
-	filled func(string)                                         // hears of a queue that may have work now
-	hides  func(p ring.Partition, name string, ready bool) bool // tells of which partitions nothing is handed out
+	queues  map[string]*queue // with ready tasks or waiters
+	known   map[string]int64  // with tasks, whatever their state, or settings: when each was used last, mono ns
+	dirty   []*queue          // queues with waiters whose head may have changed
+	byTime  call.ByTime[*claimRequest]
+	byConn  map[uint64]map[uint64]*claimRequest
+	lines   map[uint64]*line // clients' connections that have asked for work
+	byAsk   map[message.AskKey]*claimRequest
+	asked   map[message.AskKey]*asked
+	widest  uint64                                               // see [widest]
+	bytes   int                                                  // of the requests that wait
+	came    uint64                                               // requests so far
+	paused  map[string]bool                                      // queues of which nothing is handed out
+	changed func(name string, ready bool)                        // hears of a queue whose best task is another one
+	hides   func(p ring.Partition, name string, ready bool) bool // tells of which partitions nothing is handed out
 
 	tenants    *quota.Machine
 	away       away.Kept
@@ -44,7 +44,6 @@ type readyIndex struct {
 	see        func(ring.Partition) *vnode.Vnode
 	last       map[string]int64 // wall ns at which a client last asked for tasks of a queue; as many as there may be queues
 	most       int              // of those
-	stirred    []*queue         // of which others are to be told
 	number     uint64           // of the last answer to a claim request
 
 	lookedAt int64 // when it was looked who has the most waits, mono ns
@@ -62,7 +61,7 @@ func newReadyIndex() *readyIndex {
 		last:    make(map[string]int64),
 		tenants: quota.New(),
 		most:    1000,
-		filled:  func(string) {},
+		changed: func(string, bool) {},
 		hides:   func(ring.Partition, string, bool) bool { return false },
 	}
 }
@@ -84,20 +83,7 @@ type queue struct {
 	stale int             // done ones among them
 	dirty bool
 
-	wanted  int64             // mono ns until which others are told what is ready: somebody asks for it
-	asked   int64             // mono ns until which that is somebody here
-	looked  int64             // when a request last looked at what is ready here, mono ns
-	again   int64             // mono ns from which on it is told again, changed or not
-	stirred bool              // there is news
-	told    message.QueueHead // what was told last
-}
-
-// announce notes that there is news of a queue that others want to hear of.
-func (d *readyIndex) announce(q *queue) {
-	if !q.stirred && q.wanted != 0 {
-		q.stirred = true
-		d.stirred = append(d.stirred, q)
-	}
+	looked int64 // when a request last looked at what is ready here, mono ns
 }
 
 // claimRequest is a claim request that waits for work.
@@ -172,10 +158,7 @@ func (d *readyIndex) onHead(p ring.Partition, name string, best *claim.Rank) {
 	}
 	q = d.queue(name)
 	q.heads.Set(int(p), best)
-	d.announce(q)
-	if best != nil {
-		d.filled(name)
-	}
+	d.changed(name, best != nil)
 	if best == nil && q.heads.Len() == 0 && len(q.wait) == 0 && !q.dirty {
 		delete(d.queues, name) // names must not pile up
 		return
@@ -201,9 +184,7 @@ func (d *readyIndex) pause(name string, paused bool) {
 	if q == nil {
 		return
 	}
-	if d.announce(q); q.heads.Len() > 0 {
-		d.filled(name) // who waits elsewhere
-	}
+	d.changed(name, q.heads.Len() > 0)
 	if !q.dirty && len(q.wait) > 0 {
 		q.dirty = true
 		d.dirty = append(d.dirty, q)

@@ -56,9 +56,6 @@ type remoteClaims struct {
 	shy   int64             // mono ns at which those who did not lead yet are asked again
 
 	stranded int64 // mono ns at which those who wait are sent away; clock.Never: somebody leads
-
-	subscribers map[string]*subscribers // by queue: of the others, who was told that it has nothing
-	notices     []pendingNotice         // queues of them that have something now
 }
 
 // remote is what is known of one queue at another leader.
@@ -72,6 +69,7 @@ type remote struct {
 	few    int    // see [message.QueueHead]
 	fills  uint64 // how often it was told that there is something
 	heard  int64  // mono ns of the last news
+	asked  int64  // when it was asked for tasks or for news last, mono ns
 	behind int64  // mono ns since when what is better there is passed over, or since the last request went; 0: it is not
 
 	inquired int64 // mono ns of a question that is not answered, see [freshnessProbes]; 0: there is none
@@ -89,7 +87,7 @@ func (s *remoteClaims) full(h *remote) bool {
 func newRemoteClaims(c *Core) *remoteClaims {
 	return &remoteClaims{
 		c: c, heads: make(map[register.Member]map[string]*remote), asked: make(map[message.AskKey]*scatterRequest),
-		subscribers: make(map[string]*subscribers), at: clock.Never, shy: clock.Never, stranded: clock.Never,
+		at: clock.Never, shy: clock.Never, stranded: clock.Never,
 	}
 }
 
@@ -185,7 +183,7 @@ func (s *remoteClaims) ask(now clock.Time, w *claimRequest, to register.Member) 
 	first := len(w.tried) == 0 && !w.mustServe
 	for _, name := range w.names {
 		h := s.of(to, name)
-		h.open, h.behind = h.open+1, now.Mono
+		h.open, h.behind, h.asked = h.open+1, now.Mono, now.Mono
 	}
 	w.tried = append(slices.DeleteFunc(w.tried, func(t trial) bool { return t.at == to }), trial{to, s.fills(to, w)})
 	body := gproto.CloneOf(w.body)
@@ -330,6 +328,9 @@ func (s *remoteClaims) withdraw(key message.AskKey) (message.Origin, bool) {
 // learn takes the news of another leader.
 func (s *remoteClaims) learn(now clock.Time, from register.Member, m *message.QueueHeads) {
 	for _, n := range m.Heads {
+		if n.Asks {
+			continue // it says nothing
+		}
 		h := s.of(from, n.Queue)
 		h.known, h.ready, h.rank, h.few = true, n.Ready, n.Rank, n.Few
 		h.heard, h.inquired = now.Mono, 0
@@ -340,9 +341,6 @@ func (s *remoteClaims) learn(now clock.Time, from register.Member, m *message.Qu
 			if _, ours, ok := q.heads.Best(); ok && !h.before(ours) {
 				h.behind = 0
 			}
-		}
-		if n.Wanted {
-			s.c.headGossip.want(now, n.Queue, false)
 		}
 		if n.Ready {
 			h.fills++
@@ -409,7 +407,7 @@ func (s *remoteClaims) unmet(m register.Member) {
 // work asks again for those who wait, one per queue and leader, should news have been
 // lost, and spreads what the others are hungry for.
 func (s *remoteClaims) work(now clock.Time) {
-	s.notify(now)
+	s.c.headGossip.notify(now)
 	s.meet(now)
 	s.strand(now)
 	if s.c.view.Alone || len(s.c.readyIndex.byTime) == 0 {
@@ -429,11 +427,16 @@ func (s *remoteClaims) work(now clock.Time) {
 	}
 	s.again++
 	to := leaders[s.again%uint64(len(leaders))] // the same for all queues: none misses any
+	var waiting []string
 	for _, name := range slices.Sorted(maps.Keys(s.c.readyIndex.queues)) {
 		if h := s.of(to, name); h.open == 0 {
 			s.send(now, to, name)
 		}
+		if s.c.readyIndex.waiting(name) > 0 {
+			waiting = append(waiting, name)
+		}
 	}
+	s.c.headGossip.renew(now, waiting)
 }
 
 // strand sends those away who wait at a node that leads nothing and has had no leader in
@@ -455,21 +458,6 @@ func (s *remoteClaims) strand(now clock.Time) {
 	}
 }
 
-// served tells a node that asked for tasks what is left, and remembers which
-// queues have nothing for it.
-func (s *remoteClaims) served(to register.Member, w *claimRequest) {
-	news := &message.QueueHeads{}
-	for _, name := range w.names {
-		h := s.head(name)
-		news.Heads = append(news.Heads, h)
-		if h.Ready {
-			continue
-		}
-		s.subscribe(name, to, true)
-	}
-	s.c.round.SendNow(to, news)
-}
-
 func (s *remoteClaims) head(name string) message.QueueHead {
 	h := message.QueueHead{Queue: name}
 	if q := s.c.readyIndex.queues[name]; q != nil && !s.c.readyIndex.paused[name] {
@@ -478,6 +466,15 @@ func (s *remoteClaims) head(name string) message.QueueHead {
 		}
 	}
 	return h
+}
+
+// next is when something is due, mono ns.
+func (s *remoteClaims) next() int64 { return min(s.at, s.shy, s.stranded) }
+
+// many tells whether there is more here than is counted for others.
+func (s *remoteClaims) many(w *claimRequest) bool {
+	q, _, _ := s.c.readyIndex.best(w)
+	return q != nil && s.few(q) == 0
 }
 
 // few counts the ready tasks of a queue, if they are.

@@ -21,78 +21,60 @@ const (
 	tellAgain = 5 * time.Millisecond
 )
 
-// subscribers are the other nodes that were told that a queue has nothing, and that are to hear
-// when it has: those first that have asked for it.
-type subscribers struct{ asked, told []register.Member }
+// subscribers are the other nodes that have asked for a queue, each once: who was told that it
+// has nothing waits until it has, and who was told that it has something follows what becomes of
+// that for a while.
+type subscribers struct {
+	waits   []register.Member
+	follows map[register.Member]int64 // until when, mono ns
+	told    message.QueueHead         // what those who follow were told last
+	stirred bool                      // there is news for them
+}
 
-func (h *subscribers) len() int { return len(h.asked) + len(h.told) }
-
-func (h *subscribers) add(m register.Member, asked bool) {
-	switch is := func(o register.Member) bool { return o == m }; {
-	case slices.Contains(h.asked, m):
-	case asked:
-		h.told = slices.DeleteFunc(h.told, is)
-		h.asked = append(h.asked, m)
-	case !slices.Contains(h.told, m):
-		h.told = append(h.told, m)
+// take removes some of those that wait. They are drawn: else all leaders would tell the same ones.
+func (h *subscribers) take(n int, rnd *rand.Rand) []register.Member {
+	if n = min(n, len(h.waits)); n == 0 {
+		return nil
 	}
+	at := rnd.IntN(len(h.waits))
+	turned := slices.Concat(h.waits[at:], h.waits[:at])
+	h.waits = turned[n:]
+	return turned[:n]
 }
 
-func (h *subscribers) has(m register.Member) bool {
-	return h != nil && (slices.Contains(h.asked, m) || slices.Contains(h.told, m))
-}
-
-// leave forgets some.
-func (h *subscribers) leave(who func(register.Member) bool) {
-	h.asked, h.told = slices.DeleteFunc(h.asked, who), slices.DeleteFunc(h.told, who)
-}
-
-// take removes n of those that come first, of equals some that are drawn: else all leaders
-// would tell the same ones.
-func (h *subscribers) take(n int, rnd *rand.Rand) (some []register.Member) {
-	for _, from := range []*[]register.Member{&h.asked, &h.told} {
-		k := min(n-len(some), len(*from))
-		if k == 0 {
-			continue
-		}
-		at := rnd.IntN(len(*from))
-		turned := slices.Concat((*from)[at:], (*from)[:at])
-		some, *from = append(some, turned[:k]...), turned[k:]
-	}
-	return some
-}
-
-// pendingNotice is a queue that others are hungry for and that may have something.
+// pendingNotice is a queue that others wait for and that may have something.
 type pendingNotice struct {
 	queue string
 	at    int64 // mono ns of the next look
 	told  int   // so many have heard of it since it was filled last
 }
 
-// subscribe notes that a node is told that a queue has nothing: it is to hear when
-// there is something again.
-func (s *remoteClaims) subscribe(name string, m register.Member, asked bool) {
-	if s.subscribers[name] == nil {
+// told notes what a node that has asked for a queue is told of it.
+func (s *headGossip) told(now clock.Time, m register.Member, h *message.QueueHead) {
+	all := s.subscribers[h.Queue]
+	if all == nil {
 		if len(s.subscribers) >= s.c.cfg.MaxQueues { // most of them nobody asks for any more: a queue with tasks is left out
 			clear(s.subscribers) // who still waits asks again
 		}
-		s.subscribers[name] = &subscribers{}
+		all = &subscribers{follows: make(map[register.Member]int64)}
+		s.subscribers[h.Queue] = all
 	}
-	s.subscribers[name].add(m, asked)
-}
-
-// spares tells whether a node need not hear of a head: that there is nothing it knows, and
-// of a few tasks it hears in its turn.
-func (s *remoteClaims) spares(m register.Member, h *message.QueueHead) bool {
-	all := s.subscribers[h.Queue]
-	return all.has(m) && (!h.Ready || h.Few > 0 && all.len() > firstTold)
-}
-
-// filled hears that a queue may have something.
-func (s *remoteClaims) filled(name string) {
-	if len(s.subscribers) == 0 || s.subscribers[name] == nil {
+	if !h.Ready {
+		delete(all.follows, m)
+		if !slices.Contains(all.waits, m) {
+			all.waits = append(all.waits, m)
+		}
 		return
 	}
+	if all.follows[m] == 0 || all.stirred {
+		all.told = message.QueueHead{} // what the others know may be what changes next
+	}
+	all.follows[m] = now.Mono + 2*int64(wantedFor)
+	all.waits = slices.DeleteFunc(all.waits, func(o register.Member) bool { return o == m })
+}
+
+// filled hears that a queue that others wait for may have something.
+func (s *headGossip) filled(name string) {
 	i := slices.IndexFunc(s.notices, func(m pendingNotice) bool { return m.queue == name })
 	if i < 0 {
 		i = len(s.notices)
@@ -101,9 +83,9 @@ func (s *remoteClaims) filled(name string) {
 	s.notices[i].at, s.notices[i].told = 0, 0
 }
 
-// notify tells the hungry: all of them when there is much, else a few at first, and
+// notify tells those that wait: all of them when there is much, else a few at first, and
 // more and more for as long as there is something.
-func (s *remoteClaims) notify(now clock.Time) {
+func (s *headGossip) notify(now clock.Time) {
 	if len(s.notices) == 0 {
 		return
 	}
@@ -114,21 +96,21 @@ func (s *remoteClaims) notify(now clock.Time) {
 			left = append(left, m)
 			continue
 		}
-		h, all := s.head(m.queue), s.subscribers[m.queue]
+		h, all := s.c.remoteClaims.head(m.queue), s.subscribers[m.queue]
 		if !h.Ready || all == nil { // those who wait here were first
 			continue
 		}
-		all.leave(func(o register.Member) bool { return !s.c.view.Up(o) }) // who comes back asks
+		all.waits = slices.DeleteFunc(all.waits, func(o register.Member) bool { return !s.c.view.Up(o) }) // who comes back asks
 		n := max(firstTold, h.Few, m.told)
 		if h.Few == 0 {
-			n = all.len()
+			n = len(all.waits)
 		}
 		for _, o := range all.take(n, s.c.cfg.Rand) {
 			mail := round.For(news, o)
 			mail.Heads = append(mail.Heads, h)
+			s.told(now, o, &h)
 		}
-		if all.len() == 0 {
-			delete(s.subscribers, m.queue)
+		if len(all.waits) == 0 {
 			continue
 		}
 		m.told, m.at = m.told+n, now.Mono+int64(tellAgain)
@@ -139,11 +121,13 @@ func (s *remoteClaims) notify(now clock.Time) {
 	round.SendAll(s.c.round.SendNow, news)
 }
 
-// next is when something is due, mono ns.
-func (s *remoteClaims) next() int64 {
-	at := min(s.at, s.shy, s.stranded)
-	for i := range s.notices {
-		at = min(at, s.notices[i].at)
+// served tells a node that asked for tasks what is left.
+func (s *headGossip) served(now clock.Time, to register.Member, w *claimRequest) {
+	news := &message.QueueHeads{}
+	for _, name := range w.names {
+		h := s.c.remoteClaims.head(name)
+		news.Heads = append(news.Heads, h)
+		s.told(now, to, &h)
 	}
-	return at
+	s.c.round.SendNow(to, news)
 }

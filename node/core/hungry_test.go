@@ -2,39 +2,42 @@ package core
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 )
 
-// TestWhoHasAskedHearsFirst: each is there once, and those that have asked for tasks come
-// before those that were only told that there are none.
-func TestWhoHasAskedHearsFirst(t *testing.T) {
-	var h subscribers
-	m := func(n int) register.Member { return register.Member{Node: fmt.Sprint(n)} }
-	for _, x := range []struct {
-		n     int
-		asked bool
-	}{{1, false}, {2, false}, {3, true}, {2, false}, {1, true}, {3, false}, {4, true}, {5, false}} {
-		h.add(m(x.n), x.asked)
-	}
-	rnd := rand.New(rand.NewPCG(1, 2))
-	var got []register.Member
-	for _, n := range []int{1, 3, 9, 9} {
-		some := h.take(n, rnd)
-		got = append(got, some...)
-		if slices.ContainsFunc(some, h.has) || h.len() != 5-len(got) {
-			t.Errorf("%v was taken, %+v is left", some, h)
+// TestEachSubscriberHearsOnce: who waits for a queue is there once, and no longer once it was
+// told of a task; it waits again when it was told that there is none.
+func TestEachSubscriberHearsOnce(t *testing.T) {
+	l := newLarge(t, 6, 6)
+	s := l.cores[0].headGossip
+	none, some := message.QueueHead{Queue: "q"}, message.QueueHead{Queue: "q", Ready: true}
+	for range 2 {
+		for _, c := range l.cores[1:] {
+			s.told(l.now, c.cfg.Self, &none)
 		}
 	}
-	slices.SortFunc(got[:3], register.Member.Compare)
-	slices.SortFunc(got[3:], register.Member.Compare)
-	if want := []register.Member{m(1), m(3), m(4), m(2), m(5)}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+	all := s.subscribers["q"]
+	var got []register.Member
+	for _, n := range []int{1, 3, 9, 9} {
+		for _, m := range all.take(n, l.cores[0].cfg.Rand) {
+			if slices.Contains(got, m) {
+				t.Errorf("%v hears twice", m)
+			}
+			got = append(got, m)
+			s.told(l.now, m, &some)
+		}
+		if len(all.waits) != 5-len(got) || len(all.follows) != len(got) {
+			t.Errorf("%d were told, %+v is left", len(got), all)
+		}
+	}
+	if s.told(l.now, got[0], &none); !slices.Equal(all.waits, got[:1]) || len(all.follows) != 4 {
+		t.Errorf("after it was told that there is nothing: %+v", all)
 	}
 }
 
@@ -44,9 +47,9 @@ func TestQueuesThatNobodyAsksForAnyMore(t *testing.T) {
 	const nodes = 3
 	l := newLarge(t, nodes, nodes)
 	l.settle()
-	s := l.cores[0].remoteClaims
+	s := l.cores[0].headGossip
 	for i := range s.c.cfg.MaxQueues {
-		s.subscribe(fmt.Sprint("answers-", i), l.cores[1].cfg.Self, true)
+		s.told(l.now, l.cores[1].cfg.Self, &message.QueueHead{Queue: fmt.Sprint("answers-", i)})
 	}
 	l.claim(1)
 	l.run(50 * time.Millisecond)

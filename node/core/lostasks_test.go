@@ -65,6 +65,11 @@ func TestAGrantThatDiedWithItsNodeIsFreedAtOnce(t *testing.T) {
 			if len(r.got(via, again)) > 0 {
 				break
 			}
+			if reply, is := r.peers[via].replies[again]; is && reply.Err != nil { // it went to who has died: the client repeats it, and names it
+				m = asking(m.RequestNo+1, 7, m.RequestNo)
+				m.WaitSeconds = 20
+				again = r.send(via, m)
+			}
 			r.live(50*time.Millisecond, 50*time.Millisecond, nothing)
 		}
 		grants := r.got(via, again)

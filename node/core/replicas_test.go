@@ -260,7 +260,7 @@ func TestReplicasChangeUnderLoad(t *testing.T) {
 	}
 	replicas(1)
 	b.becomes(1)
-	for range 200 {
+	for range 400 { // each claim runs out with a chance of a third
 		b.asks(b.rand.IntN(len(b.peers)), claimUpTo(10))
 		b.time(time.Second)
 	}

@@ -160,8 +160,8 @@ func (s *claimScript) line(l letter) string {
 	case *message.QueueHeads:
 		for _, h := range m.Heads {
 			news := map[bool]string{true: "there is work", false: "there is none"}[h.Ready]
-			if h.Wanted {
-				news += " (wanted here)"
+			if h.Asks {
+				news = "what is there?"
 			}
 			text = append(text, news)
 		}

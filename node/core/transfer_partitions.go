@@ -353,7 +353,7 @@ func (m *transfer) hold(now clock.Time, move *move) {
 
 // compare starts to compare with a member of the cohort.
 func (m *transfer) compare(now clock.Time, p ring.Partition, move *move, with register.Member) {
-	if len(m.busy) >= maxCopies || vnode.Tree(m.c.vnodes.See(p)) == nil {
+	if len(m.busy) >= maxCopies || vnode.Tree(m.c.vnodes.Use(p)) == nil {
 		m.at = min(m.at, now.Mono+int64(moveRetry)/10)
 		return
 	}
@@ -441,6 +441,7 @@ func (m *transfer) delete() {
 		if vnode.Drop(m.c.vnodes.Use(p), m.c.round.Tx, dropStep) {
 			delete(m.c.view.Dropping, p)
 			m.left++
+			m.c.vnodes.Close(p, m.c.round.Tx)
 			m.c.repairs.Grow()
 			m.learn(m.c.round.Now)
 		}

@@ -58,7 +58,7 @@ func drawHead(t *rapid.T) message.QueueHead {
 		}
 		h.Marks.Seen = rapid.IntRange(0, 1<<31-1).Draw(t, "seen")
 		h.Few = rapid.IntRange(0, 1<<31-1).Draw(t, "few")
-		h.Full, h.Wanted = rapid.Bool().Draw(t, "full"), rapid.Bool().Draw(t, "wanted")
+		h.Full = rapid.Bool().Draw(t, "full")
 	}
 	h.Asks = rapid.Bool().Draw(t, "asks")
 	return h

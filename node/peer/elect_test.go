@@ -85,7 +85,7 @@ func drawElection(t *rapid.T) message.PeerMessage {
 	case 12:
 		return &message.ReclaimLease{Parts: parts}
 	case 10:
-		return &message.Beat{Sent: clock.Time{Wall: rapid.Int64().Draw(t, "wall"), Mono: int64(number)}}
+		return &message.Beat{Sent: clock.Time{Wall: rapid.Int64().Draw(t, "wall"), Mono: int64(number)}, Prompt: rapid.Bool().Draw(t, "prompt")}
 	case 11:
 		return &message.Beaten{Sent: clock.Time{Wall: rapid.Int64().Draw(t, "wall"), Mono: int64(number)}, Boot: number / 3, Received: 5, Seen: number / 9, Answered: rapid.Int64().Draw(t, "answered"), Whole: number%2 == 1, Sound: number%3 == 1}
 	case 8:

@@ -278,7 +278,6 @@ func queueHead(c *coder, h *message.QueueHead) {
 		return nil
 	})
 	c.flag(4, &h.Full)
-	c.flag(5, &h.Wanted)
 	whole(c, 6, &h.Marks.Seen, math.MaxInt32)
 	whole(c, 7, &h.Few, math.MaxInt32)
 	c.flag(8, &h.Asks)
@@ -450,6 +449,7 @@ func abandonClaims(c *coder, m *message.AbandonClaims) {
 func beatFields(c *coder, m *message.Beat) {
 	whole(c, 1, &m.Sent.Wall, anything)
 	whole(c, 2, &m.Sent.Mono, anything)
+	c.flag(3, &m.Prompt)
 }
 
 func beaten(c *coder, m *message.Beaten) {

@@ -122,10 +122,10 @@ func CellOf(c *register.Cell) election.Cell[register.Member] {
 
 // StepDown stops handing out claims of a partition.
 func (e *Machine) StepDown(p ring.Partition) {
-	v := e.env.Partitions.Use(p)
-	if v.Leading() == 0 {
+	if e.env.Partitions.See(p).Leading() == 0 {
 		return
 	}
+	v := e.env.Partitions.Use(p)
 	v.Follow()
 	v.Announce()
 	e.env.Others.Lost(p)

@@ -46,7 +46,7 @@ func newTestMachine(t *testing.T, epoch uint64) *Machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Env{Self: member(0), View: seen, Round: w, Partitions: partitions.New([]*vnode.Vnode{v}), Acceptors: acceptors, Others: nobody{}})
+	return New(Env{Self: member(0), View: seen, Round: w, Partitions: partitions.New([]*vnode.Vnode{v}, nil, nil), Acceptors: acceptors, Others: nobody{}})
 }
 
 // TestWhatIsToBeFreedIsBounded: more than that waits for its lease, and none is noted twice.

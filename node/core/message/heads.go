@@ -2,9 +2,9 @@ package message
 
 import "github.com/norn-dev/norn/claim"
 
-// QueueHeads tells another node the best ready task of some queues over the
-// partitions led here: after each claim request of its own, when a queue that had
-// nothing for it has something, and every few milliseconds while it changes.
+// QueueHeads tells another node that has asked for some queues their best ready task over
+// the partitions led here: after each request of its own, when a queue that had nothing for it
+// has something, and for a while every few milliseconds while that changes.
 type QueueHeads struct{ Heads []QueueHead }
 
 // QueueHead is the best ready task of one queue. Ready false: there is none.
@@ -12,11 +12,8 @@ type QueueHead struct {
 	Queue string
 	Ready bool
 	Rank  claim.Rank
-	// Full says that Marks tell of all there is. Wanted says that workers ask for
-	// the queue there, who are to hear of the others' tasks.
-	Full, Wanted bool
-	// Asks says that the sender wants to be told what is here, if nothing, too.
-	Asks  bool
+	Full  bool // Marks tell of all there is
+	Asks  bool // nothing is said: the sender wants to be told what is here, if nothing, too
 	Marks RankSample
 	Few   int // ready tasks, up to maxFew; 0: more, or it is not said
 }

@@ -6,7 +6,10 @@ import (
 )
 
 // Beat asks a member what its wall clock says.
-type Beat struct{ Sent clock.Time }
+type Beat struct {
+	Sent   clock.Time
+	Prompt bool // it is to answer at once, not with its own next question
+}
 
 // Beaten answers a [Beat].
 type Beaten struct {

@@ -1,5 +1,5 @@
-// Package partitions has the vnodes of a node, one for each partition of the cluster,
-// whether it is kept here or not.
+// Package partitions has the vnodes of a node, one for each partition that it keeps or has
+// something of. Those of other partitions are opened when something is done with them.
 //
 // Guarantees:
 //

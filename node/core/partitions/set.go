@@ -12,11 +12,14 @@ import (
 	"github.com/norn-dev/norn/vnode"
 )
 
-// Set has the vnodes of all partitions of the cluster, kept here or not. A round of
-// the loop looks only at those that something was done with or that have something
-// to do by now: what it costs does not grow with the partitions of the cluster.
+// Set has the vnodes of the partitions of the cluster that are kept here, or that something
+// is stored of, or that something was done with. A round of the loop looks only at those that
+// something was done with or that have something to do by now: what it costs does not grow
+// with the partitions of the cluster.
 type Set struct {
-	all   []*vnode.Vnode
+	all   []*vnode.Vnode // by partition; nil: it is not open
+	open  func(ring.Partition) *vnode.Vnode
+	blank *vnode.Vnode // what is seen of one that is not open
 	wakes *wakes
 	parts []share // of each
 	sum   share   // of all
@@ -26,18 +29,24 @@ type Set struct {
 	Asked uint64  // how often one was looked at, to do something with, for its times, or with all others
 }
 
-// New makes a set of the vnodes of all partitions, in order.
-func New(all []*vnode.Vnode) *Set {
+// New makes a set of the vnodes of all partitions, in order; nil: it is opened when it is used.
+// blank is one of which nothing is stored.
+func New(all []*vnode.Vnode, blank *vnode.Vnode, open func(ring.Partition) *vnode.Vnode) *Set {
 	n := len(all)
-	v := &Set{all: all, wakes: newWakes(n), parts: make([]share, n), stale: newTouched(n), dirty: newTouched(n), void: make([]bool, n)}
+	v := &Set{all: all, open: open, blank: blank, wakes: newWakes(n), parts: make([]share, n), stale: newTouched(n), dirty: newTouched(n), void: make([]bool, n)}
 	for p := range all {
-		v.Use(ring.Partition(p))
+		if all[p] != nil {
+			v.Use(ring.Partition(p))
+		}
 	}
 	return v
 }
 
 // Use is a vnode to do something with. Nobody keeps it beyond the event or the round.
 func (v *Set) Use(p ring.Partition) *vnode.Vnode {
+	if v.all[p] == nil {
+		v.all[p] = v.open(p)
+	}
 	v.Asked++
 	v.stale.add(p)
 	v.dirty.add(p)
@@ -54,13 +63,35 @@ func (v *Set) Empty(p ring.Partition, view store.View) bool {
 	return v.void[p]
 }
 
-// See is a vnode that nothing is done with but to read it.
-func (v *Set) See(p ring.Partition) *vnode.Vnode { return v.all[p] }
+// Opened tells whether a vnode is open.
+func (v *Set) Opened(p ring.Partition) bool { return v.all[p] != nil }
 
-// Each gives all of them, in order, for who reads only.
+// Close forgets a vnode with nothing in memory that is not in the store as well, and of which
+// nothing is stored.
+func (v *Set) Close(p ring.Partition, view store.View) {
+	if one := v.all[p]; one != nil && Idle(one, view) {
+		v.refresh()
+		v.wakes.set(int(p), clock.Never, clock.Never)
+		v.all[p] = nil
+	}
+}
+
+// See is a vnode that nothing is done with but to read it, before the next one is seen.
+func (v *Set) See(p ring.Partition) *vnode.Vnode {
+	if v.all[p] == nil {
+		v.blank.Partition = p
+		return v.blank
+	}
+	return v.all[p]
+}
+
+// Each gives all that are open, in order, for who reads only.
 func (v *Set) Each() iter.Seq2[ring.Partition, *vnode.Vnode] {
 	return func(yield func(ring.Partition, *vnode.Vnode) bool) {
 		for p, one := range v.all {
+			if one == nil {
+				continue
+			}
 			v.Asked++
 			if !yield(ring.Partition(p), one) {
 				return
@@ -98,6 +129,9 @@ func (v *Set) Next() (wall, mono int64) {
 
 func (v *Set) refresh() {
 	for _, p := range v.stale.take() {
+		if v.all[p] == nil {
+			continue // it was closed
+		}
 		v.Asked++
 		wall, mono := v.all[p].NextWake()
 		v.wakes.set(int(p), wall, mono)
@@ -177,6 +211,9 @@ func (v *Set) Flush(tx store.Tx) {
 	some := v.dirty.take()
 	slices.Sort(some)
 	for _, p := range some {
+		if v.all[p] == nil {
+			continue // it was closed
+		}
 		v.Asked++
 		v.all[p].Flush(tx)
 	}

@@ -277,12 +277,15 @@ func (r *Machine) Step(now clock.Time, from register.Member, m *message.Repair) 
 	case antientropy.KindHello, antientropy.KindRequest:
 		// Whoever asks may need what is here, or bring what is not: a newcomer, or
 		// a member that was thought dead.
-		tree := vnode.Tree(r.env.Partitions.See(m.Partition))
 		cohort := r.env.View.Cells[m.Partition].Cohort
 		_, known := r.env.View.State.Find(from)
 		known = known || slices.Contains(cohort, from)
 		ours := slices.Contains(cohort, r.env.Self) || r.env.Others.Proposed(m.Partition)
-		if tree == nil || !known || !ours || r.env.View.Deleting(m.Partition) {
+		var tree *antientropy.Tree
+		if known && ours && !r.env.View.Deleting(m.Partition) {
+			tree = vnode.Tree(r.env.Partitions.Use(m.Partition))
+		}
+		if tree == nil {
 			r.send(k, antientropy.Refuse(m.Message, antientropy.ReasonAbsent))
 			return
 		}

@@ -50,12 +50,17 @@ type Clocks struct {
 	Doubt map[ring.Partition]bool // those for which it is not: nothing is renewed there
 	right reckoning
 	asks  []clock.Time // when others were asked last: only what answers that counts
+	owed  map[register.Member]question
 }
+
+// question is one that is answered together with this node's own next one.
+type question struct{ sent, came clock.Time }
 
 func newClocks(env *Env, disk *Disk) *Clocks {
 	return &Clocks{
 		env: env, disk: disk, Peers: offset.New(offset.Config{Self: env.Self.Incarnation.ID()}), boot: env.Boot,
 		Since: make(map[string]int64), Bad: make(map[ring.Partition]bool), Doubt: make(map[ring.Partition]bool),
+		owed: make(map[register.Member]question),
 	}
 }
 
@@ -75,9 +80,13 @@ func (k *Clocks) work(now clock.Time) {
 	}
 	for _, m := range k.disk.Peers.asks(company) {
 		if k.env.View.Up(m) {
-			k.env.Round.SendNow(m, &message.Beat{Sent: now})
+			k.env.Round.SendNow(m, &message.Beat{Sent: now, Prompt: k.set || !k.disk.ConfirmedBy[m]})
 		}
 	}
+	for _, m := range view.MembersOf(k.owed) { // in the same round: one frame says both
+		k.answer(now, m, k.owed[m])
+	}
+	clear(k.owed)
 	k.Judge(now)
 }
 
@@ -92,11 +101,22 @@ func (k *Clocks) Met() {
 	}
 }
 
-// Asked answers a beat.
+// Asked answers a beat: with this node's own next one, within [beatEvery], unless it is to be
+// at once. Two nodes that compare their clocks so say one thing each a second, not two.
 func (k *Clocks) Asked(now clock.Time, from register.Member, m *message.Beat) {
-	k.env.Round.SendNow(from, &message.Beaten{
-		Sent: m.Sent, Boot: k.boot, Received: now.Wall, Answered: now.Wall, Seen: k.disk.HeardOf[from],
-		Whole: k.disk.Lost == 0, Sound: k.disk.Peers.Towards(from),
+	if !m.Prompt && k.at != clock.Never && k.at > now.Mono && k.env.View.Up(from) {
+		k.owed[from] = question{m.Sent, now}
+		return
+	}
+	k.answer(now, from, question{m.Sent, now})
+}
+
+// answer says when a question came by this node's wall clock as it is now: it may have been set
+// since.
+func (k *Clocks) answer(now clock.Time, to register.Member, q question) {
+	k.env.Round.SendNow(to, &message.Beaten{
+		Sent: q.sent, Boot: k.boot, Received: now.Wall - (now.Mono - q.came.Mono), Answered: now.Wall, Seen: k.disk.HeardOf[to],
+		Whole: k.disk.Lost == 0, Sound: k.disk.Peers.Towards(to),
 	})
 }
 
@@ -149,7 +169,7 @@ func (k *Clocks) Judge(now clock.Time) {
 	for p := range k.env.View.Cells {
 		p := ring.Partition(p)
 		cohort := k.env.View.Cells[p].Cohort
-		if vnode.Confirmed(k.env.Partitions.See(p)) != confirmed {
+		if k.env.Partitions.Opened(p) && vnode.Confirmed(k.env.Partitions.See(p)) != confirmed {
 			vnode.Confirm(k.env.Partitions.Use(p), confirmed)
 		}
 		if len(cohort) < 2 || !slices.Contains(cohort, k.env.Self) {

@@ -2817,8 +2817,6 @@ type PeerHead struct {
 	Marks []byte `protobuf:"bytes,3,opt,name=marks,proto3" json:"marks,omitempty"`
 	// Set where marks tell of all there is.
 	Full bool `protobuf:"varint,4,opt,name=full,proto3" json:"full,omitempty"`
-	// Set where workers ask for the queue at the sender.
-	Wanted bool `protobuf:"varint,5,opt,name=wanted,proto3" json:"wanted,omitempty"`
 	// How many tasks were counted, where more are ready; 0: as many as there are
 	// places, or all.
 	Seen uint32 `protobuf:"varint,6,opt,name=seen,proto3" json:"seen,omitempty"`
@@ -2885,13 +2883,6 @@ func (x *PeerHead) GetMarks() []byte {
 func (x *PeerHead) GetFull() bool {
 	if x != nil {
 		return x.Full
-	}
-	return false
-}
-
-func (x *PeerHead) GetWanted() bool {
-	if x != nil {
-		return x.Wanted
 	}
 	return false
 }
@@ -4389,7 +4380,9 @@ type PeerBeat struct {
 	// Wall clock of the sender, ns.
 	SentWall int64 `protobuf:"varint,1,opt,name=sent_wall,json=sentWall,proto3" json:"sent_wall,omitempty"`
 	// Its monotonic clock, ns.
-	SentMono      int64 `protobuf:"varint,2,opt,name=sent_mono,json=sentMono,proto3" json:"sent_mono,omitempty"`
+	SentMono int64 `protobuf:"varint,2,opt,name=sent_mono,json=sentMono,proto3" json:"sent_mono,omitempty"`
+	// Set where the answer is to come at once. Others come with the next question of who is asked.
+	Prompt        bool `protobuf:"varint,3,opt,name=prompt,proto3" json:"prompt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4436,6 +4429,13 @@ func (x *PeerBeat) GetSentMono() int64 {
 		return x.SentMono
 	}
 	return 0
+}
+
+func (x *PeerBeat) GetPrompt() bool {
+	if x != nil {
+		return x.Prompt
+	}
+	return false
 }
 
 // PeerMarked tells how far the sender's disk is.
@@ -4982,16 +4982,15 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x05facts\x18\x03 \x01(\fR\x05facts\x12(\n" +
 	"\x05fence\x18\x04 \x01(\v2\x12.norn.v1.PeerFenceR\x05fence\"4\n" +
 	"\tPeerHeads\x12'\n" +
-	"\x05heads\x18\x01 \x03(\v2\x11.norn.v1.PeerHeadR\x05heads\"\xb0\x01\n" +
+	"\x05heads\x18\x01 \x03(\v2\x11.norn.v1.PeerHeadR\x05heads\"\x9e\x01\n" +
 	"\bPeerHead\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\fR\x04rank\x12\x14\n" +
 	"\x05marks\x18\x03 \x01(\fR\x05marks\x12\x12\n" +
-	"\x04full\x18\x04 \x01(\bR\x04full\x12\x16\n" +
-	"\x06wanted\x18\x05 \x01(\bR\x06wanted\x12\x12\n" +
+	"\x04full\x18\x04 \x01(\bR\x04full\x12\x12\n" +
 	"\x04seen\x18\x06 \x01(\rR\x04seen\x12\x10\n" +
 	"\x03few\x18\a \x01(\rR\x03few\x12\x12\n" +
-	"\x04asks\x18\b \x01(\bR\x04asks\"M\n" +
+	"\x04asks\x18\b \x01(\bR\x04asksJ\x04\b\x05\x10\x06\"M\n" +
 	"\tPeerWatch\x12\x14\n" +
 	"\x05tasks\x18\x01 \x01(\fR\x05tasks\x12\x12\n" +
 	"\x04keep\x18\x02 \x01(\fR\x04keep\x12\x16\n" +
@@ -5092,10 +5091,11 @@ const file_norn_v1_peer_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x18\n" +
 	"\averdict\x18\x02 \x01(\rR\averdict\x12\x14\n" +
 	"\x05claim\x18\x03 \x01(\fR\x05claim\x12\x12\n" +
-	"\x04left\x18\x04 \x01(\x03R\x04left\"D\n" +
+	"\x04left\x18\x04 \x01(\x03R\x04left\"\\\n" +
 	"\bPeerBeat\x12\x1b\n" +
 	"\tsent_wall\x18\x01 \x01(\x03R\bsentWall\x12\x1b\n" +
-	"\tsent_mono\x18\x02 \x01(\x03R\bsentMono\" \n" +
+	"\tsent_mono\x18\x02 \x01(\x03R\bsentMono\x12\x16\n" +
+	"\x06prompt\x18\x03 \x01(\bR\x06prompt\" \n" +
 	"\n" +
 	"PeerMarked\x12\x12\n" +
 	"\x04mark\x18\x01 \x01(\x04R\x04mark\"\xd2\x01\n" +
