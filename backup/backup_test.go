@@ -52,7 +52,7 @@ func written(t *testing.T, n int, seal backup.Seal) (*backup.Manifest, map[strin
 	t.Helper()
 	m := &backup.Manifest{Format: backup.Format, Name: "norn-x-g0-20260102T030405Z", Partitions: 1, Began: at, Scope: backup.All}
 	objects := map[string][]byte{}
-	w := backup.NewWriter(m.Name, 0, seal)
+	w := backup.NewWriter(m.Name, 0, "taker", seal)
 	flush := func() {
 		p, b, ok, err := w.Part()
 		if err != nil {

@@ -23,7 +23,7 @@
 // A backup is some objects in one place, whose names begin with its name:
 //
 //	norn-CLUSTER-gGENERATION-YYYYMMDDThhmmssZ.tasks             the manifest
-//	norn-CLUSTER-gGENERATION-YYYYMMDDThhmmssZ.pPPPP-NNNNN.part  a part of partition PPPP
+//	norn-CLUSTER-gGENERATION-YYYYMMDDThhmmssZ.pPPPP-NNNNN-TAKER.part  a part of partition PPPP
 //	norn-CLUSTER-gGENERATION-rREVISION-TIME.snapshot            the register (package snapshots)
 //
 // A part is
@@ -41,6 +41,10 @@
 //	             the body (package crdt), its CRC32C (4 bytes, big endian; 0: none)
 //	varint     number of claims that were held, and for each:
 //	             token (varint), end in ns since 1970 (varint), length and name of the worker
+//
+// An incremental backup has the tasks of the ranges that changed since the one before it, as
+// they are now, and of tasks in the other ranges the claims that are held: such a task has no
+// facts. What counts of a task is the last backup of the chain whose changed spans have its ID.
 //
 // Varints are those of protobuf. A task is whole in one part. A part has about
 // [PartBytes] unpacked, and more only where one task has more.

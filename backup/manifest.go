@@ -21,6 +21,9 @@ const Format = 1
 // ManifestEnd ends the name of the object with the manifest of a backup.
 const ManifestEnd = ".tasks"
 
+// MaxDepth bounds how many incremental backups follow a full one.
+const MaxDepth = 1000
+
 const manifestMagic = "norn-tasks-manifest 1"
 
 // Scopes of a backup.
@@ -47,12 +50,23 @@ type Manifest struct {
 	// Encrypted says to whom, public keys of age; empty: it is not.
 	Encrypted []string `json:"encrypted_to"`
 
+	// Since is the backup that this one is incremental to, and SinceSum the checksum of its
+	// manifest; empty: it is a full one. Depth is how many are before it.
+	Since    string `json:"since,omitempty"`
+	SinceSum string `json:"since_sha256,omitempty"`
+	Depth    int    `json:"depth,omitempty"`
+
 	// Each is the partitions in order, Parts the parts in order.
 	Each  []Partition `json:"each_partition"`
 	Parts []Part      `json:"parts"`
 
 	Summary
+
+	checksum string // of the object
 }
+
+// Checksum is that of the object that the manifest was read from.
+func (m *Manifest) Checksum() string { return m.checksum }
 
 // Partition says what a partition was when it was read.
 type Partition struct {
@@ -64,6 +78,10 @@ type Partition struct {
 	Tasks     uint64    `json:"tasks"`
 	Facts     uint64    `json:"facts"`
 	Root      string    `json:"root"` // sum over the facts that are in the backup, hexadecimal
+	// Ranges is all ranges of the partition ([DecodeRanges]), also those that an incremental
+	// backup has not read again. Changed is the spans that it has ([DecodeSpans]).
+	Ranges  []byte `json:"ranges"`
+	Changed []byte `json:"changed,omitempty"`
 }
 
 // Summary is what a backup has. The zero value has nothing.
@@ -88,6 +106,11 @@ type Summary struct {
 // Add counts a task. at is when the backup was taken, for what is put off. It returns
 // ErrDamaged when the facts are not those of a task.
 func (s *Summary) Add(t *Task, at time.Time) error {
+	if len(t.Facts) == 0 { // of an incremental backup: a claim of a task that has not changed
+		s.Tasks++
+		s.claims(t)
+		return nil
+	}
 	v, err := crdt.View(t.ID, slices.Values(t.Facts))
 	if err != nil {
 		return fmt.Errorf("%w: task %s: %w", ErrDamaged, t.ID, err)
@@ -111,6 +134,12 @@ func (s *Summary) Add(t *Task, at time.Time) error {
 	for _, f := range t.Facts {
 		s.MaxToken = max(s.MaxToken, tokenOf(&f))
 	}
+	s.claims(t)
+	return nil
+}
+
+// claims counts those of a task.
+func (s *Summary) claims(t *Task) {
 	for _, c := range t.Claims {
 		s.Held++
 		s.MaxToken = max(s.MaxToken, c.Token)
@@ -118,7 +147,6 @@ func (s *Summary) Add(t *Task, at time.Time) error {
 			s.MaxEnd = &end
 		}
 	}
-	return nil
 }
 
 // held is a [crdt.ClaimView].
@@ -216,6 +244,7 @@ func decode(name string, b []byte) (*Manifest, error) {
 	if err := json.Unmarshal(lines[1], m); err != nil {
 		return fail(ErrDamaged, "%v", err)
 	}
+	m.checksum = string(lines[2])
 	if m.Format > Format {
 		return fail(ErrNewer, "format %d; this build reads up to %d", m.Format, Format)
 	}
@@ -240,7 +269,7 @@ func (m *Manifest) check(name string) error {
 		if p.Partition != partition {
 			partition, number = p.Partition, 0
 		}
-		if p.Partition < 0 || p.Partition >= m.Partitions || i > 0 && p.Partition < m.Parts[i-1].Partition || p.Number != number || p.Name != PartName(m.Name, p.Partition, p.Number) {
+		if p.Partition < 0 || p.Partition >= m.Partitions || i > 0 && p.Partition < m.Parts[i-1].Partition || p.Number != number || !strings.HasPrefix(p.Name, partPrefix(m.Name, p.Partition, p.Number)) || !strings.HasSuffix(p.Name, PartEnd) || strings.ContainsAny(p.Name, `/\\`) {
 			return bad("part %d, %s, is out of order", i, p.Name)
 		}
 		number++
@@ -253,6 +282,9 @@ func (m *Manifest) check(name string) error {
 			return bad("partition %d has %d tasks and its parts %d", i, p.Tasks, tasks[i])
 		}
 		n, f = n+tasks[i], f+facts[i]
+	}
+	if (m.Since == "") != (m.Depth == 0) || m.Depth > MaxDepth {
+		return bad("it is number %d of a chain, and incremental to %q", m.Depth, m.Since)
 	}
 	if n != m.Tasks || f != m.Facts {
 		return bad("its parts have %d tasks, not %d", n, m.Tasks)

@@ -94,6 +94,10 @@ func Union(pages []Page) (out Page) {
 	}
 	for n := len(out.Tasks); n > 0; n = len(out.Tasks) {
 		last := &out.Tasks[n-1]
+		if len(last.Facts) == 0 && last.ID.Compare(out.Next.Task) > 0 { // a claim alone
+			out.Tasks = out.Tasks[:n-1]
+			continue
+		}
 		behind := func(f crdt.Fact) bool { return out.Next.Compare(Position{last.ID, f.Key}) < 0 }
 		if at := slices.IndexFunc(last.Facts, behind); at > 0 {
 			last.Facts = slices.Clip(last.Facts[:at])

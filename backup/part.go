@@ -48,9 +48,17 @@ type Part struct {
 	Last      string `json:"last_id"`
 }
 
-// PartName is the name of the object that has a part.
-func PartName(backup string, partition, number int) string {
-	return fmt.Sprintf("%s.p%04d-%05d.part", backup, partition, number)
+// PartEnd ends the names of parts.
+const PartEnd = ".part"
+
+// partName is the name of the object that has a part. The taker is in it, so that two that go
+// on with one backup do not write over each other's parts.
+func partName(backup string, partition, number int, taker string) string {
+	return partPrefix(backup, partition, number) + taker + PartEnd
+}
+
+func partPrefix(backup string, partition, number int) string {
+	return fmt.Sprintf("%s.p%04d-%05d-", backup, partition, number)
 }
 
 // Seal turns the packed body of a part into what is stored, and back: encryption. nil: it
@@ -60,19 +68,21 @@ type Seal func([]byte) ([]byte, error)
 // Writer gathers the tasks of one partition into parts. It is made with [NewWriter].
 type Writer struct {
 	header Header
+	taker  string
 	seal   Seal
 	raw    []byte
 	part   Part
 	zip    *zstd.Encoder
 }
 
-// NewWriter makes the writer of a partition of a backup.
-func NewWriter(backup string, partition int, seal Seal) *Writer {
+// NewWriter makes the writer of a partition of a backup. The taker is some letters and digits
+// that nobody else has.
+func NewWriter(backup string, partition int, taker string, seal Seal) *Writer {
 	zip, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
 	if err != nil {
 		panic(err) // of options that are wrong
 	}
-	return &Writer{header: Header{Backup: backup, Partition: partition}, seal: seal, zip: zip}
+	return &Writer{header: Header{Backup: backup, Partition: partition}, taker: taker, seal: seal, zip: zip}
 }
 
 // Add adds a task, which has to come after those before. full says that it is time for
@@ -109,7 +119,7 @@ func (w *Writer) Part() (p Part, b []byte, ok bool, err error) {
 	sum := sha256.Sum256(b)
 	b = append(b, sum[:]...)
 	p = w.part
-	p.Name, p.Partition, p.Number = PartName(w.header.Backup, w.header.Partition, w.header.Number), w.header.Partition, w.header.Number
+	p.Name, p.Partition, p.Number = partName(w.header.Backup, w.header.Partition, w.header.Number, w.taker), w.header.Partition, w.header.Number
 	p.Bytes, p.SHA256, p.Raw = int64(len(b)), hashOf(b), int64(len(w.raw))
 	w.header.Number++
 	w.raw, w.part = w.raw[:0], Part{}

@@ -7,12 +7,11 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
-// BackupPage is what a majority of the replicas of a partition holds behind a position, for
-// a backup. The session is 16 random bytes, the same for all pages of a partition. With whole
-// the whole cohort is asked, not just a majority of it. ErrUnavailable: too few have answered.
-func (k Cluster) BackupPage(ctx context.Context, partition int, after []byte, session [16]byte, whole bool) (*nornv1.BackupReply, error) {
+// Backup is what a majority of the replicas of a partition holds, for a backup: a page of it.
+// The session of the request is 16 random bytes, the same for all pages of a partition.
+// ErrUnavailable: too few have answered.
+func (k Cluster) Backup(ctx context.Context, ask *nornv1.BackupRequest) (*nornv1.BackupReply, error) {
 	m := &nornv1.BackupReply{}
-	ask := &nornv1.BackupRequest{Partition: uint32(partition), After: after, Session: session[:], WholeCohort: whole}
 	if err := k.c.read(ctx, "backup", nornv1.Method_METHOD_BACKUP, 0, ask, m); err != nil {
 		return nil, err
 	}

@@ -24,6 +24,8 @@ func exported(t *testing.T) map[string]bool {
 	there := map[string]bool{
 		// Of the process, with the certificates that it shows, and of the HTTP port.
 		"norn_tls_certificate_expires_timestamp_seconds": true, "norn_http_connections": true,
+		// Of the process, where backups of tasks are asked for.
+		"norn_tasks_backup_timestamp_seconds": true, "norn_tasks_backup_interval_seconds": true,
 	}
 	described := make(chan *prometheus.Desc)
 	go func() {

@@ -437,6 +437,10 @@ func Spare(n *Node) bool {
 	return a.Removed || a.Needed == 0 && !a.Voter
 }
 
+// LeadsRegister tells whether a node leads the register, as far as it knows: of one cluster two
+// may think so for a moment.
+func LeadsRegister(n *Node) bool { return n.members.group.Load().Status().Leader == n.self }
+
 // giveWay says that the node has to be stopped and started again; nothing is wrong
 // with it.
 func (n *Node) giveWay() {

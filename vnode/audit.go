@@ -114,23 +114,17 @@ func (a *audit) tries() error {
 
 // tree compares the root of the tree, where there is one, with the facts.
 func (a *audit) tree() error {
-	if !hasKey(a.view, appendPrefix(nil, tableGrown, a.p)) {
+	tree, want := Counted(a.view, a.p), antientropy.Node{}
+	if tree == nil {
 		return nil // none is kept, or not for all facts yet
 	}
-	var want antientropy.Node
-	prefix := appendPrefix(nil, tableFacts, a.p)
-	for key, value := range a.view.Scan(prefix, after(prefix)) {
-		f, err := intactFact(key, value)
+	for f, err := range EachFact(a.view, a.p, antientropy.Position{}, id.ID{}) {
 		if err != nil {
 			return err
 		}
-		want.Sum = want.Sum.Add(crdt.HashFact(f))
-		want.Count++
+		want.Sum, want.Count = want.Sum.Add(crdt.HashFact(f)), want.Count+1
 	}
-	kept := shelf{p: a.p, tree: antientropy.NewTree(tableTree, a.p)}
-	kept.load(a.view)
-	kept.recount(a.view)
-	if got := kept.tree.Root(a.view); got != want {
+	if got := tree.Root(a.view); got != want {
 		return fmt.Errorf("%w: the tree counts %d facts with sum %x, there are %d with %x", ErrDamaged, got.Count, got.Sum, want.Count, want.Sum)
 	}
 	return nil

@@ -10,8 +10,7 @@ import (
 	"github.com/norn-dev/norn/store"
 )
 
-// Tree is the tree over the facts of a partition, nil where none is kept that
-// counts all of them.
+// Tree is the tree over the facts of a partition, nil where none is kept that counts all of them.
 func Tree(v *Vnode) *antientropy.Tree {
 	if !v.shelf.whole {
 		return nil
@@ -26,20 +25,25 @@ func Root(v *Vnode, view store.View) antientropy.Node {
 	return v.shelf.tree.Root(view)
 }
 
+// Counted gives the tree of a partition as a view has it; nil: none counts every fact there.
+func Counted(view store.View, p ring.Partition) *antientropy.Tree {
+	s := shelf{p: p, tree: antientropy.NewTree(tableTree, p)}
+	if s.load(view); !hasKey(view, appendPrefix(nil, tableGrown, p)) {
+		return nil
+	}
+	s.recount(view)
+	return s.tree
+}
+
 // Settled gives the store with a tree that has all facts written so far.
 func Settled(v *Vnode, tx store.Tx) store.View {
 	v.shelf.flush(tx)
 	return tx
 }
 
-// FactsAfter walks the facts of a partition after a place, of tasks before to
-// (of all tasks when to is zero), by task and key. A fact is valid during one
-// step. What cannot be read is left out: the audit and the scrubber find it.
-func FactsAfter(v *Vnode, view store.View, place antientropy.Position, to id.ID) iter.Seq[crdt.Fact] {
-	return factsAfter(v.Partition, view, place, to)
-}
-
-func factsAfter(p ring.Partition, view store.View, place antientropy.Position, to id.ID) iter.Seq[crdt.Fact] {
+// FactsAfter walks the facts after a place, of tasks before to (zero: of all), by task and key. A fact is valid
+// during one step. What cannot be read is left out: the audit and the scrubber find it.
+func FactsAfter(p ring.Partition, view store.View, place antientropy.Position, to id.ID) iter.Seq[crdt.Fact] {
 	return func(yield func(crdt.Fact) bool) {
 		for f, err := range EachFact(view, p, place, to) {
 			if err == nil && !yield(f) {

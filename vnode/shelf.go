@@ -35,14 +35,12 @@ type shelf struct {
 // keptSpace is how much of that is kept, bytes: most facts are small.
 const keptSpace = 64 << 10
 
-// get reads the body under a key; nil when there is none. ErrDamaged: it does not fit
-// its CRC.
+// get reads the body under a key; nil when there is none. ErrDamaged: it does not fit its CRC.
 func (s *shelf) get(view store.View, task id.ID, k crdt.Key) ([]byte, error) {
 	return bodyUnder(view, appendFact(s.key[:0], s.p, task, k))
 }
 
-// put stores a fact. old is the body that it replaces; nil: there was none (no
-// body is empty).
+// put stores a fact. old is the body that it replaces; nil: there was none (no body is empty).
 func (s *shelf) put(tx store.Tx, f crdt.Fact, old []byte) {
 	if s.tree != nil {
 		s.recount(tx)
@@ -145,7 +143,7 @@ func (s *shelf) recount(view store.View) {
 		return
 	}
 	s.tree.Recount(view, s.touched, func(span antientropy.Span) iter.Seq[crdt.Fact] {
-		return factsAfter(s.p, view, antientropy.Position{Task: span.From}, span.To)
+		return FactsAfter(s.p, view, antientropy.Position{Task: span.From}, span.To)
 	})
 	s.touched = nil
 }

@@ -86,7 +86,7 @@ func TestDamageInTheStoreIsNoContent(t *testing.T) {
 			}
 		}
 		if n := 0; true {
-			for got := range FactsAfter(r.v, r.tx, antientropy.Position{}, id.ID{}) {
+			for got := range FactsAfter(r.v.Partition, r.tx, antientropy.Position{}, id.ID{}) {
 				if n++; got.Key == f.Key {
 					t.Errorf("bit %d: it is sent to others", bit)
 				}

@@ -6,11 +6,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/norn-dev/norn/backup"
-	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/internal/objects"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register/snapshots"
@@ -35,7 +35,7 @@ const (
 // Options are how a backup is taken.
 type Options struct {
 	// From is the cluster.
-	From *client.Client
+	From Cluster
 	// Place takes the objects.
 	Place objects.Store
 	// Scope is backup.All or backup.Unfinished; empty: all.
@@ -44,10 +44,10 @@ type Options struct {
 	Queues []string
 	// By is the build that writes it.
 	By string
-	// Seal encrypts; nil: nothing does.
-	Seal backup.Seal
-	// SealTo says for whom, in the manifest.
-	SealTo []string
+	// Keys encrypt; nil: nothing does.
+	Keys *Keys
+	// Since is the backup that this one is incremental to; nil: it is a full one.
+	Since *backup.Manifest
 	// Rate bounds what is read, bytes a second; 0: nothing does.
 	Rate int64
 	// Resume is the name of a backup that was interrupted; empty: it is a new one.
@@ -69,6 +69,8 @@ type create struct {
 	Options
 	manifest backup.Manifest
 	pace     *pace
+	taker    string           // in the names of parts
+	ranges   [][]backup.Range // of Since, by partition
 
 	mu       sync.Mutex // guards all below
 	progress Progress
@@ -82,7 +84,7 @@ type piece struct {
 
 // Create takes a backup and gives its manifest.
 func Create(ctx context.Context, o Options) (*backup.Manifest, error) {
-	c := &create{Options: o, pace: newPace(o.Rate)}
+	c := &create{Options: o, pace: newPace(o.Rate), taker: strings.ToLower(rand.Text()[:12])}
 	status, err := o.From.Status(ctx)
 	if err != nil {
 		return nil, err
@@ -105,28 +107,35 @@ func (c *create) begin(ctx context.Context, s *nornv1.StatusReply) error {
 	m := &c.manifest
 	*m = backup.Manifest{
 		Format: backup.Format, Cluster: s.GetClusterId(), Generation: s.GetRegister().GetGeneration(), Partitions: len(s.GetPartitions()),
-		Began: c.Now().UTC().Truncate(time.Second), By: c.By, Scope: c.Scope, Queues: c.Queues, Encrypted: c.SealTo,
+		Began: c.Now().UTC().Truncate(time.Second), By: c.By, Scope: c.Scope, Queues: c.Queues, Encrypted: c.Keys.To(),
 	}
 	if m.Scope == "" {
 		m.Scope = backup.All
+	}
+	if err := c.since(); err != nil {
+		return err
 	}
 	c.each, c.progress.Total = make([]*piece, m.Partitions), m.Partitions
 	if c.Resume != "" {
 		return c.resume(ctx)
 	}
 	m.Name = backup.Name(m.Cluster, m.Generation, m.Began)
-	state, err := c.From.Cluster().Export(ctx)
+	state, err := c.From.Export(ctx)
 	if err != nil {
 		return err
 	}
 	h, data, err := snapshots.Pack(state, m.Began, "norn backup")
+	m.Snapshot = h.Name()
+	if err == nil && c.Keys != nil {
+		m.Snapshot += SealedEnd
+		data, err = c.Keys.Seal(data)
+	}
 	if err == nil {
-		err = c.put(ctx, h.Name(), data)
+		err = c.put(ctx, m.Snapshot, data)
 	}
 	if err != nil {
 		return err
 	}
-	m.Snapshot = h.Name()
 	b, err := m.Encode()
 	if err != nil {
 		return err
@@ -154,15 +163,21 @@ func (c *create) resume(ctx context.Context) error {
 	if was.Cluster != now.Cluster || was.Generation != now.Generation || was.Partitions != now.Partitions {
 		return fmt.Errorf("backup %s is of cluster %s, generation %d, %d partitions, and this is %s, %d, %d: begin a new one", was.Name, was.Cluster, was.Generation, was.Partitions, now.Cluster, now.Generation, now.Partitions)
 	}
+	if was.Since != now.Since {
+		return fmt.Errorf("backup %s began incremental to %q: go on with the same", was.Name, was.Since)
+	}
 	if was.Scope != now.Scope || fmt.Sprint(was.Queues, was.Encrypted) != fmt.Sprint(now.Queues, now.Encrypted) {
 		return fmt.Errorf("backup %s began with scope %s, queues %q, encrypted to %q: go on with the same", was.Name, was.Scope, was.Queues, was.Encrypted)
 	}
 	c.manifest = *was
-	for p := range c.each {
-		name := noteName(was.Name, p)
+	notes, err := c.notes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range notes {
 		b, err := c.Place.Get(ctx, name)
 		if errors.Is(err, objects.ErrNotFound) {
-			continue
+			continue // another one has finished meanwhile
 		}
 		if err != nil {
 			return err
@@ -171,15 +186,32 @@ func (c *create) resume(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(m.Each) != 1 || m.Each[0].Partition != p {
-			return fmt.Errorf("%w: %s: it is not about partition %d", backup.ErrDamaged, name, p)
+		if len(m.Each) != 1 || m.Name != was.Name || m.Each[0].Partition < 0 || m.Each[0].Partition >= len(c.each) {
+			return fmt.Errorf("%w: %s: it is not about a partition of backup %s", backup.ErrDamaged, name, was.Name)
 		}
-		c.done(p, &piece{*m})
+		if p := m.Each[0].Partition; c.each[p] == nil {
+			c.done(p, &piece{*m})
+		}
 	}
 	return nil
 }
 
-func noteName(name string, p int) string { return fmt.Sprintf("%s.p%04d%s", name, p, doneEnd) }
+// notes are the names of those about partitions that are done, by whoever has read them.
+func (c *create) notes(ctx context.Context) (names []string, err error) {
+	infos, err := c.Place.List(ctx, c.manifest.Name+".p")
+	for _, i := range infos {
+		if strings.HasSuffix(i.Name, doneEnd) {
+			names = append(names, i.Name)
+		}
+	}
+	return names, err
+}
+
+// noteName is the name of the note that a partition is done. The taker is in it, as in the
+// names of parts.
+func noteName(name string, p int, taker string) string {
+	return fmt.Sprintf("%s.p%04d-%s%s", name, p, taker, doneEnd)
+}
 
 // partitions reads all that are not done, some at a time.
 func (c *create) partitions(ctx context.Context) error {
@@ -212,64 +244,31 @@ feed:
 	return context.Cause(ctx)
 }
 
-// partition reads one and notes what it has come to.
-func (c *create) partition(ctx context.Context, p int) error {
-	name := c.manifest.Name
-	at := backup.Partition{Partition: p, Began: c.Now().UTC()}
-	out := &piece{backup.Manifest{Format: backup.Format, Name: name}}
-	w := backup.NewWriter(name, p, c.Seal)
-	filter := backup.Filter{Scope: c.manifest.Scope, Queues: c.manifest.Queues, At: c.manifest.Began}
-	var whole backup.Assembler
-	var session [16]byte
-	_, _ = rand.Read(session[:])
-	for after, last := []byte(nil), false; !last; {
-		reply, err := c.page(ctx, p, after, session)
+// since takes over what an incremental backup builds on.
+func (c *create) since() error {
+	base, m := c.Since, &c.manifest
+	if base == nil {
+		return nil
+	}
+	if base.Cluster != m.Cluster || base.Generation != m.Generation || base.Partitions != m.Partitions {
+		return fmt.Errorf("backup %s is of cluster %s, generation %d, %d partitions, and this is %s, %d, %d: take a full one", base.Name, base.Cluster, base.Generation, base.Partitions, m.Cluster, m.Generation, m.Partitions)
+	}
+	if base.Scope != m.Scope || fmt.Sprint(base.Queues) != fmt.Sprint(m.Queues) {
+		return fmt.Errorf("backup %s has scope %s and queues %q: an incremental one has to have the same", base.Name, base.Scope, base.Queues)
+	}
+	m.Since, m.SinceSum, m.Depth = base.Name, base.Checksum(), base.Depth+1
+	for p := range base.Each {
+		ranges, err := backup.DecodeRanges(base.Each[p].Ranges)
 		if err != nil {
-			return err
+			return fmt.Errorf("backup %s: partition %d: %w", base.Name, p, err)
 		}
-		after, last = reply.GetNext(), len(reply.GetNext()) == 0
-		if at.Epoch = max(at.Epoch, reply.GetEpoch()); at.Replicas == 0 || int(reply.GetReplicas()) < at.Replicas {
-			at.Replicas = int(reply.GetReplicas())
-		}
-		at.Cohort = int(reply.GetCohort())
-		page, err := backup.DecodePage(reply.GetTasks(), reply.GetNext())
-		if err != nil {
-			return err
-		}
-		tasks, err := whole.Add(&page, last)
-		if err != nil {
-			return err
-		}
-		for i := range tasks {
-			if err := c.add(ctx, out, w, &filter, &tasks[i]); err != nil {
-				return err
-			}
-		}
-		if err := c.pace.spend(ctx, len(reply.GetTasks())); err != nil {
-			return err
-		}
+		c.ranges = append(c.ranges, ranges)
 	}
-	if err := c.flush(ctx, out, w); err != nil {
-		return err
-	}
-	at.Tasks, at.Facts, at.Root = out.Tasks, out.Facts, out.Root
-	out.Each = []backup.Partition{at}
-	b, err := out.Encode()
-	if err == nil {
-		err = c.put(ctx, noteName(name, p), b)
-	}
-	if err == nil {
-		c.done(p, out)
-	}
-	return err
+	return nil
 }
 
 // add puts a task into the backup of its partition.
-func (c *create) add(ctx context.Context, out *piece, w *backup.Writer, filter *backup.Filter, t *backup.Task) error {
-	take, err := filter.Take(t)
-	if err != nil || !take {
-		return err
-	}
+func (c *create) add(ctx context.Context, out *piece, w *backup.Writer, t *backup.Task) error {
 	if err := out.Add(t, c.manifest.Began); err != nil {
 		return err
 	}
@@ -303,17 +302,18 @@ func (c *create) put(ctx context.Context, name string, b []byte) error {
 }
 
 // page asks until it is answered.
-func (c *create) page(ctx context.Context, p int, after []byte, session [16]byte) (*nornv1.BackupReply, error) {
+func (c *create) page(ctx context.Context, m *nornv1.BackupRequest) (*nornv1.BackupReply, error) {
 	for try := 1; ; try++ {
 		ask, cancel := context.WithTimeout(ctx, pageTime)
-		reply, err := c.From.Cluster().BackupPage(ask, p, after, session, try > 1)
+		m.WholeCohort = try > 1
+		reply, err := c.From.Backup(ask, m)
 		cancel()
 		switch {
 		case err == nil:
 			return reply, nil
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case try == pageTries || errors.Is(err, client.ErrInvalid) || errors.Is(err, client.ErrPermissionDenied) || errors.Is(err, client.ErrUnimplemented):
+		case try == pageTries || final(err):
 			return nil, err
 		}
 		if err := sleep(ctx, pagePause); err != nil {
@@ -356,9 +356,10 @@ func (c *create) end(ctx context.Context) (*backup.Manifest, error) {
 	if err := c.put(ctx, m.Name+backup.ManifestEnd, b); err != nil {
 		return nil, err
 	}
-	for p := range c.each { // they are of no use any more, and do no harm
-		_ = c.Place.Delete(ctx, noteName(m.Name, p))
+	notes, _ := c.notes(ctx) // they are of no use any more, and do no harm
+	for _, name := range notes {
+		_ = c.Place.Delete(ctx, name)
 	}
 	_ = c.Place.Delete(ctx, m.Name+begunEnd)
-	return m, nil
+	return backup.DecodeManifest(m.Name+backup.ManifestEnd, b)
 }

@@ -49,7 +49,7 @@ func place(t *testing.T, address string) objects.Store {
 }
 
 func options(c *client.Client, to objects.Store) job.Options {
-	return job.Options{From: c, Place: to, By: "test", Now: time.Now}
+	return job.Options{From: job.Over(c), Place: to, By: "test", Now: time.Now}
 }
 
 // failing is a place in which writing fails after so many objects.
@@ -82,14 +82,14 @@ func TestABackupInABucket(t *testing.T) {
 	if err != nil || found.Name != m.Name {
 		t.Fatalf("found %+v: %v", found, err)
 	}
-	if err := job.Verify(t.Context(), to, found, nil, nil); err != nil {
+	if _, err := job.Verify(t.Context(), to, found, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	part := m.Parts[len(m.Parts)/2].Name
 	if err := to.Delete(t.Context(), part); err != nil {
 		t.Fatal(err)
 	}
-	if err := job.Verify(t.Context(), to, found, nil, nil); !errors.Is(err, backup.ErrDamaged) || !strings.Contains(err.Error(), part) {
+	if _, err := job.Verify(t.Context(), to, found, nil, nil); !errors.Is(err, backup.ErrDamaged) || !strings.Contains(err.Error(), part) {
 		t.Errorf("without %s: %v", part, err)
 	}
 }
@@ -125,7 +125,7 @@ func TestAnInterruptedBackupIsNone(t *testing.T) {
 		if err != nil || m.Name != name || m.Tasks != 50 {
 			t.Fatalf("gone on with %s: %+v, %v", name, m, err)
 		}
-		if err := job.Verify(t.Context(), dir, m, nil, nil); err != nil {
+		if _, err := job.Verify(t.Context(), dir, m, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		all, err := dir.List(t.Context(), "norn-")
@@ -165,7 +165,7 @@ func TestARestoreIntoTheLivingCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := job.Restore(t.Context(), job.RestoreOptions{From: dir, Manifest: m, To: c})
+	r, err := job.Restore(t.Context(), job.RestoreOptions{From: dir, Manifest: m, To: job.Over(c)})
 	if err != nil || r.Written != 20 || r.Fresh != 0 || r.Freed != 0 {
 		t.Fatalf("restored %+v: %v", r, err)
 	}
@@ -175,7 +175,7 @@ func TestARestoreIntoTheLivingCluster(t *testing.T) {
 	}
 	other := *m
 	other.Cluster = "00000000-0000-0000-0000-000000000000"
-	if _, err := job.Restore(t.Context(), job.RestoreOptions{From: dir, Manifest: &other, To: c}); err == nil || !strings.Contains(err.Error(), "is of cluster") {
+	if _, err := job.Restore(t.Context(), job.RestoreOptions{From: dir, Manifest: &other, To: job.Over(c)}); err == nil || !strings.Contains(err.Error(), "is of cluster") {
 		t.Errorf("another cluster: %v", err)
 	}
 }
@@ -187,7 +187,7 @@ func TestADryRunWritesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := job.Restore(t.Context(), job.RestoreOptions{From: dir, Manifest: m, To: c, DryRun: true})
+	r, err := job.Restore(t.Context(), job.RestoreOptions{From: dir, Manifest: m, To: job.Over(c), DryRun: true})
 	if err != nil || r.Tasks != 20 || r.Written != 0 {
 		t.Fatalf("dry run %+v: %v", r, err)
 	}
@@ -200,7 +200,7 @@ func TestADryRunWritesNothing(t *testing.T) {
 	if err := dir.Put(t.Context(), name, b); err != nil {
 		t.Fatal(err)
 	}
-	r, err = job.Restore(t.Context(), job.RestoreOptions{From: dir, Manifest: m, To: c})
+	r, err = job.Restore(t.Context(), job.RestoreOptions{From: dir, Manifest: m, To: job.Over(c)})
 	if !errors.Is(err, backup.ErrDamaged) || !strings.Contains(err.Error(), name) || r != nil {
 		t.Errorf("restored %+v from a damaged backup: %v", r, err)
 	}

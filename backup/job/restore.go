@@ -2,14 +2,12 @@ package job
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/norn-dev/norn/backup"
-	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/objects"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -35,13 +33,16 @@ type RestoreOptions struct {
 	// Manifest says which one.
 	Manifest *backup.Manifest
 	// To is the cluster.
-	To *client.Client
-	// Open decrypts; nil: nothing does.
-	Open backup.Seal
+	To Cluster
+	// Keys decrypt; nil: nothing does.
+	Keys *Keys
 	// Buffer is what is waited for beyond the lease of a claim that was held.
 	Buffer time.Duration
 	// DryRun reads everything and writes nothing.
 	DryRun bool
+	// Scratch says that the cluster is thrown away: it may be another one, and of claims nothing
+	// is made.
+	Scratch bool
 	// Rate bounds what is written, bytes a second; 0: nothing does.
 	Rate int64
 	// Progress hears how far it is; nil: nobody does.
@@ -96,10 +97,14 @@ func Restore(ctx context.Context, o RestoreOptions) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := fits(o.Manifest, status); err != nil {
+	if err := fits(o.Manifest, status, o.Scratch); err != nil {
 		return nil, err
 	}
-	if err := Verify(ctx, o.From, o.Manifest, o.Open, nil); err != nil {
+	whole, err := Verify(ctx, o.From, o.Manifest, o.Keys, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := rises(o.Manifest, whole.MaxToken, status); err != nil && !o.Scratch {
 		return nil, err
 	}
 	r := &restore{RestoreOptions: o, partitions: len(status.GetPartitions()), living: status.GetRegister().GetGeneration() == o.Manifest.Generation, pace: newPace(o.Rate), send: make(chan batch)}
@@ -115,7 +120,7 @@ func Restore(ctx context.Context, o RestoreOptions) (*Report, error) {
 			}
 		})
 	}
-	err = each(ctx, o.From, o.Manifest, o.Open, o.Progress, func(_ *backup.Part, t *backup.Task) error { return r.task(ctx, t) })
+	err = Each(ctx, o.From, o.Manifest, o.Keys, o.Progress, func(t *backup.Task) error { return r.task(ctx, t) })
 	for p := range r.batches {
 		if err == nil {
 			err = r.flush(ctx, p)
@@ -129,16 +134,24 @@ func Restore(ctx context.Context, o RestoreOptions) (*Report, error) {
 	return &r.report, err
 }
 
-// fits refuses a cluster that the tasks do not belong to, or whose tokens would not rise.
-func fits(m *backup.Manifest, s *nornv1.StatusReply) error {
+// fits refuses a cluster that the tasks do not belong to.
+func fits(m *backup.Manifest, s *nornv1.StatusReply, scratch bool) error {
+	if scratch {
+		return nil
+	}
 	if s.GetClusterId() != m.Cluster {
 		return fmt.Errorf("the backup is of cluster %s, and this is cluster %s: begin that one anew from %s (norn backup restore) and restore the tasks into it", m.Cluster, s.GetClusterId(), m.Snapshot)
 	}
 	if g := s.GetRegister().GetGeneration(); g < m.Generation {
 		return fmt.Errorf("the backup is of generation %d of the cluster, and this is generation %d, which is older", m.Generation, g)
 	}
+	return nil
+}
+
+// rises refuses a cluster whose tokens would be lower than one of the backup.
+func rises(m *backup.Manifest, token uint64, s *nornv1.StatusReply) error {
 	for _, p := range s.GetPartitions() {
-		if epoch := m.MaxToken >> 32; p.GetEpoch() < epoch {
+		if epoch := token >> 32; p.GetEpoch() < epoch {
 			return fmt.Errorf("partition %d is in epoch %d, and the backup has tokens of epoch %d: tokens would not rise; begin the cluster anew from %s (norn backup restore)", p.GetId(), p.GetEpoch(), epoch, m.Snapshot)
 		}
 	}
@@ -149,7 +162,7 @@ func fits(m *backup.Manifest, s *nornv1.StatusReply) error {
 func (r *restore) task(ctx context.Context, t *backup.Task) error {
 	r.mu.Lock()
 	r.report.Tasks++
-	if r.living {
+	if r.living || r.Scratch {
 		t.Claims = nil
 	}
 	for i := range t.Claims {
@@ -247,14 +260,14 @@ func (r *restore) write(ctx context.Context, b batch) error {
 func (r *restore) ask(ctx context.Context, b batch) (*nornv1.RestoreReply, error) {
 	for try := 1; ; try++ {
 		ask, cancel := context.WithTimeout(ctx, restoreTime)
-		m, err := r.To.Cluster().RestoreTasks(ask, b.partition, b.tasks)
+		m, err := r.To.Restore(ask, b.partition, b.tasks)
 		cancel()
 		switch {
 		case err == nil:
 			return m, nil
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case try == restoreTries || errors.Is(err, client.ErrInvalid) || errors.Is(err, client.ErrPermissionDenied) || errors.Is(err, client.ErrUnimplemented):
+		case try == restoreTries || final(err):
 			return nil, fmt.Errorf("partition %d: %w", b.partition, err)
 		}
 		if err := sleep(ctx, pagePause); err != nil {

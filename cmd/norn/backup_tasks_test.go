@@ -143,3 +143,104 @@ func TestTasksSurviveTheCluster(t *testing.T) {
 		t.Errorf("%d tasks were done", len(done))
 	}
 }
+
+// TestAnEncryptedChainIsRestored: a full and an incremental backup, encrypted; a drill with the
+// key finds that they are whole, with schedules and claims; then the cluster begins anew from
+// them, and has its tasks.
+//
+// Long because: it is one story.
+func TestAnEncryptedChainIsRestored(t *testing.T) {
+	dir := t.TempDir()
+	place, key, lost := filepath.Join(dir, "place"), filepath.Join(dir, "key"), filepath.Join(dir, "lost")
+	s := ownServer(t, lost, "--partitions", "8")
+	at := []string{"NORN_ADDR=" + s.addr}
+	must := func(at []string, args ...string) string {
+		t.Helper()
+		r := nornWith(t, "", at, args...)
+		if r.code != 0 {
+			t.Fatalf("%v: %+v", args, r)
+		}
+		return r.out
+	}
+	ids := lines(t, at, "mail", 50)
+	must(at, "task", "enqueue", "-q", "later", "--after", ids[0], "last")
+	must(nil, "backup", "keygen", key)
+	full := jsonOf[tasksJSON](t, at, "backup", "create", "--tasks", "--key-file", key, place)
+	lines(t, at, "more", 10)
+	must(at, "task", "claim", "-q", "mail", "-n", "3")
+	since := jsonOf[tasksJSON](t, at, "backup", "create", "--tasks", "--key-file", key, "--since", "last", place)
+	if since.Backup == full.Backup || since.Held != "3" {
+		t.Fatalf("incremental %+v to %+v", since, full)
+	}
+	if r := nornWith(t, "", nil, "backup", "verify", place); r.code == 0 || !strings.Contains(r.err, "--key-file") {
+		t.Errorf("without the key: %+v", r)
+	}
+	if out := must(nil, "backup", "inspect", "--tasks", place); !strings.Contains(out, "incremental 1, encrypted") || !strings.Contains(out, "full, encrypted") {
+		t.Errorf("inspected: %s", out)
+	}
+	if whole := jsonOf[tasksJSON](t, nil, "backup", "verify", "--key-file", key, place); whole.Tasks != "61" || whole.Held != "3" {
+		t.Errorf("verified: %+v", whole)
+	}
+	if out := must(nil, "backup", "drill", "--key-file", key, place); !strings.Contains(out, "61 tasks") || !strings.Contains(out, "are the same there") {
+		t.Errorf("drill: %s", out)
+	}
+	if _, err := s.end(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	anew := filepath.Join(dir, "anew")
+	must(nil, "backup", "restore", place, "--key-file", key, "--data", anew, "--name", "n1", "--partitions", "5")
+	s = ownServer(t, anew)
+	at = []string{"NORN_ADDR=" + s.addr}
+	if got := jsonOf[restoredJSON](t, at, "backup", "restore", "--tasks", "--key-file", key, place); got.Written != "61" || got.Fresh != "61" || got.Freed != "3" {
+		t.Errorf("restored: %+v", got)
+	}
+	other := ownServer(t, filepath.Join(dir, "other"))
+	report := filepath.Join(dir, "report")
+	must([]string{"NORN_ADDR=" + other.addr}, "backup", "restore", "--tasks", "--key-file", key, "--prefix", "old/", "--report", report, place)
+	if b, err := os.ReadFile(report); err != nil || strings.Count(string(b), "\n") != 61 || !strings.Contains(string(b), `"new"`) {
+		t.Errorf("the report: %s, %v", b, err)
+	}
+	// A part that is gone is named by all of them.
+	parts, err := filepath.Glob(filepath.Join(place, full.Backup+"*.part"))
+	if err != nil || len(parts) == 0 {
+		t.Fatal(err)
+	}
+	if err := os.Remove(parts[0]); err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []string{"verify", "drill"} {
+		if r := nornWith(t, "", nil, "backup", what, "--key-file", key, place); r.code == 0 || !strings.Contains(r.err, filepath.Base(parts[0])) {
+			t.Errorf("%s without a part: %+v", what, r)
+		}
+	}
+}
+
+// TestJobsOfSidekiq from a file: those that are to be done are enqueued, once.
+func TestJobsOfSidekiq(t *testing.T) {
+	s := ownServer(t, filepath.Join(t.TempDir(), "data"))
+	at := []string{"NORN_ADDR=" + s.addr}
+	file := filepath.Join(t.TempDir(), "jobs")
+	text := `{"class":"Mail","args":[1,"two"],"jid":"a1","queue":"my queue","retry":true,"created_at":1.7e9}
+{"class":"Later","args":[],"jid":"a2","at":4102444800.5}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"2 tasks were enqueued, 0 were there", "0 tasks were enqueued, 2 were there"} {
+		if r := nornWith(t, "", at, "task", "import", "--from", "sidekiq", file); r.code != 0 || !strings.Contains(r.out, want) {
+			t.Fatalf("not %q: %+v", want, r)
+		}
+	}
+	got := jsonOf[[]struct {
+		Task struct{ Kind, Queue string }
+	}](t, at, "task", "claim", "-q", "my-queue", "-n", "5")
+	if len(got) != 1 || got[0].Task.Kind != "Mail" {
+		t.Errorf("claimed %+v", got)
+	}
+	if err := os.WriteFile(file, []byte(text+"{\"class\":\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := nornWith(t, "", at, "task", "import", "--from", "sidekiq", "--dry-run", file); r.code == 0 || !strings.Contains(r.err, "jobs:3: ") {
+		t.Errorf("a line that is none: %+v", r)
+	}
+}

@@ -2,6 +2,7 @@ package objects
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -64,7 +65,7 @@ func (d *directory) put(ctx context.Context, name string, data []byte) error {
 	if err := d.prepare(ctx, name, data); err != nil {
 		return err
 	}
-	part := filepath.Join(d.path, "."+name+partial)
+	part := filepath.Join(d.path, "."+name+"-"+rand.Text()[:8]+partial) // two may write one object at once
 	err := writeFile(part, os.O_TRUNC, data)
 	if err == nil {
 		err = os.Rename(part, filepath.Join(d.path, name))

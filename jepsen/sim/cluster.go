@@ -111,6 +111,9 @@ func runCluster(seed uint64, m Many) *Result {
 		s.after(s.between(time.Second, 4*time.Second), func() { f.join(n) })
 	}
 	s.after(2*time.Second, s.people)
+	if m.also != nil {
+		s.after(2*time.Second, func() { m.also(s) })
+	}
 	nemesis{f}.early()
 	f.gossip()
 	ending{f}.whenWhole(s.now+int64(formFor), "the cluster never forms", func() {

@@ -40,6 +40,8 @@ type Many struct {
 	Stop func() bool
 	// Trace adds notes to the histories of clusters.
 	Trace bool
+	// also is begun with the clients of a cluster; nil: nothing is.
+	also func(*sim)
 	// Progress hears of every run that has ended, from any goroutine but one at
 	// a time; nil: nobody does.
 	Progress func(done uint64, sum *Stats)

@@ -131,6 +131,25 @@ type Config struct {
 	SnapshotEvery time.Duration
 	// SnapshotKeep is how many stay in SnapshotTo. Default 288: a day at 5m.
 	SnapshotKeep int
+	// BackupTasksTo is where backups of tasks are written (docs/how-to/backup-tasks.md): a directory that all
+	// nodes reach, or s3://BUCKET/PREFIX. The register's leader does it, so it is to be the
+	// same on all nodes. Default none: no backups of tasks are taken by themselves.
+	BackupTasksTo string
+	// BackupTasksEvery is between the beginnings of two. Default 1h: what happens to tasks
+	// since the last one is lost with the cluster.
+	BackupTasksEvery time.Duration
+	// BackupTasksKeep is how many stay, and with them those that they build on. Default 48.
+	BackupTasksKeep int
+	// BackupTasksIncrementals is how many incremental ones follow a full one. Default 23. 0: all are
+	// full ones. More: less is read and written, and a restore reads more objects.
+	BackupTasksIncrementals int
+	// BackupTasksRate bounds what a backup reads from the nodes, bytes a second. Default 20MiB, so
+	// that the queues hardly feel it. 0: nothing bounds it.
+	BackupTasksRate Size
+	// BackupTasksKeyFile has public keys of age, one a line: backups are encrypted to them.
+	// Default none: who can read the place can read the payloads. The private key does not belong
+	// on the nodes.
+	BackupTasksKeyFile string
 	// RestoreFrom is where a node with an empty data directory finds the snapshot
 	// from which it begins the cluster anew: what SnapshotTo was, or one snapshot in
 	// it. Default none. It does nothing where there is a directory already. Danger:
@@ -435,7 +454,8 @@ type Config struct {
 // and no field depends on another: see [Config.Complete].
 func Default() *Config {
 	return &Config{
-		Data: "./norn-data", Listen: "127.0.0.1:7711", PeerListen: "127.0.0.1:7712", HTTPListen: "127.0.0.1:7713", Weight: 100,
+		Data: "./norn-data", BackupTasksEvery: time.Hour, BackupTasksKeep: 48, BackupTasksIncrementals: 23, BackupTasksRate: 20 << 20,
+		Listen: "127.0.0.1:7711", PeerListen: "127.0.0.1:7712", HTTPListen: "127.0.0.1:7713", Weight: 100,
 		Replicas: 3, Partitions: 64, Eta: 5 * time.Second, GCGrace: 168 * time.Hour,
 		Retention: 24 * time.Hour, RetentionPolicy: "delete", CollectInterval: time.Minute,
 		SnapshotEvery: 5 * time.Minute, TLSReload: 30 * time.Second, SnapshotKeep: 288,

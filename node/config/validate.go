@@ -122,7 +122,7 @@ func (c *Config) checkIdentities(p *problems) {
 
 // checkSnapshots checks where archives and snapshots go, and come from.
 func (c *Config) checkSnapshots(p *problems) {
-	for _, a := range []struct{ name, address string }{{"archive-dir", c.ArchiveDir}, {"snapshot-to", c.SnapshotTo}, {"restore-from", c.RestoreFrom}} {
+	for _, a := range []struct{ name, address string }{{"archive-dir", c.ArchiveDir}, {"snapshot-to", c.SnapshotTo}, {"backup-tasks-to", c.BackupTasksTo}, {"restore-from", c.RestoreFrom}} {
 		if a.address != "" {
 			s, err := objects.Open(a.address)
 			p.add(err != nil, "%s: %w", a.name, err)
@@ -133,6 +133,11 @@ func (c *Config) checkSnapshots(p *problems) {
 	}
 	p.add(c.SnapshotEvery != 0 && (c.SnapshotEvery < time.Second || c.SnapshotEvery > 24*time.Hour), "snapshot-every: %s is not between 1s and 24h, nor 0", formatDuration(c.SnapshotEvery))
 	p.add(c.SnapshotTo != "" && c.SnapshotEvery == 0, "snapshot-to: nothing is ever written there with snapshot-every 0")
+	lasts(p, "backup-tasks-every", c.BackupTasksEvery, time.Second, 30*24*time.Hour)
+	between(p, "backup-tasks-keep", c.BackupTasksKeep, 1, 100_000)
+	between(p, "backup-tasks-incrementals", c.BackupTasksIncrementals, 0, 1000)
+	p.add(c.BackupTasksRate < 0, "backup-tasks-rate: %s is less than nothing", c.BackupTasksRate)
+	p.add(c.BackupTasksKeyFile != "" && c.BackupTasksTo == "", "backup-tasks-key-file: nothing is encrypted without backup-tasks-to")
 	between(p, "snapshot-keep", c.SnapshotKeep, 1, 100_000)
 	p.add(c.RestoreFrom != "" && len(c.Join) > 0, "restore-from, join: a restore begins a cluster anew, and joining enters one that is there; give restore-from to one node and have the others join it")
 }

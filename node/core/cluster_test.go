@@ -505,7 +505,7 @@ func TestAcknowledgedIsOnAMajority(t *testing.T) {
 func (p *peer) facts(t testing.TB) (all []string) {
 	for n := range testPartitions {
 		v := p.core.vnodes.Use(ring.Partition(n))
-		for f := range vnode.FactsAfter(v, p.store, antientropy.Position{}, id.ID{}) {
+		for f := range vnode.FactsAfter(v.Partition, p.store, antientropy.Position{}, id.ID{}) {
 			all = append(all, fmt.Sprint(f))
 		}
 		if err := vnode.Audit(p.store, ring.Partition(n)); err != nil {

@@ -106,7 +106,7 @@ func TestAStepOfTheCollectorIsBoundedInUpdates(t *testing.T) {
 		r.inSteps(func() bool { gone++; return r.core.collect.tombstones.orphans(r.now, v) })
 		r.turn()
 		r.audit()
-		for f := range vnode.FactsAfter(v, r.store, antientropy.Position{}, id.ID{}) {
+		for f := range vnode.FactsAfter(v.Partition, r.store, antientropy.Position{}, id.ID{}) {
 			t.Fatalf("after %d steps there is %v", gone, f)
 		}
 	})

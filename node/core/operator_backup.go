@@ -1,7 +1,6 @@
 package core
 
 import (
-	"github.com/norn-dev/norn/backup"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/dump"
 	"github.com/norn-dev/norn/node/core/message"
@@ -57,9 +56,8 @@ func (c backups) page(r *message.Request, m *nornv1.BackupRequest) (gproto.Messa
 	case c.view.Deleting(p) || !c.standing.Disk.Counts(p, epoch):
 		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "what node %s holds of partition %d does not count now", c.cfg.Self.Node, p).Again(writeTimeout / 10)
 	}
-	from, _ := backup.DecodePosition(m.GetAfter()) // it was checked
 	return c.round.Read(message.Read{From: r.From, AsOf: dump.Session(m), Func: func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
-		reply, err := dump.Page(view, p, from)
+		reply, err := dump.Read(view, p, m)
 		if err == nil {
 			reply.Epoch, reply.Cohort, reply.Replicas = epoch, 1, 1
 		}

@@ -54,7 +54,7 @@ with --snapshot-to.
 A place is a directory, or s3://BUCKET/PREFIX[?endpoint=URL&region=NAME].`,
 		Example: "  norn backup create --tasks /mnt/backup/norn\n  norn backup inspect s3://backups/norn",
 	})
-	cmd.AddCommand(b.create(), b.verify(), b.inspect(), b.restore())
+	cmd.AddCommand(b.create(), b.verify(), b.inspect(), b.restore(), b.drill(), b.keygen())
 	return cmd
 }
 

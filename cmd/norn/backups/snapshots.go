@@ -52,7 +52,11 @@ With --tasks the tasks are in it too, while the cluster works: of each partition
 a majority of its replicas holds, as of one moment. It is compressed, every part has
 its checksum, and the backup counts when its manifest is there, which comes last. One
 that was interrupted goes on with --resume. It has all tasks; with --unfinished, of
-those that are completed or cancelled only that they are, so that they do not run again.`,
+those that are completed or cancelled only that they are, so that they do not run again.
+
+With --since only what has changed is read and written: the ranges of IDs whose sums
+are others than in the backup before. To restore takes all of that chain. With
+--key-file everything but the manifest is encrypted, with age.`,
 		Example: "  norn backup create /mnt/backup/norn\n  norn backup create --tasks /mnt/backup/norn\n  norn backup create --tasks --unfinished --rate 20MiB 's3://backups/norn?region=eu-central-1'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if t.tasks {
@@ -247,8 +251,11 @@ for what to do with disks that turn up again.
 With --tasks a running cluster is given the tasks of a backup of itself: begin it anew
 first, as above, then restore the tasks. All of the backup is checked before the first
 one is written, and it may be repeated. Tasks keep their IDs, attempts and logs; one
-that a worker had is free when its lease and --buffer are over.`,
-		Example: "  norn backup restore /mnt/backup/norn --data /var/lib/norn --name a\n  norn server --data /var/lib/norn --name a\n  norn backup restore --tasks /mnt/backup/norn",
+that a worker had is free when its lease and --buffer are over.
+
+With --prefix or --skip-existing the unfinished tasks of a backup, of whichever cluster,
+are enqueued in one that is in use: attempts begin anew. --report maps their IDs.`,
+		Example: "  norn backup restore /mnt/backup/norn --data /var/lib/norn --name a\n  norn server --data /var/lib/norn --name a\n  norn backup restore --tasks /mnt/backup/norn\n  norn backup restore --tasks --prefix old/ --dry-run /mnt/backup/norn",
 	}
 	f := cmd.Flags()
 	g.flags(cmd)
@@ -270,30 +277,42 @@ that a worker had is free when its lease and --buffer are over.`,
 		if shape.Partitions < 0 || shape.Partitions > ring.MaxPartitions || shape.Replicas < 0 || shape.Replicas > ring.MaxReplicas {
 			return b.usage("%d partitions, not 1 to %d, or %d replicas, not 1 to %d", shape.Partitions, ring.MaxPartitions, shape.Replicas, ring.MaxReplicas)
 		}
-		cfg.RestoreFrom = args[0]
-		if err := cfg.Validate(); err != nil {
-			return b.Usage(err)
-		}
 		if err := b.there(args[0]); err != nil {
 			return err
 		}
-		cfg.Complete()
-		h, generation, err := node.Restore(cmd.Context(), cfg, shape, b.Exit)
-		if _, name := snapshots.Split(args[0]); name != "" && errors.Is(err, objects.ErrNotFound) {
-			return b.noSnapshot(name)
-		}
+		keys, err := b.keys(g.keyFile)
 		if err != nil {
 			return err
 		}
-		fields := []jsonform.Field{
-			{Name: "snapshot", Value: jsonform.String(h.Name())}, {Name: "cluster", Value: jsonform.String(h.Cluster)},
-			{Name: "generation", Value: jsonform.Uint64(generation)}, {Name: "data", Value: jsonform.String(cfg.Data)}, {Name: "node", Value: jsonform.String(cfg.Name)},
+		if keys != nil {
+			return b.sealed(cmd, args[0], keys, func(from string) error { return b.begin(cmd, cfg, shape, from) })
 		}
-		return b.Writer().Object(jsonform.Object(fields...), func(w io.Writer) {
-			fmt.Fprintf(w, "%s is cluster %s as of %s, generation %d; start it with\n  %s\n", cfg.Data, h.Cluster, h.TakenAt.UTC().Format(time.RFC3339), generation, startLine(cmd, cfg))
-		})
+		return b.begin(cmd, cfg, shape, args[0])
 	}
 	return cmd
+}
+
+// begin makes a data directory.
+func (b commands) begin(cmd *cobra.Command, cfg *config.Config, shape node.Shape, address string) error {
+	cfg.RestoreFrom = address
+	if err := cfg.Validate(); err != nil {
+		return b.Usage(err)
+	}
+	cfg.Complete()
+	h, generation, err := node.Restore(cmd.Context(), cfg, shape, b.Exit)
+	if _, name := snapshots.Split(address); name != "" && errors.Is(err, objects.ErrNotFound) {
+		return b.noSnapshot(name)
+	}
+	if err != nil {
+		return err
+	}
+	fields := []jsonform.Field{
+		{Name: "snapshot", Value: jsonform.String(h.Name())}, {Name: "cluster", Value: jsonform.String(h.Cluster)},
+		{Name: "generation", Value: jsonform.Uint64(generation)}, {Name: "data", Value: jsonform.String(cfg.Data)}, {Name: "node", Value: jsonform.String(cfg.Name)},
+	}
+	return b.Writer().Object(jsonform.Object(fields...), func(w io.Writer) {
+		fmt.Fprintf(w, "%s is cluster %s as of %s, generation %d; start it with\n  %s\n", cfg.Data, h.Cluster, h.TakenAt.UTC().Format(time.RFC3339), generation, startLine(cmd, cfg))
+	})
 }
 
 // startLine is how to start the node that was restored. What was said of where it

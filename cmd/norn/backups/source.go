@@ -1,6 +1,8 @@
 package backups
 
 import (
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"github.com/norn-dev/norn/backup"
@@ -16,6 +18,11 @@ type source struct {
 
 // withBackup finds the backup of a name in a place, or the newest one.
 func (b commands) withBackup(cmd *cobra.Command, place, name string, do func(source) error) error {
+	return b.withBackupAsOf(cmd, place, name, time.Time{}, do)
+}
+
+// withBackupAsOf is withBackup among those that began no later than a time.
+func (b commands) withBackupAsOf(cmd *cobra.Command, place, name string, asOf time.Time, do func(source) error) error {
 	from, err := b.open(place)
 	if err != nil {
 		return err
@@ -24,7 +31,7 @@ func (b commands) withBackup(cmd *cobra.Command, place, name string, do func(sou
 	if err := b.Existing(place); err != nil {
 		return err
 	}
-	m, err := job.Find(cmd.Context(), from, name)
+	m, err := job.FindAsOf(cmd.Context(), from, name, asOf)
 	if err != nil {
 		return b.missing(err, name)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -34,7 +35,7 @@ type takeFlags struct {
 	tasks, unfinished, all bool
 	queues                 []string
 	rate                   size
-	resume                 string
+	resume, since, keyFile string
 }
 
 func (t *takeFlags) flags(cmd *cobra.Command) {
@@ -45,12 +46,30 @@ func (t *takeFlags) flags(cmd *cobra.Command) {
 	f.StringSliceVar(&t.queues, "queue", nil, "only tasks of this `QUEUE`[,QUEUE…]")
 	f.Var(&t.rate, "rate", "read at most so many `BYTES` a second, as 20MiB (0: as fast as it goes)")
 	f.StringVar(&t.resume, "resume", "", "go on with the backup of this `NAME` that was interrupted")
+	f.StringVar(&t.since, "since", "", "only what has changed since the backup of this `NAME`; last: since the newest one there")
+	keyFlag(cmd, &t.keyFile)
 	cmd.MarkFlagsMutuallyExclusive("unfinished", "all")
 }
 
 // alone refuses flags that make no sense without --tasks.
 func (t *takeFlags) alone(cmd *cobra.Command) error {
-	return needsTasks(cmd, "unfinished", "all", "queue", "rate", "resume")
+	return needsTasks(cmd, "unfinished", "all", "queue", "rate", "resume", "since", "key-file")
+}
+
+func keyFlag(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVar(file, "key-file", "", "`FILE` with keys of age: to encrypt public ones do, to decrypt it takes a private one")
+}
+
+// keys reads a key file; nil where none is given.
+func (b commands) keys(file string) (*job.Keys, error) {
+	if file == "" {
+		return nil, nil
+	}
+	k, err := job.ReadKeys(file)
+	if err != nil {
+		return nil, b.Usage(err)
+	}
+	return k, nil
 }
 
 func needsTasks(cmd *cobra.Command, names ...string) error {
@@ -73,20 +92,34 @@ func (b commands) take(cmd *cobra.Command, t *takeFlags, address string) error {
 		return err
 	}
 	defer func() { _ = to.Close() }() // what was written counts
+	keys, err := b.keys(t.keyFile)
+	if err != nil {
+		return err
+	}
 	o := job.Options{
+		Keys:  keys,
 		Place: to, Scope: backup.All, Queues: t.queues, By: "norn " + b.Version, Rate: int64(t.rate.Size), Now: time.Now,
 		Resume: strings.TrimSuffix(t.resume, backup.ManifestEnd), Progress: b.stages("partitions"),
 	}
 	if t.unfinished {
 		o.Scope = backup.Unfinished
 	}
+	if t.since != "" {
+		name := ""
+		if t.since != "last" {
+			name = strings.TrimSuffix(t.since, backup.ManifestEnd) + backup.ManifestEnd
+		}
+		if o.Since, err = job.Find(cmd.Context(), to, name); err != nil {
+			return b.missing(err, name)
+		}
+	}
 	return b.With(cmd.Context(), func(c *client.Client) error {
-		o.From = c
+		o.From = job.Over(c)
 		m, err := job.Create(cmd.Context(), o)
 		if err != nil {
 			return err
 		}
-		return b.showTasks(m)
+		return b.showTasks(m, nil)
 	})
 }
 
@@ -99,8 +132,13 @@ func (b commands) stages(what string) func(job.Progress) {
 	return func(now job.Progress) { p.Stage(what, now.Done, now.Total) }
 }
 
-func (b commands) showTasks(m *backup.Manifest) error {
-	return b.Writer().Object(form(m), func(w io.Writer) { table(w, m) })
+// showTasks shows a backup; whole is what it gives with all that it builds on, nil: that is not known.
+func (b commands) showTasks(m *backup.Manifest, whole *backup.Summary) error {
+	shown := *m
+	if whole != nil {
+		shown.Summary = *whole
+	}
+	return b.Writer().Object(form(&shown), func(w io.Writer) { table(w, &shown) })
 }
 
 // form is what a program is told of a backup.
@@ -117,6 +155,10 @@ func form(m *backup.Manifest) jsonform.Value {
 	for i := range m.Parts {
 		stored += m.Parts[i].Bytes
 	}
+	var to []jsonform.Value
+	for _, key := range m.Encrypted {
+		to = append(to, jsonform.String(key))
+	}
 	return jsonform.Object(
 		jsonform.Field{Name: "backup", Value: jsonform.String(m.Name)},
 		jsonform.Field{Name: "cluster", Value: jsonform.String(m.Cluster)},
@@ -126,6 +168,8 @@ func form(m *backup.Manifest) jsonform.Value {
 		jsonform.Field{Name: "began_at", Value: jsonform.Time(m.Began)},
 		jsonform.Field{Name: "ended_at", Value: jsonform.Time(m.Ended)},
 		jsonform.Field{Name: "scope", Value: jsonform.String(m.Scope)},
+		jsonform.Field{Name: "since", Value: jsonform.String(m.Since)},
+		jsonform.Field{Name: "encrypted_to", Value: jsonform.List(to...)},
 		jsonform.Field{Name: "tasks", Value: jsonform.Uint64(m.Tasks)},
 		jsonform.Field{Name: "facts", Value: jsonform.Uint64(m.Facts)},
 		jsonform.Field{Name: "held_claims", Value: jsonform.Uint64(m.Held)},
@@ -152,8 +196,15 @@ func table(w io.Writer, m *backup.Manifest) {
 		}
 		queues = append(queues, render.Text([]byte(name), 60)+": "+strings.Join(states, ", "))
 	}
+	encrypted, since := "no", "nothing: it is a full one"
+	if len(m.Encrypted) > 0 {
+		encrypted = "to " + strings.Join(m.Encrypted, "\n")
+	}
+	if m.Since != "" {
+		since = fmt.Sprintf("%s (%d before it)", m.Since, m.Depth)
+	}
 	render.Pairs(w, [][2]string{
-		{"backup", m.Name}, {"cluster", m.Cluster}, {"generation", fmt.Sprint(m.Generation)}, {"snapshot", m.Snapshot},
+		{"backup", m.Name}, {"since", since}, {"encrypted", encrypted}, {"cluster", m.Cluster}, {"generation", fmt.Sprint(m.Generation)}, {"snapshot", m.Snapshot},
 		{"began", m.Began.Format(time.RFC3339)}, {"ended", m.Ended.Format(time.RFC3339)}, {"scope", m.Scope},
 		{"tasks", render.Number(m.Tasks)}, {"claims held", render.Number(m.Held)},
 		{"bytes", render.Number(uint64(stored))}, {"parts", fmt.Sprint(len(m.Parts))}, {"root", m.Root}, {"queues", strings.Join(queues, "\n")},
@@ -162,20 +213,57 @@ func table(w io.Writer, m *backup.Manifest) {
 
 // verify reads all of a backup.
 func (b commands) verify() *cobra.Command {
-	return &cobra.Command{
+	var keyFile string
+	cmd := &cobra.Command{
 		Use: "verify PLACE | PLACE/BACKUP.tasks", Short: "Read all of a backup of tasks, and say what it would give", Args: cobra.ExactArgs(1),
 		Long: `Read all of the newest backup of tasks in a place, or of the one that is named, and
 compare every part with its checksum, every task with its own, and all of it with what
-the manifest says. What is wrong is told with the place. Then show what a restore gives.`,
+the manifest says, over all backups that it is incremental to. What is wrong is told
+with the place. Then show what a restore gives.`,
 		Example: "  norn backup verify /mnt/backup/norn\n  norn backup verify /mnt/backup/norn/norn-….tasks -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			place, name := job.Split(args[0])
 			return b.withBackup(cmd, place, name, func(from source) error {
-				if err := job.Verify(cmd.Context(), from.Store, from.m, nil, b.stages("parts")); err != nil {
+				keys, err := b.keys(keyFile)
+				if err != nil {
 					return err
 				}
-				return b.showTasks(from.m)
+				whole, err := job.Verify(cmd.Context(), from.Store, from.m, keys, b.stages("parts"))
+				if err != nil {
+					return err
+				}
+				return b.showTasks(from.m, whole)
 			})
+		},
+	}
+	keyFlag(cmd, &keyFile)
+	return cmd
+}
+
+// keygen makes a key file.
+func (b commands) keygen() *cobra.Command {
+	return &cobra.Command{
+		Use: "keygen FILE", Short: "Make a key file for encrypted backups", Args: cobra.ExactArgs(1),
+		Long: `Make a key pair of age (age-encryption.org) and write it to a file that must not exist yet.
+Show the public key: a file with that alone encrypts backups and cannot decrypt them.
+Keep the private one where the loss of the cluster does not reach it: without it the
+backups are lost, too.`,
+		Example: "  norn backup keygen backup.key\n  norn backup create --tasks --key-file backup.key /mnt/backup/norn",
+		RunE: func(_ *cobra.Command, args []string) error {
+			text, public, err := job.NewKey()
+			if err != nil {
+				return err
+			}
+			out, err := os.OpenFile(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(out, text)
+			if err = errors.Join(err, out.Sync(), out.Close()); err != nil {
+				return err
+			}
+			return b.Writer().Object(jsonform.Object(jsonform.Field{Name: "file", Value: jsonform.String(args[0])}, jsonform.Field{Name: "public_key", Value: jsonform.String(public)}),
+				func(w io.Writer) { _, _ = fmt.Fprintln(w, public) })
 		},
 	}
 }
@@ -183,7 +271,7 @@ the manifest says. What is wrong is told with the place. Then show what a restor
 // inspectTasks lists backups of tasks, or shows one.
 func (b commands) inspectTasks(cmd *cobra.Command, place, name string) error {
 	if name != "" {
-		return b.withBackup(cmd, place, name, func(from source) error { return b.showTasks(from.m) })
+		return b.withBackup(cmd, place, name, func(from source) error { return b.showTasks(from.m, nil) })
 	}
 	from, err := b.open(place)
 	if err != nil {
@@ -200,6 +288,7 @@ func (b commands) inspectTasks(cmd *cobra.Command, place, name string) error {
 		column{Head: "cluster", Cell: func(m *backup.Manifest) string { return m.Cluster }},
 		column{Head: "scope", Cell: func(m *backup.Manifest) string { return m.Scope }},
 		column{Head: "tasks", Cell: func(m *backup.Manifest) string { return render.Number(m.Tasks) }},
+		column{Head: "kind", Cell: kind},
 		column{Head: "backup", Cell: func(m *backup.Manifest) string { return m.Name + backup.ManifestEnd }},
 	).None("no backups of tasks there")
 	for _, m := range all {
@@ -208,11 +297,25 @@ func (b commands) inspectTasks(cmd *cobra.Command, place, name string) error {
 	return errors.Join(append(bad, err, list.Close())...)
 }
 
+// kind says in a word or two what a backup is.
+func kind(m *backup.Manifest) string {
+	text := "full"
+	if m.Since != "" {
+		text = fmt.Sprintf("incremental %d", m.Depth)
+	}
+	if len(m.Encrypted) > 0 {
+		text += ", encrypted"
+	}
+	return text
+}
+
 // giveFlags are those of restore with tasks.
 type giveFlags struct {
 	tasks, dryRun bool
 	buffer        time.Duration
 	rate          size
+	asOf, keyFile string
+	into          intoFlags
 }
 
 func (g *giveFlags) flags(cmd *cobra.Command) {
@@ -220,11 +323,14 @@ func (g *giveFlags) flags(cmd *cobra.Command) {
 	f.BoolVar(&g.tasks, "tasks", false, "give a running cluster the tasks of a backup")
 	f.BoolVar(&g.dryRun, "dry-run", false, "read all of it and say what would be done")
 	f.DurationVar(&g.buffer, "buffer", 10*time.Second, "beyond its lease, before a task is free that a worker had (no less than eta)")
+	f.StringVar(&g.asOf, "as-of", "", "the newest backup that began at this `TIME` or before, as 2026-11-29T03:00:00Z")
+	g.into.flags(cmd)
+	keyFlag(cmd, &g.keyFile)
 	f.Var(&g.rate, "rate", "write at most so many `BYTES` a second, as 20MiB (0: as fast as it goes)")
 }
 
 func (g *giveFlags) alone(cmd *cobra.Command) error {
-	return needsTasks(cmd, "dry-run", "buffer", "rate")
+	return needsTasks(cmd, "dry-run", "buffer", "rate", "as-of", "prefix", "skip-existing", "gc-grace", "report")
 }
 
 // give restores the tasks of a backup.
@@ -237,11 +343,25 @@ func (b commands) give(cmd *cobra.Command, g *giveFlags, address string) error {
 	if g.buffer < 0 {
 		return b.usage("--buffer %s is less than nothing", g.buffer)
 	}
+	asOf, err := g.time()
+	if err != nil {
+		return b.Usage(err)
+	}
+	keys, err := b.keys(g.keyFile)
+	if err != nil {
+		return err
+	}
 	place, name := job.Split(address)
-	return b.withBackup(cmd, place, name, func(from source) error {
+	if name != "" && !asOf.IsZero() {
+		return b.usage("%s names a backup already: --as-of is for a place", address)
+	}
+	return b.withBackupAsOf(cmd, place, name, asOf, func(from source) error {
 		return b.With(cmd.Context(), func(c *client.Client) error {
+			if g.into.asked() {
+				return b.into(cmd, c, from, keys, g)
+			}
 			r, err := job.Restore(cmd.Context(), job.RestoreOptions{
-				From: from, Manifest: from.m, To: c, Buffer: g.buffer, DryRun: g.dryRun, Rate: int64(g.rate.Size), Progress: b.stages("parts"),
+				From: from, Manifest: from.m, To: job.Over(c), Keys: keys, Buffer: g.buffer, DryRun: g.dryRun, Rate: int64(g.rate.Size), Progress: b.stages("parts"),
 			})
 			if err != nil {
 				return err
@@ -249,6 +369,18 @@ func (b commands) give(cmd *cobra.Command, g *giveFlags, address string) error {
 			return b.report(from.m, r, g.dryRun)
 		})
 	})
+}
+
+// time is what --as-of says; zero: nothing.
+func (g *giveFlags) time() (time.Time, error) {
+	if g.asOf == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, g.asOf)
+	if err != nil {
+		return at, fmt.Errorf("--as-of: %q is no time as 2026-11-29T03:00:00Z", g.asOf)
+	}
+	return at, nil
 }
 
 func (b commands) report(m *backup.Manifest, r *job.Report, dry bool) error {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -132,9 +133,10 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 			failed <- fmt.Errorf("http port: %w", err)
 		}
 	})
+	saves := newBackups(cfg, &o)
 	n, err := node.Start(cfg, node.Options{
 		Logger: o.Logger, Logins: watch, Version: o.Version, Access: known.desk, TLS: known.tls, Peers: known.peers, Starting: ctx,
-		Collectors: append(collectors(&known, &o), telling.collectors()...), Spans: telling.spans(), Resolver: o.Resolver, Memory: o.memory,
+		Collectors: slices.Concat(collectors(&known, &o), telling.collectors(), saves.collectors()), Spans: telling.spans(), Resolver: o.Resolver, Memory: o.memory,
 	})
 	if err != nil {
 		err = errors.Join(notStarted(ctx, err, o.Logger), shut(pages, cfg.StopTimeout))
@@ -143,12 +145,11 @@ func run(ctx context.Context, cfg *config.Config, o Options) error {
 	}
 	shown.node.Store(n)
 	warnOpen(cfg, &known, o.Logger)
-	warnReadable(cfg, o.Logger)
 	sayFitted(asked, cfg, o.Logger)
 	unpace := pace(func() { node.Rest(n) })
 	o.Notify("READY=1", "STATUS=taking requests at "+n.Addr().String())
 	watching, stopWatching := context.WithCancel(ctx)
-	running.Go(func() { announce(watching, n, listener.Addr(), o.Logger) })
+	running.Go(func() { announce(watching, n, listener.Addr(), o.Logger); saves.run(watching, n) })
 	destroyed, left := make(chan struct{}), make(chan struct{})
 	running.Go(func() { watchDestroyed(watching, n, destroyed) })
 	running.Go(func() { watchLeft(watching, n, left) })
@@ -236,8 +237,9 @@ func erase(err error, data string, log *slog.Logger) error {
 	return nil
 }
 
-// warnOpen says which ports anybody may use who reaches them.
+// warnOpen says which ports anybody may use who reaches them, and which secrets everybody may read.
 func warnOpen(cfg *config.Config, known *credentials, log *slog.Logger) {
+	warnReadable(cfg, log)
 	if exposed(cfg.Listen) && !known.desk.Asks() && cfg.TLSClientCA == "" {
 		log.Warn("server.open", "listen", cfg.Listen, "meaning", "everybody who reaches this address may do everything; see auth-token-file and tls-client-ca")
 	}

@@ -29,10 +29,10 @@ const (
 
 // Import gives norn task import.
 func Import(h Host) *cobra.Command {
-	var prefix string
+	var prefix, from string
 	var fresh, dry bool
 	cmd := &cobra.Command{
-		Use: "import FILE", Short: "Enqueue tasks from lines of JSON", Args: cobra.ExactArgs(1),
+		Use: "import FILE | URL", Short: "Enqueue tasks from lines of JSON, or from another system", Args: cobra.ExactArgs(1),
 		Long: `Enqueue the tasks of a file that norn task export has written. Tasks that are
 completed or cancelled are left out, and taken for done by those that depend on them.
 The others keep ID, queue, payload, priority, time, headers, key and dependencies; their
@@ -41,14 +41,32 @@ attempts begin anew, and the retry policy is that of the queue.
 The same file again changes nothing: a task that is there is the same task. With
 --new-ids and --queue-prefix all are other tasks than those in the file; a task with a
 key has the ID that follows from the key. Tasks older than gc-grace are refused under
-their old IDs; with --new-ids they are taken. What is refused is told with its line.`,
-		Example: "  norn task import mail.jsonl\n  norn task import mail.jsonl --queue-prefix old/ --dry-run",
+their old IDs; with --new-ids they are taken. What is refused is told with its line.
+
+With --from the jobs of another system are enqueued, from where it keeps them: asynq
+and sidekiq from redis://[USER:PASSWORD@]HOST[:PORT][/DB], river from postgres://…,
+sidekiq and river also from a file with a job in JSON a line. Stop its workers first:
+what they are at is taken, too. Type, kind or class becomes the kind, arguments the
+payload; what is finished, archived, discarded or dead is left out.`,
+		Example: "  norn task import mail.jsonl\n  norn task import mail.jsonl --queue-prefix old/ --dry-run\n  norn task import --from asynq redis://127.0.0.1:6379/0\n  norn task import --from river 'postgres://river@db/app'",
 	}
 	f := cmd.Flags()
 	f.StringVar(&prefix, "queue-prefix", "", "put this before the names of the queues, and give new IDs")
 	f.BoolVar(&fresh, "new-ids", false, "give new IDs")
+	f.StringVar(&from, "from", "", "`SYSTEM` that has the jobs: asynq, river or sidekiq")
+	cmd.MarkFlagsMutuallyExclusive("from", "new-ids")
 	f.BoolVar(&dry, "dry-run", false, "read the file and say what would be done")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if from != "" {
+			m := &taker{Host: h, system: from, prefix: prefix, now: time.Now()}
+			if dry {
+				return m.run(cmd.Context(), args[0])
+			}
+			return h.With(cmd.Context(), func(c *client.Client) error {
+				m.c = c
+				return m.run(cmd.Context(), args[0])
+			})
+		}
 		finished, plain, lines, err := scan(args[0])
 		if err != nil {
 			return err
@@ -176,7 +194,7 @@ func (m *importer) add(ctx context.Context, line int, t *nornv1.Task) error {
 		return nil
 	}
 	spec := client.Task{
-		ID: task, Queue: m.prefix + t.GetQueue(), Payload: t.GetPayload(), Priority: t.GetPriority(), OnDependencyFailure: t.GetOnDependencyFailure(),
+		ID: task, Queue: m.prefix + t.GetQueue(), Kind: t.GetKind(), Tags: t.GetTags(), Payload: t.GetPayload(), Priority: t.GetPriority(), OnDependencyFailure: t.GetOnDependencyFailure(),
 		Headers: t.GetHeaders(), Key: t.GetKey(), KeyWindow: time.Duration(t.GetKeyWindowSeconds() * float64(time.Second)),
 	}
 	if at := t.GetNotBefore(); at != nil && at.AsTime().After(m.now) {

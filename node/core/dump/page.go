@@ -1,6 +1,7 @@
 package dump
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/norn-dev/norn/antientropy"
@@ -40,14 +41,100 @@ func Check(m *nornv1.BackupRequest, partitions int) *proto.Error {
 	if _, err := backup.DecodePosition(m.GetAfter()); err != nil {
 		return proto.Invalid("after: %v; send next of the page before", err)
 	}
+	for _, b := range [][]byte{m.GetFrom(), m.GetBefore()} {
+		if n := len(b); n != 0 && n != id.Size {
+			return proto.Invalid("an ID of %d bytes, not %d", n, id.Size)
+		}
+	}
+	if _, err := backup.DecodeBounds(m.GetBounds()); err != nil {
+		return proto.Invalid("bounds: %v", err)
+	}
 	return nil
 }
 
-// Page reads what is behind a position. ErrDamaged of package vnode: it cannot be read.
-func Page(view store.View, p ring.Partition, from backup.Position) (*nornv1.BackupReply, error) {
+// Read answers a request that was checked. ErrDamaged of package vnode: it cannot be read.
+func Read(view store.View, p ring.Partition, m *nornv1.BackupRequest) (*nornv1.BackupReply, error) {
+	after, _ := backup.DecodePosition(m.GetAfter()) // it was checked, and so was what follows
+	bounds, _ := backup.DecodeBounds(m.GetBounds())
+	var from, before id.ID
+	copy(from[:], m.GetFrom())
+	copy(before[:], m.GetBefore())
+	switch {
+	case len(bounds) > 0:
+		return sums(view, p, bounds)
+	case m.GetClaims():
+		return held(view, p, after.Task)
+	case after.IsZero():
+		after.Task = from
+	}
+	return page(view, p, after, before)
+}
+
+// sums sums up runs of IDs: by the tree where one is kept that counts every fact, and else, and where
+// some of that cannot be read, by the facts.
+func sums(view store.View, p ring.Partition, bounds []id.ID) (*nornv1.BackupReply, error) {
+	var all []antientropy.Node
+	tree := vnode.Counted(view, p)
+	if tree != nil {
+		all = tree.Ranges(view, bounds, func(span antientropy.Span) iter.Seq[crdt.Fact] {
+			return vnode.FactsAfter(p, view, antientropy.Position{Task: span.From}, span.To)
+		})
+	}
+	if tree == nil || tree.Damaged() > 0 {
+		all = make([]antientropy.Node, len(bounds))
+		for f, err := range vnode.EachFact(view, p, antientropy.Position{}, id.ID{}) {
+			if err != nil {
+				return nil, err
+			}
+			n := &all[antientropy.RunOf(bounds, f.Task)]
+			n.Sum, n.Count = n.Sum.Add(crdt.HashFact(f)), n.Count+1
+		}
+	}
+	m := &nornv1.BackupReply{Sums: make([]byte, 0, len(all)*backup.SumSize)}
+	for i := range all {
+		m.Sums = backup.AppendSum(m.Sums, all[i].Sum, all[i].Count)
+	}
+	return m, nil
+}
+
+// held is a page of the claims that are held, of tasks behind one.
+func held(view store.View, p ring.Partition, after id.ID) (*nornv1.BackupReply, error) {
+	all, err := vnode.Active(view, p)
+	if err != nil {
+		return nil, err
+	}
 	var page backup.Page
 	size := 0
-	for f, err := range vnode.EachFact(view, p, antientropy.Position(from), id.ID{}) {
+	for i := range all {
+		h := &all[i]
+		if h.Task.Compare(after) <= 0 {
+			continue
+		}
+		n := len(page.Tasks)
+		if n == 0 || page.Tasks[n-1].ID != h.Task {
+			if size >= PageBytes {
+				page.Next = backup.Position{Task: page.Tasks[n-1].ID, Key: crdt.Key{Kind: crdt.KindEnqueued}}
+				break
+			}
+			page.Tasks = append(page.Tasks, backup.Task{ID: h.Task})
+			n++
+		}
+		t := &page.Tasks[n-1]
+		t.Claims = append(t.Claims, claimOf(h))
+		size += t.Size()
+	}
+	return Reply(&page), nil
+}
+
+func claimOf(h *vnode.Held) backup.Claim {
+	return backup.Claim{Token: h.Record.Token, End: h.Record.End, Worker: h.Record.Worker}
+}
+
+// page reads what is behind a position, of tasks before one.
+func page(view store.View, p ring.Partition, from backup.Position, before id.ID) (*nornv1.BackupReply, error) {
+	var page backup.Page
+	size := 0
+	for f, err := range vnode.EachFact(view, p, antientropy.Position(from), before) {
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +172,7 @@ func claims(view store.View, p ring.Partition, page *backup.Page) error {
 		at, found := slices.BinarySearchFunc(page.Tasks, h.Task, func(t backup.Task, want id.ID) int { return t.ID.Compare(want) })
 		if found {
 			t := &page.Tasks[at]
-			t.Claims = append(t.Claims, backup.Claim{Token: h.Record.Token, End: h.Record.End, Worker: h.Record.Worker})
+			t.Claims = append(t.Claims, claimOf(h))
 		}
 	}
 	return nil
@@ -112,11 +199,19 @@ type Pages struct {
 	Cohort, Need int
 
 	pages []backup.Page
+	sums  []byte // over those that have answered
 	err   *proto.Error
 }
 
 // Take takes the answer of one.
 func (j *Pages) Take(m *nornv1.BackupReply) {
+	switch {
+	case len(j.pages) == 0:
+		j.sums = m.GetSums()
+	case !backup.SameSums(j.sums, m.GetSums()):
+		j.Fail(proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "replicas have summed up other runs"))
+		return
+	}
 	page, err := backup.DecodePage(m.GetTasks(), m.GetNext())
 	if err != nil {
 		j.Fail(proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "a replica's page: %v", err))
@@ -139,6 +234,7 @@ func (j *Pages) Answer() (*nornv1.BackupReply, *proto.Error) {
 	}
 	page := backup.Union(j.pages)
 	m := Reply(&page)
+	m.Sums = j.sums
 	m.Epoch, m.Cohort, m.Replicas = j.Epoch, uint32(j.Cohort), uint32(len(j.pages))
 	return m, nil
 }

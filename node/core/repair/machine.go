@@ -405,7 +405,7 @@ func (p *replica) View() store.View { return vnode.Settled(p.env.Partitions.Use(
 
 // Facts walks the facts after a place.
 func (p *replica) Facts(place antientropy.Position, to id.ID) iter.Seq[crdt.Fact] {
-	return vnode.FactsAfter(p.env.Partitions.Use(p.p), p.env.Round.Tx, place, to)
+	return vnode.FactsAfter(p.env.Partitions.Use(p.p).Partition, p.env.Round.Tx, place, to)
 }
 
 // Apply merges facts of the peer.

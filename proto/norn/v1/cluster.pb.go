@@ -1959,7 +1959,15 @@ type BackupRequest struct {
 	// Ask the whole cohort, not just a majority: where that has not answered.
 	WholeCohort bool `protobuf:"varint,4,opt,name=whole_cohort,json=wholeCohort,proto3" json:"whole_cohort,omitempty"`
 	// Between nodes: epoch of the cell whose cohort is asked.
-	Epoch         uint64 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Epoch uint64 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// 20 bytes each: only tasks from this ID on, and only those before that one. Empty: all.
+	From   []byte `protobuf:"bytes,6,opt,name=from,proto3" json:"from,omitempty"`
+	Before []byte `protobuf:"bytes,7,opt,name=before,proto3" json:"before,omitempty"`
+	// Not tasks but sums over facts, of runs of IDs: where each begins, 20 bytes each, ascending,
+	// the first one zero. The last run has no end.
+	Bounds []byte `protobuf:"bytes,8,opt,name=bounds,proto3" json:"bounds,omitempty"`
+	// Only the claims that are held, as tasks without facts.
+	Claims        bool `protobuf:"varint,9,opt,name=claims,proto3" json:"claims,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2029,6 +2037,34 @@ func (x *BackupRequest) GetEpoch() uint64 {
 	return 0
 }
 
+func (x *BackupRequest) GetFrom() []byte {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *BackupRequest) GetBefore() []byte {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *BackupRequest) GetBounds() []byte {
+	if x != nil {
+		return x.Bounds
+	}
+	return nil
+}
+
+func (x *BackupRequest) GetClaims() bool {
+	if x != nil {
+		return x.Claims
+	}
+	return false
+}
+
 // BackupReply is a page.
 type BackupReply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2040,8 +2076,11 @@ type BackupReply struct {
 	// Of the cell whose cohort was asked.
 	Epoch uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Members of that cohort, and how many of them have answered.
-	Cohort        uint32 `protobuf:"varint,4,opt,name=cohort,proto3" json:"cohort,omitempty"`
-	Replicas      uint32 `protobuf:"varint,5,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	Cohort   uint32 `protobuf:"varint,4,opt,name=cohort,proto3" json:"cohort,omitempty"`
+	Replicas uint32 `protobuf:"varint,5,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	// For each run of IDs that was asked for the sum over its facts and their number, 24 bytes,
+	// big endian. The number 2^64-1: it is not known, or not the same everywhere.
+	Sums          []byte `protobuf:"bytes,6,opt,name=sums,proto3" json:"sums,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2109,6 +2148,13 @@ func (x *BackupReply) GetReplicas() uint32 {
 		return x.Replicas
 	}
 	return 0
+}
+
+func (x *BackupReply) GetSums() []byte {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
 }
 
 // RestoreRequest gives a partition tasks of a backup: the facts are joined with those that
@@ -2415,19 +2461,24 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"unfinished\x12\x1c\n" +
 	"\tcompleted\x18\x03 \x01(\x04R\tcompleted\x12\x12\n" +
 	"\x04dead\x18\x04 \x01(\x04R\x04dead\x12\x1c\n" +
-	"\tcancelled\x18\x05 \x01(\x04R\tcancelled\"\x96\x01\n" +
+	"\tcancelled\x18\x05 \x01(\x04R\tcancelled\"\xf2\x01\n" +
 	"\rBackupRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\fR\x05after\x12\x18\n" +
 	"\asession\x18\x03 \x01(\fR\asession\x12!\n" +
 	"\fwhole_cohort\x18\x04 \x01(\bR\vwholeCohort\x12\x14\n" +
-	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\"\x81\x01\n" +
+	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\x12\x12\n" +
+	"\x04from\x18\x06 \x01(\fR\x04from\x12\x16\n" +
+	"\x06before\x18\a \x01(\fR\x06before\x12\x16\n" +
+	"\x06bounds\x18\b \x01(\fR\x06bounds\x12\x16\n" +
+	"\x06claims\x18\t \x01(\bR\x06claims\"\x95\x01\n" +
 	"\vBackupReply\x12\x14\n" +
 	"\x05tasks\x18\x01 \x01(\fR\x05tasks\x12\x12\n" +
 	"\x04next\x18\x02 \x01(\fR\x04next\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x16\n" +
 	"\x06cohort\x18\x04 \x01(\rR\x06cohort\x12\x1a\n" +
-	"\breplicas\x18\x05 \x01(\rR\breplicas\"y\n" +
+	"\breplicas\x18\x05 \x01(\rR\breplicas\x12\x12\n" +
+	"\x04sums\x18\x06 \x01(\fR\x04sums\"y\n" +
 	"\x0eRestoreRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
 	"\x05tasks\x18\x02 \x01(\fR\x05tasks\x123\n" +

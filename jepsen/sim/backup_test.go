@@ -1,0 +1,335 @@
+package sim
+
+import (
+	"flag"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/norn-dev/norn/backup"
+	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/history"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+)
+
+var backups = flag.Uint64("backups", 3, "number of seeds of clusters of which backups are taken")
+
+// saver takes a full backup of a cluster at a random moment, and then incremental ones, as
+// package backup/job does.
+type saver struct {
+	*caller
+	bad      error
+	taken    int                     // backups that are whole
+	must     []id.ID                 // enqueues that were acknowledged before the newest one
+	done     map[id.ID]bool          // completions likewise
+	tasks    []map[id.ID]backup.Task // as read, by partition
+	ranges   [][]backup.Range        // of the newest one
+	reread   int                     // ranges that were read again
+	same     int                     // ranges that were not
+	nextMust []id.ID
+	nextDone map[id.ID]bool
+}
+
+// again asks until it is answered.
+func (v *saver) again(m *nornv1.BackupRequest, then func(*nornv1.BackupReply)) {
+	v.leave() // another node may be in reach
+	v.send(m, nil, 3*time.Second, func(a *answer) {
+		reply, ok := a.message.(*nornv1.BackupReply)
+		if !ok || a.refused != nil {
+			m.WholeCohort = true
+			v.after(500*time.Millisecond, func() { v.again(m, then) })
+			return
+		}
+		then(reply)
+	})
+}
+
+// begin takes one, and then the next one.
+func (v *saver) begin() {
+	s := v.s
+	v.nextMust, v.nextDone = s.board.acknowledged(), make(map[id.ID]bool)
+	for _, e := range s.events {
+		if e.Func != history.Complete || e.Phase != history.OK {
+			continue
+		}
+		for i := range e.Items {
+			if e.Items[i].Error == "" && !e.Items[i].Unsure {
+				v.nextDone[e.Items[i].Task] = true
+			}
+		}
+	}
+	if v.tasks == nil {
+		v.tasks, v.ranges = make([]map[id.ID]backup.Task, s.plan.partitions), make([][]backup.Range, s.plan.partitions)
+	}
+	v.partition(0)
+}
+
+func (v *saver) partition(p int) {
+	if p == len(v.tasks) {
+		v.taken++
+		v.must, v.done = v.nextMust, v.nextDone
+		v.after(v.s.between(0, 5*time.Second), v.begin)
+		return
+	}
+	next := func() {
+		ranger := backup.NewRanger(id.ID{})
+		for _, task := range slices.SortedFunc(maps.Keys(v.tasks[p]), id.ID.Compare) {
+			t := v.tasks[p][task]
+			ranger.Saw(&t)
+		}
+		v.ranges[p] = ranger.Ranges()
+		v.partition(p + 1)
+	}
+	if v.ranges[p] == nil {
+		v.tasks[p] = make(map[id.ID]backup.Task)
+		v.pages(p, []backup.Span{{}}, next)
+		return
+	}
+	v.again(&nornv1.BackupRequest{Partition: uint32(p), Bounds: backup.Bounds(v.ranges[p])}, func(m *nornv1.BackupReply) {
+		spans, err := backup.Changed(v.ranges[p], m.GetSums())
+		if err != nil {
+			v.bad = err
+			return
+		}
+		v.reread, v.same = v.reread+len(spans), v.same+len(v.ranges[p])-len(spans)
+		for task, t := range v.tasks[p] {
+			t.Claims = nil
+			if v.tasks[p][task] = t; backup.InSpans(spans, task) {
+				delete(v.tasks[p], task)
+			}
+		}
+		v.pages(p, spans, func() {
+			v.again(&nornv1.BackupRequest{Partition: uint32(p), Claims: true}, func(m *nornv1.BackupReply) {
+				page, err := backup.DecodePage(m.GetTasks(), m.GetNext())
+				if err != nil {
+					v.bad = err
+					return
+				}
+				for _, held := range page.Tasks {
+					if t, ok := v.tasks[p][held.ID]; ok && !backup.InSpans(spans, held.ID) {
+						t.Claims = held.Claims
+						v.tasks[p][held.ID] = t
+					}
+				}
+				next()
+			})
+		})
+	})
+}
+
+// pages reads spans, one after the other.
+func (v *saver) pages(p int, spans []backup.Span, then func()) {
+	if len(spans) == 0 {
+		then()
+		return
+	}
+	m := &nornv1.BackupRequest{Partition: uint32(p), From: spans[0].From.Bytes()}
+	if !spans[0].To.IsZero() {
+		m.Before = spans[0].To.Bytes()
+	}
+	whole := &backup.Assembler{}
+	var page func(*nornv1.BackupReply)
+	page = func(reply *nornv1.BackupReply) {
+		got, err := backup.DecodePage(reply.GetTasks(), reply.GetNext())
+		last := len(reply.GetNext()) == 0
+		var tasks []backup.Task
+		if err == nil {
+			tasks, err = whole.Add(&got, last)
+		}
+		if err != nil {
+			v.bad = err
+			return
+		}
+		for _, t := range tasks {
+			v.tasks[p][t.ID] = t
+		}
+		if last {
+			v.pages(p, spans[1:], then)
+			return
+		}
+		v.again(&nornv1.BackupRequest{Partition: m.Partition, From: m.From, Before: m.Before, After: reply.GetNext()}, page)
+	}
+	v.again(m, page)
+}
+
+// TestBackupsOfAStorm: backups that are taken at random moments of a storm have what was
+// acknowledged before they began: each task, and that it was completed. Restored in a node
+// with other partitions they give a state in which indexes follow from facts, no task runs that was
+// completed, none twice, none before what it depends on, and all that can be done is done.
+//
+// Long because: it is one story.
+func TestBackupsOfAStorm(t *testing.T) {
+	judged, same := 0, 0
+	for n := uint64(0); judged < int(*backups) && n < 20**backups; n++ {
+		var v *saver
+		forgets := false
+		r := runCluster(*seed+n, Many{Cluster: true, also: func(s *sim) {
+			if forgets = s.plan.collect > 0 || s.rights != nil; forgets {
+				s.ended = true // what was forgotten cannot be asked for
+				return
+			}
+			v = &saver{caller: s.newCaller()}
+			v.after(s.between(5*time.Second, 40*time.Second), v.begin)
+		}})
+		if forgets || r.Calm != "" || v == nil || v.taken == 0 {
+			continue
+		}
+		if r.Violation != nil || v.bad != nil {
+			t.Fatalf("seed %d: %v, %v", *seed+n, r.Violation, v.bad)
+		}
+		judged, same = judged+1, same+v.same
+		var all []backup.Task
+		states := make(map[id.ID]*crdt.Task)
+		for p := range v.tasks {
+			for task, one := range v.tasks[p] {
+				view, err := crdt.View(task, slices.Values(one.Facts))
+				if err != nil || one.Check() != nil {
+					t.Fatalf("seed %d: task %s: %v, %v", *seed+n, task, err, one.Check())
+				}
+				states[task] = view
+				all = append(all, one)
+			}
+		}
+		for _, task := range v.must {
+			if states[task] == nil {
+				t.Fatalf("seed %d: task %s was acknowledged, and is not in backup %d", *seed+n, task, v.taken)
+			}
+		}
+		for task := range v.done {
+			if view := states[task]; view == nil || view.Outcome() != crdt.StateCompleted {
+				t.Fatalf("seed %d: the completion of %s was acknowledged, and is not in backup %d", *seed+n, task, v.taken)
+			}
+		}
+		t.Logf("seed %d: %d backups, %d tasks, %d completed; %d ranges were read again, %d not", *seed+n, v.taken, len(states), len(v.done), v.reread, v.same)
+		restored(t, *seed+n, all, states)
+	}
+	if judged < int(*backups) {
+		t.Errorf("only %d seeds could be judged", judged)
+	}
+}
+
+// restored gives a node of its own all tasks, and does them.
+//
+// Long because: it is one story.
+func restored(t *testing.T, seed uint64, all []backup.Task, states map[id.ID]*crdt.Task) {
+	t.Helper()
+	s := newSim(seed, Mutant{})
+	s.rights = nil
+	s.plan = s.draw()
+	s.plan.partitions, s.plan.collect = s.plan.partitions+3, 0
+	s.plan.net, s.plan.disk = netPlan{delay: time.Millisecond}, diskPlan{sync: time.Millisecond}
+	s.plan.maxClaims = 1 << 20
+	s.node = newNode(s)
+	s.node.start()
+	c := s.newCaller()
+	c.pin = s.node
+	slices.SortFunc(all, func(a, b backup.Task) int { return a.ID.Compare(b.ID) })
+	done := make(map[id.ID]bool)
+	for task, view := range states {
+		if view.Outcome() == crdt.StateCompleted {
+			done[task] = true
+		}
+	}
+	before, names := len(done), make(map[string]bool)
+	for _, view := range states {
+		if view.Enqueued != nil {
+			names[view.Enqueued.Queue] = true
+		}
+	}
+	queues := slices.Sorted(maps.Keys(names))
+	var bad string
+	idle := 0
+	var work func()
+	work = func() {
+		c.send(&nornv1.ClaimRequest{Queues: queues, MaxTasks: 20, Worker: "w", LeaseSeconds: 3600}, nil, 3*time.Second, func(a *answer) {
+			m, ok := a.message.(*nornv1.ClaimReply)
+			if !ok || len(m.GetGrants()) == 0 {
+				if idle++; idle < 200 { // what is put off comes in the end
+					c.after(5*time.Second, work)
+				} else {
+					s.ended = true
+				}
+				return
+			}
+			idle = 0
+			complete := &nornv1.CompleteRequest{}
+			for _, g := range m.GetGrants() {
+				task, err := id.Parse(g.GetTask().GetId())
+				view := states[task]
+				switch {
+				case err != nil || view == nil:
+					bad = "a task that is in no backup was granted: " + task.String()
+				case done[task]:
+					bad = "it was completed, and runs again: " + task.String()
+				}
+				if view != nil {
+					for _, d := range view.Enqueued.Dependencies {
+						if on := states[d]; on != nil && !done[d] && on.Outcome() == crdt.StateUnknown {
+							bad = "it runs before " + d.String() + ", on which it depends: " + task.String()
+						}
+					}
+				}
+				done[task] = true
+				complete.Completions = append(complete.Completions, &nornv1.Completion{Id: task.Bytes(), Token: g.GetToken(), AutoSeq: true})
+			}
+			c.send(complete, nil, 3*time.Second, func(*answer) { work() })
+		})
+	}
+	var give func(i int)
+	give = func(i int) {
+		if i == len(all) {
+			work()
+			return
+		}
+		one := all[i]
+		one.Free(time.Second)
+		p := ring.Of(one.ID, s.plan.partitions)
+		c.send(&nornv1.RestoreRequest{Partition: uint32(p), Tasks: backup.AppendTask(nil, &one)}, nil, 3*time.Second, func(a *answer) {
+			if _, ok := a.message.(*nornv1.RestoreReply); !ok {
+				if a.refused != nil && a.refused.Kind == nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
+					bad, s.ended = "task "+one.ID.String()+" is refused: "+a.refused.Message, true
+					return
+				}
+				c.after(100*time.Millisecond, func() { give(i) })
+				return
+			}
+			give(i + 1)
+		})
+	}
+	s.after(time.Second, func() { give(0) })
+	s.run()
+	if s.found != nil || bad != "" {
+		t.Fatalf("seed %d, restored: %v %s", seed, s.found, bad)
+	}
+	s.node.audit()
+	if s.found != nil {
+		t.Fatalf("seed %d, restored: %v", seed, s.found)
+	}
+	left := 0
+	for task, view := range states {
+		open := view.Enqueued != nil && view.Outcome() == crdt.StateUnknown && !done[task]
+		for _, d := range depsOf(view) {
+			if on := states[d]; on == nil || on.Outcome() == crdt.StateDead || on.Outcome() == crdt.StateCancelled {
+				open = false // it waits, or was cancelled with that
+			}
+		}
+		if open {
+			left++
+			t.Logf("seed %d: task %s is not done: %+v", seed, task, view.Enqueued)
+		}
+	}
+	if left > 0 {
+		t.Errorf("seed %d, restored: %d tasks are never done, of %d", seed, left, len(states))
+	}
+	t.Logf("seed %d, restored: %d were completed, %d more are", seed, before, len(done)-before)
+}
+
+func depsOf(v *crdt.Task) []id.ID {
+	if v.Enqueued == nil {
+		return nil
+	}
+	return v.Enqueued.Dependencies
+}

@@ -1,0 +1,82 @@
+package core
+
+import (
+	"testing"
+
+	"github.com/norn-dev/norn/backup"
+	"github.com/norn-dev/norn/id"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+)
+
+// TestSumsOfRuns: after a backup of each partition the sums of its ranges are what they were
+// then, through each node; what changed after it, also at one replica alone, is in a range
+// whose sum is another one, or is not known.
+func TestSumsOfRuns(t *testing.T) {
+	r := newTrio(t)
+	r.tell()
+	r.work()
+	var task id.ID
+	for range 50 {
+		task = r.ids.Next(r.now.Wall)
+		r.enqueue(0, task, nil)
+	}
+	r.settle()
+	same, changed := 0, map[ring.Partition]bool{}
+	ranges := make([][]backup.Range, testPartitions)
+	for p := range ring.Partition(testPartitions) {
+		ranger := backup.NewRanger(id.ID{})
+		tasks, _ := r.backedUp(1, p)
+		for i := range tasks {
+			ranger.Saw(&tasks[i])
+		}
+		ranges[p] = ranger.Ranges()
+	}
+	look := func(i int, p ring.Partition) []backup.Span {
+		m := ask[*nornv1.BackupReply](r, i, &nornv1.BackupRequest{Partition: uint32(p), Bounds: backup.Bounds(ranges[p])})
+		spans, err := backup.Changed(ranges[p], m.Sums)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return spans
+	}
+	for p := range ring.Partition(testPartitions) {
+		if len(look(int(p)%3, p)) == 0 {
+			same++
+		}
+	}
+	if same == 0 {
+		t.Error("no partition is what it was")
+	}
+	r.cut[[2]int{0, 1}], r.cut[[2]int{0, 2}] = true, true // what comes now stays at the first node
+	more := map[ring.Partition]id.ID{}
+	for range 40 {
+		next := r.ids.Next(r.now.Wall)
+		r.enqueue(0, next, nil)
+		more[ring.Of(next, testPartitions)] = next
+	}
+	r.settle()
+	delete(r.cut, [2]int{0, 1})
+	delete(r.cut, [2]int{0, 2})
+	for p, next := range more {
+		if spans := look(0, p); backup.InSpans(spans, next) {
+			changed[p] = true
+		}
+	}
+	if len(changed) == 0 {
+		t.Error("what came to one replica alone is in no span that has changed")
+	}
+	for p, next := range more {
+		all, _ := r.backedUp(0, p)
+		for i := range all {
+			if all[i].ID == next && !changed[p] {
+				t.Errorf("task %s is in a backup now, and in no span that has changed", next)
+			}
+		}
+	}
+	from := r.send(0, &nornv1.BackupRequest{Bounds: make([]byte, 40)})
+	r.settle()
+	if e := r.peers[0].replies[from].Err; e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
+		t.Errorf("bounds that do not ascend: %v", e)
+	}
+}
