@@ -371,10 +371,10 @@ test("queues by part of a name, in an order", async (t) => {
   await p.getByText("3 queues with").waitFor();
   const names = () => p.getByRole("table", { name: "queues" }).locator("tbody th").allInnerTexts();
   assert.deepEqual(await names(), ["sorted/a", "sorted/b", "sorted/c"]);
-  await p.getByRole("button", { name: "ready" }).click();
+  await p.getByRole("button", { name: "ready", exact: true }).click();
   await p.locator("th[aria-sort=descending]").getByText("ready").waitFor();
   await eventually("the fullest first", async () => (await names()).join() === "sorted/b,sorted/c,sorted/a");
-  await p.getByRole("button", { name: "ready" }).click();
+  await p.getByRole("button", { name: "ready", exact: true }).click();
   await eventually("the emptiest first", async () => (await names()).join() === "sorted/a,sorted/c,sorted/b");
   assert.match(p.url(), /contains=SORTED/);
   await p.reload(); // the address keeps it

@@ -76,7 +76,7 @@ function Attempts({ t }) {
       ...t.attempt_log.map((a, i) => html`${i > 0 && num(a.number) > num(t.attempt_log[i - 1].number) + 1 && html`<tr><td class="n">…</td><td colspan="6">${count(num(a.number) - num(t.attempt_log[i - 1].number) - 1)} attempts in between are not kept</td></tr>`}<tr>
       <td class="n" title=${"token " + a.token}>${a.number}</td><td>${a.worker}</td><td>${clock(a.start)}</td><td class="n">${a.start && span(a.wait_seconds)}</td>
       <td class="n">${a.start && span(a.duration_seconds)}</td><td><${State} is=${a.outcome} />${!a.counted && html` <small>not counted</small>`}</td>
-      <td class="lines">${a.error}${a.stack && html`<details class="data"><summary>stack</summary><pre>${a.stack}</pre></details>`}</td></tr>`),
+      <td class="reads lines">${a.error}${a.stack && html`<details class="data"><summary>stack</summary><pre>${a.stack}</pre></details>`}</td></tr>`),
       ...held.map((c) => html`<tr><td class="n" title=${"token " + c.token}></td><td>${c.worker}</td><td>${clock(c.start)}</td><td></td>
       <td class="n">${span((Date.now() - Date.parse(c.start)) / 1000)}</td><td><${State} is="active" /></td><td><small>lease ends ${until(c.end)}</small></td></tr>`)]} />
     ${back > 0 && html`<p class="quiet">${back === 1 ? "one claim was" : count(back) + " claims were"} given back without an attempt</p>`}`;
