@@ -11,8 +11,8 @@ import (
 	"github.com/norn-dev/norn/store"
 )
 
-// retention reads the word of the configuration.
-func retention(policy string) nornv1.Retention {
+// retentionOf reads the word of the configuration.
+func retentionOf(policy string) nornv1.Retention {
 	switch policy {
 	case "archive":
 		return nornv1.Retention_RETENTION_ARCHIVE

@@ -23,6 +23,7 @@ import (
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/retention"
 	"github.com/norn-dev/norn/node/held"
 	"github.com/norn-dev/norn/node/peer"
 	"github.com/norn-dev/norn/node/queuestats"
@@ -271,7 +272,7 @@ func (n *Node) open() (err error) {
 		},
 		HeadSize: n.cfg.HeadSize, MaxPayload: n.cfg.MaxPayload, MaxWaiters: n.cfg.MaxWaiters, MaxQueues: n.cfg.MaxQueues, MaxClaims: n.cfg.MaxClaims,
 		DiskReserve: uint64(n.cfg.DiskReserve), Quarantine: int64(n.cfg.Quarantine),
-		Retention: core.Retention{What: retention(n.cfg.RetentionPolicy), After: n.cfg.Retention, Dead: n.cfg.DeadRetention},
+		Retention: retention.Rule{What: retentionOf(n.cfg.RetentionPolicy), After: n.cfg.Retention, Dead: n.cfg.DeadRetention},
 		Sessions:  n.sessions(), CollectInterval: n.cfg.CollectInterval, Archive: n.archive != nil, Common: true, Repair: n.cfg.RepairInterval,
 		History: n.decided.History,
 		Rand:    mathrand.New(mathrand.NewChaCha8(seed)),

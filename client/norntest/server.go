@@ -15,6 +15,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/retention"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -123,7 +124,7 @@ func (s *Server) config() core.Config {
 		Self: self, Address: self.Node, Cluster: cluster, Eta: eta, Buffer: eta, Slack: vnode.SlackOf(eta), GCGrace: forever, Lease: proto.DefaultLease,
 		Retry:    crdt.Retry{MaxAttempts: uint32(s.opts.MaxAttempts), Initial: s.opts.RetryInitial, Max: time.Hour, Multiplier: 2000, Jitter: 200},
 		HeadSize: 256, MaxPayload: proto.MaxPayload, MaxWaiters: maxWaiters, MaxQueues: maxQueues, MaxClaims: maxClaims,
-		Retention: core.Retention{What: nornv1.Retention_RETENTION_DELETE, After: 24 * time.Hour}, CollectInterval: time.Minute,
+		Retention: retention.Rule{What: nornv1.Retention_RETENTION_DELETE, After: 24 * time.Hour}, CollectInterval: time.Minute,
 		Rand: rand.New(rand.NewPCG(s.opts.Seed, s.lives)),
 	}
 }

@@ -47,15 +47,15 @@ func (m Measure) broken() bool { return m.More && m.Is < m.Limit || !m.More && m
 // moves one back. The limits of lines leave others room for a day's work.
 const (
 	maxPackageLines = 6000
-	coreLines       = 17100
+	coreLines       = 16400
 	commandLines    = 9900
 	nodeLines       = 6500
 	coreFields      = 46
-	coreBack        = 45
-	coreFileLoop    = 77
+	coreBack        = 43
+	coreFileLoop    = 75
 	coreCallLoop    = 44
 	sameMethods     = 31
-	leastInvariants = 0.14
+	leastInvariants = 0.16
 	leastComments   = 15.6
 )
 

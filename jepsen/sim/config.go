@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/retention"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -35,7 +36,7 @@ func (n *node) config() core.Config {
 		Retry:    crdt.Retry{MaxAttempts: s.plan.work.attempts, Initial: 500 * time.Millisecond, Max: maxBackoff, Multiplier: 2000, Jitter: 200},
 		HeadSize: s.plan.headSize, MaxPayload: 1 << 16, MaxWaiters: s.plan.maxWaiters, MaxQueues: 100, MaxClaims: s.plan.maxClaims,
 		DiskReserve:     diskReserve,
-		Retention:       core.Retention{What: s.plan.what, After: s.plan.retention, Dead: s.plan.deadRetention},
+		Retention:       retention.Rule{What: s.plan.what, After: s.plan.retention, Dead: s.plan.deadRetention},
 		Archive:         true,
 		CollectInterval: s.plan.collect,
 		Tree:            s.plan.tasks%2 == 1, // the audit compares it with the facts

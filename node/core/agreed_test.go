@@ -7,10 +7,10 @@ import (
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/repair"
+	"github.com/norn-dev/norn/node/core/retention"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -27,8 +27,8 @@ func TestWhatIsNoAgreement(t *testing.T) {
 		"not everything is taken": func(r *antientropy.Result) { r.Refused = 1 },
 	} {
 		r := &antientropy.Result{Pulled: 3, Pushed: 2, Young: 1}
-		if spoil(r); agreed(r) != (what == "") {
-			t.Errorf("%q: agreed %v", what, agreed(r))
+		if spoil(r); retention.Agreed(r) != (what == "") {
+			t.Errorf("%q: agreed %v", what, retention.Agreed(r))
 		}
 	}
 }
@@ -40,20 +40,20 @@ func TestWhatAComparisonProves(t *testing.T) {
 	r := newTrio(t)
 	r.now = r.now.Add(time.Minute)
 	c := r.peers[0].core
-	p, k := c.collect.tombstones, message.Pair{Partition: 1, Peer: r.peers[1].self}
+	p, k := c.retention.Tombstones, message.Pair{Partition: 1, Peer: r.peers[1].self}
 	proves := r.now.Mono - int64(repair.Settle) - 2*int64(eta)
 	p.Began(r.now, k, 7)
-	p.ended(r.now.Add(time.Second), k, &antientropy.Result{})
-	if m := p.marks[k]; m == nil || m.latest != proves || m.waiting != proves {
+	p.Ended(r.now.Add(time.Second), k, &antientropy.Result{})
+	if m := p.Marks[k]; m == nil || m.Latest != proves || m.Waiting != proves {
 		t.Errorf("it began at %d, and proves what was there at %+v", r.now.Mono, m)
 	}
 	p.Began(r.now.Add(2*time.Second), k, 7)
-	p.ended(r.now.Add(3*time.Second), k, &antientropy.Result{Skipped: 1})
+	p.Ended(r.now.Add(3*time.Second), k, &antientropy.Result{Skipped: 1})
 	p.Began(r.now.Add(2*time.Second), k, 7)
 	c.view.Cells[1].Epoch++
-	p.ended(r.now.Add(3*time.Second), k, &antientropy.Result{})
-	if m := p.marks[k]; m.latest != proves {
-		t.Errorf("one that left something, or went on into another epoch, proves what was there at %d", m.latest)
+	p.Ended(r.now.Add(3*time.Second), k, &antientropy.Result{})
+	if m := p.Marks[k]; m.Latest != proves {
+		t.Errorf("one that left something, or went on into another epoch, proves what was there at %d", m.Latest)
 	}
 }
 
@@ -63,67 +63,25 @@ func TestWhatIsKnownOfAllMembers(t *testing.T) {
 	r := newTrio(t)
 	r.now = r.now.Add(time.Minute)
 	c := r.peers[0].core
-	p := c.collect.tombstones
+	p := c.retention.Tombstones
 	c.edges.watches.needs.led[1] = r.now.Mono
 	compared := func(i int, began time.Duration) {
 		k := message.Pair{Partition: 1, Peer: r.peers[i].self}
 		p.Began(r.now.Add(began), k, 7)
-		p.ended(r.now.Add(began+time.Second), k, &antientropy.Result{})
+		p.Ended(r.now.Add(began+time.Second), k, &antientropy.Result{})
 	}
 	compared(1, -time.Second)
-	if p.caughtUp(1) {
+	if p.CaughtUp(1) {
 		t.Error("a comparison of before it led has shown what was acknowledged until then")
 	}
-	if compared(1, 0); !p.caughtUp(1) {
+	if compared(1, 0); !p.CaughtUp(1) {
 		t.Error("it is never known")
 	}
-	if at := p.agreedSince(r.now, 1); at > 0 {
+	if at := p.AgreedSince(r.now, 1); at > 0 {
 		t.Errorf("one member was not compared with, and it is known of %d", at)
 	}
-	if compared(2, 0); p.agreedSince(r.now, 1) != r.now.Wall-p.Margin() {
-		t.Errorf("all were, and it is known of %d", p.agreedSince(r.now, 1))
-	}
-}
-
-// TestNothingIsCollectedByAClockThatJumps: not in the step that sees it.
-func TestNothingIsCollectedByAClockThatJumps(t *testing.T) {
-	r := newRig(t)
-	k, now := r.core.collect, r.now
-	for i, step := range []struct {
-		wall   time.Duration
-		jumped bool
-	}{{0, false}, {time.Second + eta, false}, {time.Second, false}, {time.Second + eta + 1, true}, {time.Second, false}, {time.Second - eta - 1, true}, {time.Second - eta, false}} {
-		now = clockOf(now.Wall+int64(step.wall), now.Mono+int64(time.Second))
-		if k.jumped(now) != step.jumped {
-			t.Errorf("step %d: %v a second", i, step.wall)
-		}
-	}
-}
-
-// TestTombstonesStayForSomeEtasMore: an ID may be one ahead of its node, that one ahead of the
-// leader, and the leader ahead of who is asked to take the task anew, and must refuse it by then.
-func TestTombstonesStayForSomeEtasMore(t *testing.T) {
-	r := newRig(t)
-	c := r.core
-	for etas := range 4 {
-		if at := c.collect.tombstones.over(r.now, etas); at != r.now.Wall-int64(c.cfg.GCGrace)-int64(etas)*int64(eta) {
-			t.Errorf("with %d etas to spare those of %v ago go", etas, time.Duration(r.now.Wall-at))
-		}
-	}
-}
-
-// TestTheTombstoneOfAKeyStaysForItsWindow: the key is taken until then (K8).
-func TestTheTombstoneOfAKeyStaysForItsWindow(t *testing.T) {
-	r := newRig(t)
-	k, cluster := r.core.collect, [16]byte(r.core.cfg.Cluster.ID)
-	start := convert.WindowStart(r.now.Wall, int64(time.Hour))
-	task := &crdt.Task{ID: id.UniqueKey(cluster, "q", "k", start, 0), Enqueued: &crdt.Enqueued{Queue: "q", Key: "k", KeyWindow: int64(time.Hour)}}
-	if at := k.bury(r.now, task); at != start+int64(time.Hour) {
-		t.Errorf("it counts as collected %v from now", time.Duration(at-r.now.Wall))
-	}
-	late := r.now.Add(2 * time.Hour)
-	if at := k.bury(late, task); at != late.Wall {
-		t.Errorf("after its window it counts as collected %v from then", time.Duration(at-late.Wall))
+	if compared(2, 0); p.AgreedSince(r.now, 1) != r.now.Wall-p.Margin() {
+		t.Errorf("all were, and it is known of %d", p.AgreedSince(r.now, 1))
 	}
 }
 
@@ -138,10 +96,10 @@ func TestARetryShortlyBeforeTheRetentionIsOver(t *testing.T) {
 	c := r.peers[i].core
 	d, err := vnode.ReadTask(c.round.Tx, 1, task, vnode.ReadOptions{NoLog: true})
 	r.check(err)
-	c.cfg.CollectInterval = time.Second
+	c.retention.Interval = time.Second
 	early := time.Hour - leadership.Lonely - 2*eta
 	for after, refused := range map[time.Duration]bool{early - time.Second: false, early + time.Second: true} {
-		if e := c.collect.buried(r.now.Add(after), c.vnodes.Use(1), d); (e != nil) != refused {
+		if e := c.retention.Buried(r.now.Add(after), c.vnodes.Use(1), d); (e != nil) != refused {
 			t.Errorf("after %v of an hour: %v", after, e)
 		}
 	}
@@ -158,12 +116,12 @@ func TestARetryIsNotBuriedWithoutAnArchive(t *testing.T) {
 	c := r.peers[i].core
 	d, err := vnode.ReadTask(c.round.Tx, 1, task, vnode.ReadOptions{NoLog: true})
 	r.check(err)
-	c.cfg.CollectInterval, c.cfg.Archive = time.Second, false
+	c.retention.Interval, c.retention.HasArchive = time.Second, false
 	c.cfg.Retention.What = nornv1.Retention_RETENTION_ARCHIVE
-	if e := c.collect.buried(r.now.Add(2*time.Hour), c.vnodes.Use(1), d); e == nil {
+	if e := c.retention.Buried(r.now.Add(2*time.Hour), c.vnodes.Use(1), d); e == nil {
 		t.Error("a retry of a task that another node may have archived is taken")
 	}
-	if got := c.collect.rule(d.Task.Enqueued.Queue).what; got != nornv1.Retention_RETENTION_KEEP {
+	if got := c.retention.Rule(d.Task.Enqueued.Queue).What; got != nornv1.Retention_RETENTION_KEEP {
 		t.Errorf("by itself it goes by %v", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/retention"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -43,7 +44,7 @@ func (r *rig) inSteps(step func() (more bool)) (steps int) {
 	for more := true; more; steps++ {
 		before := r.core.round.Tx.Pending()
 		more = step()
-		if n := r.core.round.Tx.Pending() - before; n > collectWrites+2*longLog+100 {
+		if n := r.core.round.Tx.Pending() - before; n > retention.WritesPerStep+2*longLog+100 {
 			r.t.Fatalf("step %d writes %d records", steps, n)
 		}
 		if steps > 1000 {
@@ -76,24 +77,24 @@ func TestAStepOfTheCollectorIsBoundedInUpdates(t *testing.T) {
 		r := newCollecting(t)
 		finished(r)
 		v := later(r, 2*time.Hour)
-		r.inSteps(func() bool { return r.core.collect.look(r.now, v) })
+		r.inSteps(func() bool { return r.core.retention.Look(r.now, v) })
 		r.turn()
 		r.audit()
-		if got := r.core.stats.Collected; got != n || r.total() != 0 {
+		if got := r.core.retention.Collected; got != n || r.total() != 0 {
 			t.Errorf("%d tasks of %d were collected, %d are left", got, n, r.total())
 		}
 	})
 	t.Run("archived", func(t *testing.T) {
 		r := newCollecting(t)
 		finished(r)
-		v, a := later(r, 2*time.Hour), &r.core.collect.archives
-		a.safe, _ = vnode.Dues(v, r.core.round.Tx, &vnode.DuesCursor{}, r.core.collect.cutoff(r.now, 0, nornv1.Retention_RETENTION_DELETE), clock.Never, n)
+		v, a := later(r, 2*time.Hour), &r.core.retention.Archiving
+		a.Safe, _ = vnode.Dues(v, r.core.round.Tx, &vnode.DuesCursor{}, r.core.retention.Cutoff(r.now, 0, nornv1.Retention_RETENTION_DELETE), clock.Never, n)
 		r.inSteps(func() bool {
-			a.at = r.now.Mono
-			a.work(r.now)
-			return len(a.safe) > 0
+			a.At = r.now.Mono
+			r.core.retention.WorkArchived(r.now)
+			return len(a.Safe) > 0
 		})
-		if got := r.core.stats.Archived; got != n {
+		if got := r.core.retention.Archived; got != n {
 			t.Errorf("%d tasks of %d have gone", got, n)
 		}
 	})
@@ -103,7 +104,7 @@ func TestAStepOfTheCollectorIsBoundedInUpdates(t *testing.T) {
 			r.long(r.inFirst(), 1<<32)
 		}
 		v, gone := later(r, 8*24*time.Hour), 0
-		r.inSteps(func() bool { gone++; return r.core.collect.tombstones.orphans(r.now, v) })
+		r.inSteps(func() bool { gone++; return r.core.retention.Tombstones.Orphans(r.now, v) })
 		r.turn()
 		r.audit()
 		for f := range vnode.FactsAfter(v.Partition, r.store, antientropy.Position{}, id.ID{}) {
@@ -116,7 +117,7 @@ func TestAStepOfTheCollectorIsBoundedInUpdates(t *testing.T) {
 // more finished tasks that are needed, it went round for ever, 100 µs apart.
 func TestThePassOfTheCollectorEnds(t *testing.T) {
 	r := newCollecting(t)
-	const n = collectBatch + 10
+	const n = retention.Batch + 10
 	var some []*nornv1.TaskSpec
 	for range n {
 		s := spec("a")
@@ -133,18 +134,18 @@ func TestThePassOfTheCollectorEnds(t *testing.T) {
 		r.finish("a")
 	}
 	r.now = r.now.Add(2 * time.Hour)
-	k := r.core.collect
-	k.p, k.over = 0, [6]bool{}
-	k.keys = vnode.Keys(r.core.round.Tx, 0, id.ID{}, collectBatch)[collectBatch-1].First // a step ahead of the rest
+	k := r.core.retention
+	k.Pass.Partition, k.Pass.Over = 0, [6]bool{}
+	k.Pass.Keys = vnode.Keys(r.core.round.Tx, 0, id.ID{}, retention.Batch)[retention.Batch-1].First // a step ahead of the rest
 	steps := 0
-	for ; k.p == 0; steps++ {
+	for ; k.Pass.Partition == 0; steps++ {
 		if steps == 20 {
 			t.Fatalf("after %d steps the collector is still with its first partition", steps)
 		}
-		r.now = r.now.Add(collectPause)
-		k.at = 0
-		k.seen = r.now
-		k.work(r.now)
+		r.now = r.now.Add(retention.Pause)
+		k.At = 0
+		k.Seen = r.now
+		k.Work(r.now)
 	}
 	r.turn()
 	if r.total() != n+1 {

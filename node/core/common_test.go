@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/retention"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -85,10 +86,13 @@ func TestANodeThatIsAloneDiffersFromNobody(t *testing.T) {
 // deleting.
 func TestTheLongerAndTheShorterRetention(t *testing.T) {
 	const del, archive, keep = nornv1.Retention_RETENTION_DELETE, nornv1.Retention_RETENTION_ARCHIVE, nornv1.Retention_RETENTION_KEEP
-	for _, of := range []struct{ own, is, longer, shorter Retention }{
-		{Retention{del, 5, 0}, Retention{}, Retention{del, 5, 0}, Retention{del, 5, 0}},
-		{Retention{del, 5, 0}, Retention{keep, 4, 7}, Retention{keep, 5, 0}, Retention{del, 4, 7}},
-		{Retention{archive, 4, 7}, Retention{del, 5, 8}, Retention{archive, 5, 8}, Retention{del, 4, 7}},
+	rule := func(what nornv1.Retention, after, dead time.Duration) retention.Rule {
+		return retention.Rule{What: what, After: after, Dead: dead}
+	}
+	for _, of := range []struct{ own, is, longer, shorter retention.Rule }{
+		{rule(del, 5, 0), retention.Rule{}, rule(del, 5, 0), rule(del, 5, 0)},
+		{rule(del, 5, 0), rule(keep, 4, 7), rule(keep, 5, 0), rule(del, 4, 7)},
+		{rule(archive, 4, 7), rule(del, 5, 8), rule(archive, 5, 8), rule(del, 4, 7)},
 	} {
 		m := &sharedConfig{c: &Core{cfg: Config{Retention: of.own}}, is: of.is}
 		if got := m.retention(true); got != of.longer {

@@ -19,6 +19,7 @@ import (
 	"github.com/norn-dev/norn/node/core/query"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/repair"
+	"github.com/norn-dev/norn/node/core/retention"
 	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/view"
@@ -57,10 +58,10 @@ type Config struct {
 	PartClaims  int    // of those in one partition; 0: [vnode.MaxClaimed]
 	DiskReserve uint64 // bytes: enqueues are refused below
 
-	Retention       Retention     // of queues that do not say
-	CollectInterval time.Duration // in which every partition is looked at once; 0: nothing is collected
-	Archive         bool          // there is somewhere to archive to
-	Common          bool          // what is to be configured alike on all nodes is kept in the register and compared
+	Retention       retention.Rule // of queues that do not say
+	CollectInterval time.Duration  // in which every partition is looked at once; 0: nothing is collected
+	Archive         bool           // there is somewhere to archive to
+	Common          bool           // what is to be configured alike on all nodes is kept in the register and compared
 
 	Tree       bool          // keep the trees that replicas compare from the first fact on, not from the second node on
 	Quarantine int64         // bytes of facts that are kept aside at most; 0: 256 MiB
@@ -136,7 +137,7 @@ type Core struct {
 	pending         map[uint64]registerRequest
 	edges           *edges
 	queues          *queues
-	collect         *collector
+	retention       *retention.Machine
 	quorumWrites    *quorumWrites
 	repairs         *repair.Machine
 	quarantine      *quarantine
@@ -186,8 +187,6 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.edges.doubts = unconfirmedFailures{l: c.edges, all: make(map[id.ID]unconfirmedFailure)}
 	c.queues = &queues{c: c, sets: make(map[string]*setting), remoteCounts: newRemoteCounts(c)}
 	c.quorumWrites, c.routes = &quorumWrites{c: c}, newRoutes(c)
-	c.collect = &collector{c: c, at: now.Mono, tombstones: newTombstones(c)}
-	c.collect.archives = archives{k: c.collect, at: clock.Never, from: make(map[ring.Partition]vnode.DuesCursor)}
 	vcfg := vnode.Config{
 		Partitions: cfg.Cluster.Partitions, Buffer: cfg.Buffer, HeadSize: cfg.HeadSize, MaxClaims: cfg.PartClaims,
 		OnHead: c.readyIndex.onHead,
@@ -227,6 +226,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	if err := openVnodes(c, view, now); err != nil {
 		return nil, err
 	}
+	c.retention = newRetention(c, now)
 	c.repairs = newRepairs(c)
 	if c.standing, err = openStanding(c, boot, view, now); err != nil {
 		return nil, err
@@ -317,7 +317,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 	case *message.FromPeer:
 		peers{c}.take(now, e)
 	case message.Archived:
-		c.collect.archives.done(now, e)
+		c.retention.ArchiveDone(now, e)
 	case message.Answered:
 		c.round.Answer(e.Reply)
 	case message.Changed:
@@ -346,7 +346,7 @@ func (c *Core) Ready(now clock.Time) (message.Ready, error) {
 	c.standing.Work(now)
 	c.stand()
 	c.elector.Work(now)
-	c.collect.work(now)
+	c.retention.Work(now)
 	c.edges.work(now)
 	c.edges.watches.work(now)
 	c.edges.horizons.work(now)
@@ -394,7 +394,7 @@ func (c *Core) Recycle(b *store.Batch) { c.round.Tx.Release(b) }
 // Stats gives the counters.
 func (c *Core) Stats() Stats {
 	s := c.stats
-	s.Refused = c.round.Refused
+	s.Refused, s.Collected, s.Archived = c.round.Refused, c.retention.Collected, c.retention.Archived
 	s.Waiting = len(c.readyIndex.byTime) + c.logs.count
 	s.Claims, s.Full = c.vnodes.Claimed(), c.vnodes.Full()
 	s.Cron = c.crons.m.Stats(c.crons.time(c.round.Now))
@@ -441,7 +441,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.edges.pending() {
 		mono = 0 // go on at once
 	}
-	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.collect.next(), c.quarantine.at, c.formerMember.at, c.quorumWrites.next(), c.repairs.Due(), c.routes.byTime.Next(), c.remoteClaims.next(), c.headGossip.next(), c.freshnessProbes.next(), c.queues.remoteCounts.next(), c.fetches.byTime.Next(), c.transfer.next(), c.edges.watches.at, c.edges.doubts.next(), c.edges.horizons.at, c.leases.Due(), c.confirms.next(), c.offers.next(), c.abandonedClaims.next(), c.elector.Next(), c.standing.Due(), c.sessions.next())
+	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.retention.Due(), c.quarantine.at, c.formerMember.at, c.quorumWrites.next(), c.repairs.Due(), c.routes.byTime.Next(), c.remoteClaims.next(), c.headGossip.next(), c.freshnessProbes.next(), c.queues.remoteCounts.next(), c.fetches.byTime.Next(), c.transfer.next(), c.edges.watches.at, c.edges.doubts.next(), c.edges.horizons.at, c.leases.Due(), c.confirms.next(), c.offers.next(), c.abandonedClaims.next(), c.elector.Next(), c.standing.Due(), c.sessions.next())
 }
 
 // Audit tells what the core would overlook: a vnode that something was done with

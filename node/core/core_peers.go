@@ -52,9 +52,9 @@ func (c peers) take(now clock.Time, m *message.FromPeer) {
 	case *message.RootsCompleted:
 		c.repairs.Roots.Completed(now, m.From, b)
 	case *message.RepairCompleted:
-		c.collect.tombstones.Completed(now, m.From, b)
+		c.retention.Tombstones.Completed(now, m.From, b)
 	case *message.Purge:
-		c.collect.tombstones.take(now, m.From, b)
+		c.retention.Tombstones.Take(now, m.From, b)
 	case *message.Cells:
 		c.formerMember.take(now, m.From, b)
 	case *message.QuarantineFacts:
@@ -210,7 +210,7 @@ func (c peers) keep(now clock.Time, from register.Member, part *message.PartFact
 		case aside && c.quarantine.belongs(now, v, some):
 			all = c.quarantine.take(now, part.Partition, some) && all
 			continue
-		case c.collect.tombstones.belowHorizon(now, from, part.Partition, some):
+		case c.retention.Tombstones.BelowHorizon(now, from, part.Partition, some):
 			c.stats.Stale++
 			old = append(old, task)
 			all = false

@@ -148,7 +148,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 			kept := !c.view.Elsewhere(ring.Partition(p))
 			c.view.Cells[p] = s.Cells[p]
 			left = left || kept && c.view.Elsewhere(ring.Partition(p))
-			c.collect.tombstones.follow(ring.Partition(p))
+			c.retention.Tombstones.Follow(ring.Partition(p))
 		}
 	}
 	c.standing.Disk.Changed()

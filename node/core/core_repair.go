@@ -5,6 +5,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/repair"
+	"github.com/norn-dev/norn/node/core/retention"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
@@ -17,7 +18,7 @@ func newRepairs(c *Core) *repair.Machine {
 	return repair.New(repair.Env{
 		Self: c.cfg.Self, Every: c.cfg.Repair, Scrub: c.cfg.Scrub, Moving: moveConfig(),
 		View: c.view, Round: c.round, Partitions: c.vnodes, Random: c.cfg.Rand.Uint64,
-		Proofs: c.collect.tombstones, Others: repairing{c},
+		Proofs: c.retention.Tombstones, Others: repairing{c},
 	})
 }
 
@@ -29,8 +30,8 @@ func (c repairing) Keep(now clock.Time, from register.Member, part *message.Part
 
 // Compared passes on how a comparison has ended.
 func (c repairing) Compared(now clock.Time, k message.Pair, r *antientropy.Result) (anew bool) {
-	c.collect.tombstones.ended(now, k, r)
-	elected := c.elector.Compared(k, agreed(r))
+	c.retention.Tombstones.Ended(now, k, r)
+	elected := c.elector.Compared(k, retention.Agreed(r))
 	return c.transfer.compared(now, k, r) || elected
 }
 

@@ -52,6 +52,9 @@ type look struct {
 // million of them does not hold up everything else.
 const maxTold = 500
 
+// lookBatch bounds the dependents of a task that are looked at for whether it is needed.
+const lookBatch = 64
+
 // recover picks up what a crash has left in the middle.
 func (l *edges) recover() {
 	for _, v := range l.c.vnodes.Each() {
@@ -104,12 +107,12 @@ func (l *edges) holds(task id.ID) bool {
 	return l.c.view.Holder || slices.Contains(l.c.view.Cells[ring.Of(task, len(l.c.view.Cells))].Cohort, l.c.cfg.Self)
 }
 
-// awaited tells whether a task that is kept here depends on one, or some may. Edges
+// Awaited tells whether a task that is kept here depends on one, or some may. Edges
 // of tasks that were kept here until their partition was handed over go: nothing
 // else drops them, and their dependencies would stay for ever. Their leader asks
 // when it wants to know ([remoteWatches]).
-func (l *edges) awaited(v *vnode.Vnode, task id.ID) bool {
-	dependents := v.Edges.Of(l.c.round.Tx, task, id.ID{}, collectBatch)
+func (l *edges) Awaited(v *vnode.Vnode, task id.ID) bool {
+	dependents := v.Edges.Of(l.c.round.Tx, task, id.ID{}, lookBatch)
 	for _, d := range dependents {
 		p := l.c.vnode(d).Partition
 		if l.holds(d) || !l.c.view.Deleting(p) && vnode.Known(l.c.round.Tx, p, d) {
@@ -117,28 +120,41 @@ func (l *edges) awaited(v *vnode.Vnode, task id.ID) bool {
 		}
 		v.Edges.Drop(l.c.round.Tx, task, d)
 	}
-	return len(dependents) == collectBatch // it is looked at again
+	return len(dependents) == lookBatch // it is looked at again
 }
 
-// needed tells whether an unfinished task depends on a finished one, or may.
-func (l *edges) needed(now clock.Time, v *vnode.Vnode, task id.ID) bool {
-	return v.Edges.Any(l.c.round.Tx, task) && l.awaited(v, task) || l.watches.needs.keep(now, v.Partition, task)
+// Needed tells whether an unfinished task depends on a finished one, or may.
+func (l *edges) Needed(now clock.Time, v *vnode.Vnode, task id.ID) bool {
+	return v.Edges.Any(l.c.round.Tx, task) && l.Awaited(v, task) || l.watches.needs.keep(now, v.Partition, task)
 }
 
-// waitedFor tells whether a task that is kept here waits, or may, for one of which the
+// WaitedFor tells whether a task that is kept here waits, or may, for one of which the
 // tombstone is left, and for others: whoever comes to lead it has to find how this one
-// has ended. Edges of tasks that are not kept here any more go, as in [edges.awaited]: a
+// has ended. Edges of tasks that are not kept here any more go, as in [edges.Awaited]: a
 // member with many of them would never let the tombstone go.
-func (l *edges) waitedFor(v *vnode.Vnode, task id.ID) bool {
-	if !l.awaited(v, task) {
+func (l *edges) WaitedFor(v *vnode.Vnode, task id.ID) bool {
+	if !l.Awaited(v, task) {
 		return false
 	}
-	dependents := v.Edges.Of(l.c.round.Tx, task, id.ID{}, collectBatch)
-	return len(dependents) == collectBatch || slices.ContainsFunc(dependents, func(d id.ID) bool {
+	dependents := v.Edges.Of(l.c.round.Tx, task, id.ID{}, lookBatch)
+	return len(dependents) == lookBatch || slices.ContainsFunc(dependents, func(d id.ID) bool {
 		t, err := vnode.LoadTask(l.c.round.Tx, l.c.vnode(d).Partition, d)
 		return l.c.round.Check(err) && t.Waiting() && !t.Finished()
 	})
 }
+
+// Keeps tells whether what is left of a finished task has to stay for other nodes.
+func (l *edges) Keeps(now clock.Time, p ring.Partition, task id.ID) bool {
+	return l.watches.needs.keep(now, p, task)
+}
+
+// Named tells whether another node has said so.
+func (l *edges) Named(now clock.Time, task id.ID) bool {
+	return l.watches.needs.kept[task].until > now.Mono
+}
+
+// LedSince is since when this node leads a partition that others keep too, mono ns.
+func (l *edges) LedSince(p ring.Partition) int64 { return l.watches.needs.led[p] }
 
 // finished hears from the vnodes that a task is finished.
 func (l *edges) finished(p ring.Partition, task id.ID, linked bool) {

@@ -145,7 +145,7 @@ func Kept(c *Core, now clock.Time) (left time.Duration) {
 }
 
 // sweep forgets what has not been needed for long.
-func (n *references) sweep(now clock.Time) { n.forget(now, n.l.c.collect.tombstones.Hold()) }
+func (n *references) sweep(now clock.Time) { n.forget(now, n.l.c.retention.Tombstones.Hold()) }
 
 // forget forgets what is not kept any more and was not said for so long.
 func (n *references) forget(now clock.Time, silent time.Duration) {

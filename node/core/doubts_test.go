@@ -111,19 +111,19 @@ func TestManyDependentsThatAreGone(t *testing.T) {
 	c := r.peers[0].core
 	v, task := c.vnodes.Use(0), r.at(0)
 	gone := func() {
-		for range collectBatch {
+		for range lookBatch {
 			v.Edges.Add(c.round.Tx, task, r.at(1)) // not kept on this node, and unknown
 		}
 	}
 	gone()
-	if !c.edges.awaited(v, task) {
+	if !c.edges.Awaited(v, task) {
 		t.Error("it is collected")
 	}
-	if c.edges.awaited(v, task) {
+	if c.edges.Awaited(v, task) {
 		t.Error("it is kept for ever")
 	}
 	gone()
-	if c.edges.waitedFor(v, task) {
+	if c.edges.WaitedFor(v, task) {
 		t.Error("its tombstone stays for ever")
 	}
 	gone()
@@ -133,7 +133,7 @@ func TestManyDependentsThatAreGone(t *testing.T) {
 	}
 	v.Edges.Add(c.round.Tx, task, waits)
 	for range 2 {
-		if !c.edges.waitedFor(v, task) {
+		if !c.edges.WaitedFor(v, task) {
 			t.Error("its tombstone goes")
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/retention"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -77,7 +78,7 @@ func (r *rig) open() {
 		Cluster: r.register.Cluster(), Eta: eta, Buffer: eta, GCGrace: 7 * 24 * time.Hour, Lease: leaseTime,
 		Retry:    crdt.Retry{MaxAttempts: 3, Initial: time.Second, Max: time.Hour, Multiplier: 2000},
 		HeadSize: 4, MaxPayload: 1 << 20, MaxWaiters: 100, MaxQueues: 100, MaxClaims: 1000,
-		Retention: Retention{What: nornv1.Retention_RETENTION_DELETE, After: time.Hour}, CollectInterval: r.collect, Archive: true,
+		Retention: retention.Rule{What: nornv1.Retention_RETENTION_DELETE, After: time.Hour}, CollectInterval: r.collect, Archive: true,
 		Rand: rand.New(rand.NewPCG(3, r.rand.Uint64())),
 	}, r.store, r.now)
 	if err != nil {

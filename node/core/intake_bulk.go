@@ -143,7 +143,7 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, extra []byte, res *nornv
 		c.keyed(v, t, res)
 		return nil
 	}
-	if bad := c.collect.buried(now, v, d); bad != nil {
+	if bad := c.retention.Buried(now, v, d); bad != nil {
 		return bad
 	}
 	if d.State == crdt.StateCancelled {

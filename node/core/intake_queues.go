@@ -281,8 +281,8 @@ func (q *queues) effective(name string) *nornv1.QueueSettings {
 		Multiplier: float64(r.Multiplier) / 1000, Jitter: float64(r.Jitter) / 1000,
 	}
 	e.LeaseSeconds = q.lease([]string{name}).Seconds()
-	rule := q.c.collect.rule(name)
-	e.Retention, e.RetentionSeconds, e.DeadRetentionSeconds = rule.what, rule.after.Seconds(), rule.dead.Seconds()
+	rule := q.c.retention.Rule(name)
+	e.Retention, e.RetentionSeconds, e.DeadRetentionSeconds = rule.What, rule.After.Seconds(), rule.Dead.Seconds()
 	return e
 }
 

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/norn-dev/norn/clock"
@@ -181,7 +182,7 @@ func (k keys) legitimate(now clock.Time, t *nornv1.TaskSpec, task id.ID) *proto.
 // sure refuses to give a key without a window to a new task while its leader may not
 // have heard yet of a task that has had the same ID, and be it finished: then the new one
 // would never run (design 3). It is known once this node has been compared with enough of
-// the others, see [tombstones.caughtUp].
+// the others, see [retention.Tombstones.CaughtUp].
 func (k keys) sure(now clock.Time, h *holder) *proto.Error {
 	p := ring.Of(h.task, len(k.c.view.Cells))
 	v := k.c.vnodes.See(p)
@@ -197,7 +198,7 @@ func (k keys) sure(now clock.Time, h *holder) *proto.Error {
 // heard refuses to decide who has a key while the leader of its partition may not know all
 // that a majority has acknowledged.
 func (k keys) heard(now clock.Time, p ring.Partition) *proto.Error {
-	if vnode.Tree(k.c.vnodes.See(p)) == nil || k.c.quorumWrites.alone(p) || k.c.collect.tombstones.caughtUp(p) || mutant.KeyUnheard.On() {
+	if vnode.Tree(k.c.vnodes.See(p)) == nil || k.c.quorumWrites.alone(p) || k.c.retention.Tombstones.CaughtUp(p) || mutant.KeyUnheard.On() {
 		return nil
 	}
 	k.c.repairs.Demand(now, p)
@@ -329,4 +330,30 @@ func (k keys) answer(now clock.Time, m *nornv1.KeyRequest) (gproto.Message, *pro
 		return nil, bad
 	}
 	return &nornv1.KeyReply{Id: h.task.Bytes(), State: nornv1.State(h.state)}, nil
+}
+
+// pass moves a unique key without a window on to the next generation, because the
+// task of this one was collected. It is remembered for as long as that is: a key
+// that begins anew at an ID forgotten long ago, while somebody else still knows a
+// later one, would be taken twice.
+func (k keys) pass(now clock.Time, task id.ID, e *crdt.Enqueued) {
+	if h := k.look(now, e.Queue, e.Key, 0); h.next > 0 {
+		vnode.SetKey(k.c.round.Tx, k.c.vnode(h.first).Partition, vnode.Key{First: h.first, Generation: h.next, Current: k.nth(h.first, e.Queue, e.Key, h.next-1), Changed: now.Wall})
+	}
+}
+
+// buried gives the spec of a task with such a key that another node has collected,
+// before its facts go; nil when it is none. The key has to move on here, too: the
+// next one who asks for it may ask this node, when the tombstone is forgotten.
+func (k keys) buried(p ring.Partition, facts []crdt.Fact) *crdt.Enqueued {
+	task := facts[0].Task
+	stone := func(f crdt.Fact) bool { return f.Key.Kind == crdt.KindTombstone }
+	if task.Kind() != id.KindKey || !slices.ContainsFunc(facts, stone) {
+		return nil
+	}
+	t, err := vnode.LoadTask(k.c.round.Tx, p, task)
+	if !k.c.round.Check(err) || t.Enqueued == nil || t.Enqueued.KeyWindow > 0 {
+		return nil
+	}
+	return t.Enqueued
 }

@@ -75,7 +75,7 @@ func TestAnIDOfNoWindowIsRefused(t *testing.T) {
 func TestAKeyIsRememberedWhileItsTaskIsThere(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		r := newCollecting(t)
-		r.core.cfg.GCGrace = 4 * time.Hour
+		r.core.cfg.GCGrace, r.core.retention.GCGrace = 4*time.Hour, 4*time.Hour
 		one := parse(t, r.tryEnqueue(keyed("q", "k", 0)).Receipt.Id)
 		p := ring.Of(one, testPartitions)
 		r.finish("q")

@@ -363,7 +363,7 @@ func TestAWaitingTaskThatHasMovedKeepsNothingHere(t *testing.T) {
 	r.add(here, moves, after("q", onFailCancel, dependency))
 	r.settle()
 	c := r.peers[here].core
-	awaited := func() bool { return c.edges.awaited(c.vnodes.Use(q), dependency) }
+	awaited := func() bool { return c.edges.Awaited(c.vnodes.Use(q), dependency) }
 	if !awaited() {
 		t.Fatal("nothing depends on it")
 	}

@@ -186,7 +186,7 @@ func TestATombstoneGoesThoughMuchHasMovedThatWaited(t *testing.T) {
 	ended := r.in(0)
 	r.add(0, ended, spec("a"))
 	c := r.peers[1].core
-	for range 2 * collectBatch {
+	for range 2 * lookBatch {
 		c.vnodes.Use(0).Edges.Add(c.round.Tx, ended, r.in(3))
 	}
 	if r.leader(0) == 1 {

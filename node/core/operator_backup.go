@@ -115,7 +115,7 @@ func (c backups) restore(now clock.Time, r *message.Request, m *nornv1.RestoreRe
 	reply := &nornv1.RestoreReply{Tasks: uint32(len(tasks)), Result: &nornv1.WriteResult{Receipt: &nornv1.Receipt{}}}
 	for i := range tasks {
 		t := &tasks[i]
-		if c.collect.tombstones.below(now, p, t.Facts) {
+		if c.retention.Tombstones.Below(now, p, t.Facts) {
 			reply.LeftOut = append(reply.LeftOut, t.ID.Bytes())
 			continue
 		}

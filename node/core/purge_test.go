@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/retention"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -121,7 +122,7 @@ func (r *trio) wantGone(most time.Duration, each ...func()) time.Duration {
 		for _, p := range r.peers {
 			if !p.down {
 				stones, live := p.have()
-				r.t.Logf("%s: %d tombstones, %d tasks; marks %v", p.self.Node, stones, live, p.core.collect.tombstones.marks)
+				r.t.Logf("%s: %d tombstones, %d tasks; marks %v", p.self.Node, stones, live, p.core.retention.Tombstones.Marks)
 			}
 		}
 		r.t.Fatalf("after %v there is something left", took)
@@ -152,7 +153,7 @@ func TestTombstonesGoOnAllReplicas(t *testing.T) {
 	}
 	// Nobody has anything to look at again.
 	for i, p := range r.peers {
-		if n := len(p.core.collect.tombstones.rounds) + len(p.core.collect.tombstones.heard); n > 2*testPartitions {
+		if n := p.core.retention.Tombstones.Comparisons(); n > 2*testPartitions {
 			t.Errorf("node %d remembers %d comparisons", i, n)
 		}
 	}
@@ -332,7 +333,7 @@ func TestWhoLeftHasNothingToShow(t *testing.T) {
 	r := newTrio(t).collecting()
 	r.stock(0, 4)
 	knows := func() bool {
-		_, ok := r.peers[0].core.collect.tombstones.proven(r.now, 0)
+		_, ok := r.peers[0].core.retention.Tombstones.ProvenUpTo(r.now, 0)
 		return ok
 	}
 	change := func(cohort ...int) {
@@ -375,27 +376,27 @@ func TestWhoLeftHasNothingToShow(t *testing.T) {
 // what was here when it began, whenever that is heard, and however often.
 func TestALateWordIsAboutItsComparison(t *testing.T) {
 	r := newTrio(t).collecting()
-	p, from := r.peers[1].core.collect.tombstones, r.peers[0].self
+	p, from := r.peers[1].core.retention.Tombstones, r.peers[0].self
 	k, began := message.Pair{Partition: 0, Peer: from}, r.now
 	const session = 7
 	p.Heard(began, k, session)
 	later := began.Add(time.Minute)
 	p.Heard(later, k, session) // sent again
 	p.Completed(later, from, &message.RepairCompleted{Partition: 0, Session: 8})
-	if p.marks[k] != nil {
+	if p.Marks[k] != nil {
 		t.Fatal("a comparison counts that was never begun")
 	}
 	for range 2 {
 		p.Completed(later, from, &message.RepairCompleted{Partition: 0, Session: 7})
 		later = later.Add(time.Hour)
 	}
-	if m := p.marks[k]; m == nil || !m.waits || m.known || m.waiting >= began.Mono {
+	if m := p.Marks[k]; m == nil || !m.Waits || m.Known || m.Waiting >= began.Mono {
 		t.Fatalf("%+v after a comparison begun at %d", m, began.Mono)
 	}
 	stranger := register.Member{Node: "n9"}
 	p.Heard(began, message.Pair{Partition: 0, Peer: stranger}, session)
 	p.Completed(began, stranger, &message.RepairCompleted{Partition: 0, Session: 7})
-	if len(p.marks) != 1 || len(p.heard) != 0 {
+	if len(p.Marks) != 1 || p.Comparisons() != 0 {
 		t.Fatal("who is no member counts")
 	}
 }
@@ -404,7 +405,7 @@ func TestALateWordIsAboutItsComparison(t *testing.T) {
 // more, go on all replicas; not while one is down that may have the enqueue.
 func TestOrphansGo(t *testing.T) {
 	r := newTrio(t).collecting()
-	if _, ok := r.until(3*time.Minute, func() bool { _, ok := r.peers[0].core.collect.tombstones.proven(r.now, 0); return ok }); !ok {
+	if _, ok := r.until(3*time.Minute, func() bool { _, ok := r.peers[0].core.retention.Tombstones.ProvenUpTo(r.now, 0); return ok }); !ok {
 		t.Fatal("nothing is known of the others")
 	}
 	task, lost := r.ids.Next(r.now.Wall), r.ids.Next(r.now.Wall)
@@ -529,23 +530,23 @@ func TestWhoIsFurthestBehindCounts(t *testing.T) {
 	for behind := range 3 {
 		r := newTrio(t)
 		c := r.peers[r.leader(1)].core
-		p, cohort := c.collect.tombstones, c.view.Cells[1].Cohort
+		p, cohort := c.retention.Tombstones, c.view.Cells[1].Cohort
 		if cohort[behind] == c.cfg.Self {
 			continue
 		}
-		p.follow(1)
+		p.Follow(1)
 		for i, m := range cohort {
 			at := late
 			if i == behind {
 				at = early
 			}
-			p.marks[message.Pair{Partition: 1, Peer: m}] = &mark{proven: at, latest: at, known: true}
+			p.Marks[message.Pair{Partition: 1, Peer: m}] = &retention.Mark{Proven: at, Latest: at, Known: true}
 		}
 		now := r.now.Add(2 * time.Hour)
-		if got, want := p.agreedSince(now, 1), now.Wall-(now.Mono-early); got != want {
+		if got, want := p.AgreedSince(now, 1), now.Wall-(now.Mono-early); got != want {
 			t.Errorf("member %d is behind: all agree up to %d, not %d", behind, got, want)
 		}
-		if got, ok := p.proven(now, 1); !ok || got != early {
+		if got, ok := p.ProvenUpTo(now, 1); !ok || got != early {
 			t.Errorf("member %d is behind: all have what came up to %d, not %d (%t)", behind, got, early, ok)
 		}
 	}

@@ -22,7 +22,7 @@ func TestOldTasksComeBackAfterARestore(t *testing.T) {
 		t.Helper()
 		now := r.now
 		now.Wall += later
-		if got := c.collect.tombstones.belowHorizon(now, stranger, at, facts); got != want {
+		if got := c.retention.Tombstones.BelowHorizon(now, stranger, at, facts); got != want {
 			t.Errorf("%s: refused is %v", what, got)
 		}
 	}

@@ -403,11 +403,11 @@ func TestWhoIsDeposedCollectsNothing(t *testing.T) {
 	r.collecting().elect()
 	task, i := r.put(1, 1), r.leader(1)
 	r.done(i, task)
-	archives := &r.peers[i].core.collect.archives
-	if _, begun := r.until(time.Minute, func() bool { return archives.tag != 0 }); !begun {
+	archives := &r.peers[i].core.retention.Archiving
+	if _, begun := r.until(time.Minute, func() bool { return archives.Tag != 0 }); !begun {
 		t.Fatal("nothing is archived")
 	}
-	tag := archives.tag
+	tag := archives.Tag
 	for other := range r.peers {
 		r.cut[[2]int{i, other}], r.cut[[2]int{other, i}] = true, true
 	}

@@ -113,7 +113,7 @@ func TestAnArchiveQueueWithoutADirectoryIsKept(t *testing.T) {
 	r.set("a", &nornv1.QueueSettings{Retention: nornv1.Retention_RETENTION_ARCHIVE, RetentionSeconds: 60}, "retention", "retention_seconds")
 	r.enqueue(spec("a"))
 	r.finish("a")
-	r.core.cfg.Archive = false // started again without --archive-dir
+	r.core.retention.HasArchive = false // started again without --archive-dir
 	r.pass(time.Hour)
 	if len(r.archives) > 0 {
 		t.Fatal("the core asks for an archive that the node does not have: n.archive is nil")

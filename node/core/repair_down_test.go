@@ -62,7 +62,7 @@ func TestWhoIsThoughtDownIsComparedWithToo(t *testing.T) {
 		t.Fatal("the first node was told")
 	}
 	for at := range ring.Partition(testPartitions) {
-		if p.core.collect.tombstones.marks[message.Pair{Partition: at, Peer: to}] == nil {
+		if p.core.retention.Tombstones.Marks[message.Pair{Partition: at, Peer: to}] == nil {
 			t.Errorf("partition %d was not compared; %d comparisons before, %d now", at, before, r.peers[0].core.repairs.Well)
 		}
 	}

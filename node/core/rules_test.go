@@ -106,15 +106,15 @@ func TestWhatNoArchiveHasStays(t *testing.T) {
 		r.finish("a")
 	}
 	r.now = r.now.Add(2 * time.Hour)
-	k := r.core.collect
-	k.archives.look(r.now, r.core.vnode(tasks[0]))
-	if len(k.archives.dues) != len(tasks) {
-		t.Fatalf("%d tasks are due", len(k.archives.dues))
+	k := r.core.retention
+	k.Archive(r.now, r.core.vnode(tasks[0]))
+	if len(k.Archiving.Dues) != len(tasks) {
+		t.Fatalf("%d tasks are due", len(k.Archiving.Dues))
 	}
-	first := k.archives.dues[0].Task
-	r.core.round.Ready.Archives = nil            // it is written, with one of them
-	k.archives.again = r.now.Add(time.Hour).Mono // and no other one is
-	r.step(message.Archived{Tag: k.archives.tag, Tasks: 1})
+	first := k.Archiving.Dues[0].Task
+	r.core.round.Ready.Archives = nil             // it is written, with one of them
+	k.Archiving.Again = r.now.Add(time.Hour).Mono // and no other one is
+	r.step(message.Archived{Tag: k.Archiving.Tag, Tasks: 1})
 	r.turn()
 	r.pass(time.Second)
 	for _, task := range tasks {
@@ -152,11 +152,11 @@ func TestAWindowLongerThanTheGraceIsOpenToItsEnd(t *testing.T) {
 // before it was heard of here, as it was.
 func TestAComparisonIsAsOldAsWhoBeganItSays(t *testing.T) {
 	r := newTrio(t).collecting()
-	p, from := r.peers[1].core.collect.tombstones, r.peers[0].self
+	p, from := r.peers[1].core.retention.Tombstones, r.peers[0].self
 	k := message.Pair{Partition: 0, Peer: from}
 	p.Heard(r.now, k, 7)
 	p.Completed(r.now.Add(time.Second), from, &message.RepairCompleted{Partition: 0, Session: 7, Age: time.Minute})
-	if m, latest := p.marks[k], r.now.Add(time.Second-time.Minute).Mono-p.Margin(); m == nil || m.latest != latest || m.waiting != latest {
+	if m, latest := p.Marks[k], r.now.Add(time.Second-time.Minute).Mono-p.Margin(); m == nil || m.Latest != latest || m.Waiting != latest {
 		t.Errorf("it proves what was there at %+v, want %d", m, latest)
 	}
 }

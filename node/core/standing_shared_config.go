@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/retention"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 )
@@ -19,12 +20,12 @@ const commonValue = "config"
 // sharedConfig compare what is to be configured alike on all nodes. Whoever leads the register
 // writes there what it goes by; a node that differs says so, and of the default retention
 // it goes by the longer one. Else what others keep for a day it would collect at once, and
-// its tombstone take back the retry that they acknowledge ([collector.buried], which goes by
+// its tombstone take back the retry that they acknowledge ([retention.Machine.Buried], which goes by
 // the shorter one).
 type sharedConfig struct {
 	c     *Core
 	text  string // of the register
-	is    Retention
+	is    retention.Rule
 	diff  string // what this node has otherwise; empty: nothing
 	asked uint64 // version that this node has asked to follow, plus one; 0: none
 }
@@ -41,7 +42,7 @@ func (m *sharedConfig) own() string {
 func (m *sharedConfig) learn(leads bool) {
 	v := m.c.view.State.Values[commonValue]
 	if text := string(v.Data); text != m.text {
-		m.text, m.is = text, Retention{}
+		m.text, m.is = text, retention.Rule{}
 		for line := range strings.Lines(text) {
 			name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 			switch d, _ := time.ParseDuration(value); name {
@@ -85,7 +86,7 @@ func (m *sharedConfig) differs() string {
 
 // retention is for how long finished tasks stay unless their queue says otherwise, by
 // this node or by the one that leads the register: the longer, or the shorter of both.
-func (m *sharedConfig) retention(longer bool) Retention {
+func (m *sharedConfig) retention(longer bool) retention.Rule {
 	own, is := m.c.cfg.Retention, m.is
 	if is.What == nornv1.Retention_RETENTION_UNSPECIFIED {
 		return own
@@ -103,5 +104,5 @@ func (m *sharedConfig) retention(longer bool) Retention {
 	}
 	order := []nornv1.Retention{nornv1.Retention_RETENTION_DELETE, nornv1.Retention_RETENTION_ARCHIVE, nornv1.Retention_RETENTION_KEEP}
 	at := pick(int64(slices.Index(order, own.What)), int64(slices.Index(order, is.What)))
-	return Retention{What: order[max(0, at)], After: time.Duration(pick(int64(own.After), int64(is.After))), Dead: dead}
+	return retention.Rule{What: order[max(0, at)], After: time.Duration(pick(int64(own.After), int64(is.After))), Dead: dead}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/retention"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
@@ -227,7 +228,7 @@ func (m *transfer) bring(now clock.Time, p ring.Partition, move *move, asks []re
 		return asks
 	}
 	// What was collected since a comparison began is to be seen.
-	move.met = slices.DeleteFunc(move.met, func(x met) bool { return m.c.collect.tombstones.stale(now, x.began) })
+	move.met = slices.DeleteFunc(move.met, func(x met) bool { return m.c.retention.Tombstones.Stale(now, x.began) })
 	with := move.with(now)
 	if view.Copied(p, with) {
 		change, ok := view.Admit(p, m.c.cfg.Self, m.c.cfg.Rand.Uint64())
@@ -375,7 +376,7 @@ func (m *transfer) compared(now clock.Time, k message.Pair, r *antientropy.Resul
 		return true
 	}
 	move.busy = register.Member{}
-	if !agreed(r) {
+	if !retention.Agreed(r) {
 		move.vain = k.Peer
 		if r.Err == nil && r.Pulled+r.Pushed == 0 {
 			move.tries++ // the other side does not take it: below the horizon
@@ -418,7 +419,7 @@ func (m *transfer) forget(p ring.Partition) {
 	m.released(v)
 	m.c.repairs.Forget(p)
 	maps.DeleteFunc(m.busy, func(k message.Pair, _ bool) bool { return k.Partition == p })
-	m.c.collect.tombstones.forget(p)
+	m.c.retention.Tombstones.Forget(p)
 	delete(m.outgoing, p)
 	m.c.view.Dropping[p] = true
 	m.at = min(m.at, m.c.round.Now.Mono)

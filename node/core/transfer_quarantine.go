@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/retention"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -109,7 +110,7 @@ func (a *quarantine) set(now clock.Time, p ring.Partition, task id.ID) bool {
 		return false // or it was collected, as has come to be known since this was offered: the others take that
 	}
 	// By this clock it has to be old as well, but for what clocks may differ.
-	if admitted := admission(facts); now.Wall-admitted <= int64(a.c.cfg.GCGrace-2*a.c.cfg.Eta) || !a.room(vnode.AsideSize(facts)) {
+	if admitted := retention.Admission(facts); now.Wall-admitted <= int64(a.c.cfg.GCGrace-2*a.c.cfg.Eta) || !a.room(vnode.AsideSize(facts)) {
 		return false
 	}
 	t, err := vnode.LoadTask(a.c.round.Tx, p, task)
@@ -155,7 +156,7 @@ func (a *quarantine) take(now clock.Time, p ring.Partition, facts []crdt.Fact) b
 func (a *quarantine) belongs(now clock.Time, v *vnode.Vnode, facts []crdt.Fact) bool {
 	task := facts[0].Task
 	first := facts[0].Key.Kind == crdt.KindEnqueued || task.Kind() == id.KindTask
-	return a.c.collect.tombstones.below(now, v.Partition, facts) || !vnode.Known(a.c.round.Tx, v.Partition, task) && (!first || vnode.IsAside(v, a.c.round.Tx, task))
+	return a.c.retention.Tombstones.Below(now, v.Partition, facts) || !vnode.Known(a.c.round.Tx, v.Partition, task) && (!first || vnode.IsAside(v, a.c.round.Tx, task))
 }
 
 // handed tells whether a majority of the cohort keeps aside what this node keeps
@@ -254,18 +255,4 @@ func (a *quarantine) bringBack(now clock.Time, v *vnode.Vnode, task id.ID) {
 	if _, err := vnode.DropAside(v, a.c.round.Tx, task); a.c.round.Check(err) && len(facts) > 0 {
 		peers{a.c}.merge(now, v, facts)
 	}
-}
-
-// admission is when the task of some facts was let in, wall ns, as far as those
-// tell.
-func admission(facts []crdt.Fact) int64 {
-	admitted := facts[0].Task.Nanos()
-	for _, f := range facts {
-		if f.Key.Kind == crdt.KindEnqueued {
-			if e, err := crdt.DecodeEnqueued(f.Body); err == nil && e.Admission != 0 {
-				admitted = e.Admission
-			}
-		}
-	}
-	return admitted
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/retention"
 	"github.com/norn-dev/norn/node/core/standing"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -201,7 +202,7 @@ func (r *trio) open(i int) {
 		Self: p.self, Cluster: r.register.Cluster(), Eta: eta, Buffer: eta, GCGrace: cmp.Or(r.grace, 7*24*time.Hour), Lease: leaseTime,
 		Retry:    crdt.Retry{MaxAttempts: 3, Initial: time.Second, Max: time.Hour, Multiplier: 2000},
 		HeadSize: 4, MaxPayload: 1 << 20, MaxWaiters: 100, MaxQueues: 100, MaxClaims: 1000,
-		Retention: Retention{What: nornv1.Retention_RETENTION_DELETE, After: cmp.Or(r.retain, time.Hour)}, CollectInterval: r.collect, Tree: !r.bare, Repair: r.repair,
+		Retention: retention.Rule{What: nornv1.Retention_RETENTION_DELETE, After: cmp.Or(r.retain, time.Hour)}, CollectInterval: r.collect, Tree: !r.bare, Repair: r.repair,
 		Sessions: session.DispatcherConfig{Bump: r.bump}, Rand: rand.New(rand.NewPCG(3, r.rand.Uint64())),
 	}
 	if r.beside != nil {
