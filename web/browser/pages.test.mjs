@@ -838,7 +838,7 @@ test("what the rights of a token do not allow is not offered, and refused all th
   await p.getByRole("button", { name: "pause" }).click();
   await root("access", "role", "set", "night", "--allow", "see:*");
   await p.getByRole("dialog").getByRole("button", { name: "pause" }).click();
-  await p.getByRole("dialog").getByText("night (role night) may not operate on queue offers").waitFor();
+  await p.getByRole("dialog").getByText("night (role night) may not operate").waitFor();
   const left = JSON.parse(await root("queue", "get", "offers", "-o", "json"));
   assert.deepEqual([left.settings.paused, left.count.ready], [false, "1"]);
 });
