@@ -268,7 +268,8 @@ class StoredToken(_message.Message):
     def __init__(self, name: _Optional[str] = ..., hash: _Optional[bytes] = ..., roles: _Optional[_Iterable[str]] = ..., created: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., creator: _Optional[str] = ..., expires: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., tenant: _Optional[str] = ..., tenant_hash: _Optional[bytes] = ..., **kwargs) -> None: ...
 
 class TenantLimits(_message.Message):
-    __slots__ = ["claims", "connections", "queues", "rate", "schedules", "tasks", "waits"]
+    __slots__ = ["bytes", "claims", "connections", "queues", "rate", "schedules", "tasks", "waits"]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
     CLAIMS_FIELD_NUMBER: _ClassVar[int]
     CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
@@ -276,6 +277,7 @@ class TenantLimits(_message.Message):
     SCHEDULES_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     WAITS_FIELD_NUMBER: _ClassVar[int]
+    bytes: int
     claims: int
     connections: int
     queues: int
@@ -283,7 +285,7 @@ class TenantLimits(_message.Message):
     schedules: int
     tasks: int
     waits: int
-    def __init__(self, queues: _Optional[int] = ..., tasks: _Optional[int] = ..., schedules: _Optional[int] = ..., claims: _Optional[int] = ..., waits: _Optional[int] = ..., connections: _Optional[int] = ..., rate: _Optional[float] = ...) -> None: ...
+    def __init__(self, queues: _Optional[int] = ..., tasks: _Optional[int] = ..., schedules: _Optional[int] = ..., claims: _Optional[int] = ..., waits: _Optional[int] = ..., connections: _Optional[int] = ..., rate: _Optional[float] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class WhoAmIReply(_message.Message):
     __slots__ = ["allow", "expires", "id", "name", "node", "prefix", "proof", "revision", "roles", "tenant"]

@@ -13,32 +13,41 @@ class AcceptLoss(_message.Message):
     def __init__(self, nodes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BackupReply(_message.Message):
-    __slots__ = ["cohort", "epoch", "next", "replicas", "tasks"]
+    __slots__ = ["cohort", "epoch", "next", "replicas", "sums", "tasks"]
     COHORT_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    SUMS_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     cohort: int
     epoch: int
     next: bytes
     replicas: int
+    sums: bytes
     tasks: bytes
-    def __init__(self, tasks: _Optional[bytes] = ..., next: _Optional[bytes] = ..., epoch: _Optional[int] = ..., cohort: _Optional[int] = ..., replicas: _Optional[int] = ...) -> None: ...
+    def __init__(self, tasks: _Optional[bytes] = ..., next: _Optional[bytes] = ..., epoch: _Optional[int] = ..., cohort: _Optional[int] = ..., replicas: _Optional[int] = ..., sums: _Optional[bytes] = ...) -> None: ...
 
 class BackupRequest(_message.Message):
-    __slots__ = ["after", "epoch", "partition", "session", "whole_cohort"]
+    __slots__ = ["after", "before", "bounds", "claims", "epoch", "partition", "session", "whole_cohort"]
     AFTER_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    BOUNDS_FIELD_NUMBER: _ClassVar[int]
+    CLAIMS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FROM_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     WHOLE_COHORT_FIELD_NUMBER: _ClassVar[int]
     after: bytes
+    before: bytes
+    bounds: bytes
+    claims: bool
     epoch: int
     partition: int
     session: bytes
     whole_cohort: bool
-    def __init__(self, partition: _Optional[int] = ..., after: _Optional[bytes] = ..., session: _Optional[bytes] = ..., whole_cohort: bool = ..., epoch: _Optional[int] = ...) -> None: ...
+    def __init__(self, partition: _Optional[int] = ..., after: _Optional[bytes] = ..., session: _Optional[bytes] = ..., whole_cohort: bool = ..., epoch: _Optional[int] = ..., before: _Optional[bytes] = ..., bounds: _Optional[bytes] = ..., claims: bool = ..., **kwargs) -> None: ...
 
 class ClusterReply(_message.Message):
     __slots__ = ["changed", "comparisons", "copies", "nodes", "notes", "partitions", "register"]

@@ -555,7 +555,8 @@ class Placement(_message.Message):
     def __init__(self, partitions: _Optional[int] = ..., enqueueable: _Optional[bytes] = ..., cut_off: bool = ..., replicas: _Optional[int] = ..., copies: _Optional[int] = ...) -> None: ...
 
 class Queue(_message.Message):
-    __slots__ = ["count", "effective", "name", "oldest_ready_seconds", "settings", "version", "waiting_claims"]
+    __slots__ = ["bytes", "count", "effective", "name", "oldest_ready_seconds", "settings", "version", "waiting_claims"]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     EFFECTIVE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -563,6 +564,7 @@ class Queue(_message.Message):
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     WAITING_CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    bytes: int
     count: Count
     effective: QueueSettings
     name: str
@@ -570,7 +572,7 @@ class Queue(_message.Message):
     settings: QueueSettings
     version: int
     waiting_claims: int
-    def __init__(self, name: _Optional[str] = ..., settings: _Optional[_Union[QueueSettings, _Mapping]] = ..., effective: _Optional[_Union[QueueSettings, _Mapping]] = ..., count: _Optional[_Union[Count, _Mapping]] = ..., version: _Optional[int] = ..., waiting_claims: _Optional[int] = ..., oldest_ready_seconds: _Optional[float] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., settings: _Optional[_Union[QueueSettings, _Mapping]] = ..., effective: _Optional[_Union[QueueSettings, _Mapping]] = ..., count: _Optional[_Union[Count, _Mapping]] = ..., version: _Optional[int] = ..., waiting_claims: _Optional[int] = ..., oldest_ready_seconds: _Optional[float] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class QueueSettings(_message.Message):
     __slots__ = ["dead_retention_seconds", "deleted", "draining", "lease_seconds", "max_tasks", "note", "paused", "paused_at", "paused_by", "retention", "retention_seconds", "retry"]
