@@ -48,7 +48,8 @@ func content(t *testing.T, fs vfs.FS, name string) []byte {
 // leaves it.
 func TestADamagedManifestIsRefused(t *testing.T) {
 	mem := vfs.NewCrashableMem()
-	s := open(t, mem)
+	// One segment has all of it: a log that was cut needs the last record of the manifest.
+	s := open(t, mem, func(o *store.PebbleOptions) { o.Segment = 4 << 20 })
 	for i := range 80 {
 		put(s, fmt.Sprintf("k%02d", i), strings.Repeat("x", 20<<10))
 	}

@@ -257,7 +257,9 @@ func (f ending) root(n *node, p ring.Partition) (antientropy.Node, bool) {
 	if vnode.Dropping(n.disk, p) {
 		return antientropy.Node{}, false
 	}
-	v, err := vnode.Open(p, vnode.Config{Partitions: f.s.plan.partitions, HeadSize: 1}, n.disk.Mem, n.clock.time(f.s.now))
+	// Of a partition of which nothing is stored no tree is stored either: it begins with the first fact.
+	cfg := vnode.Config{Partitions: f.s.plan.partitions, HeadSize: 1, Tree: vnode.Empty(n.disk.Mem, p)}
+	v, err := vnode.Open(p, cfg, n.disk.Mem, n.clock.time(f.s.now))
 	if err != nil {
 		f.s.violation(Audit, "%spartition %d: %v", n, p, err)
 		return antientropy.Node{}, false
