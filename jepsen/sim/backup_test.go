@@ -22,6 +22,7 @@ var backups = flag.Uint64("backups", 3, "number of seeds of clusters of which ba
 type saver struct {
 	*caller
 	bad      error
+	most     int                     // backups that it takes
 	taken    int                     // backups that are whole
 	must     []id.ID                 // enqueues that were acknowledged before the newest one
 	done     map[id.ID]bool          // completions likewise
@@ -71,6 +72,9 @@ func (v *saver) partition(p int) {
 	if p == len(v.tasks) {
 		v.taken++
 		v.must, v.done = v.nextMust, v.nextDone
+		if v.taken == v.most {
+			return
+		}
 		v.after(v.s.between(0, 5*time.Second), v.begin)
 		return
 	}
@@ -171,7 +175,7 @@ func TestBackupsOfAStorm(t *testing.T) {
 				s.ended = true // what was forgotten cannot be asked for
 				return
 			}
-			v = &saver{caller: s.newCaller()}
+			v = &saver{caller: s.newCaller(), most: 1 + int(n%3)}
 			v.after(s.between(5*time.Second, 40*time.Second), v.begin)
 		}})
 		if forgets || r.Calm != "" || v == nil || v.taken == 0 {
