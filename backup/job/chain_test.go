@@ -285,3 +285,20 @@ func flipped(b []byte, at int) []byte {
 	out[at] ^= 1
 	return out
 }
+
+// TestABackupRightAfterAnother: the second one, begun in the second in which the first one was
+// finished, has a name of its own, and the first one stays.
+func TestABackupRightAfterAnother(t *testing.T) {
+	c, dir := filled(t, 10), place(t, t.TempDir())
+	o := options(c, dir)
+	full := take(t, o, nil)
+	put(t, c, client.Task{Queue: "mail"})
+	last := take(t, o, full)
+	if last.Name == full.Name {
+		t.Fatalf("both are %s", full.Name)
+	}
+	verified(t, dir, full)
+	if s := verified(t, dir, last); s.Tasks != 11 {
+		t.Errorf("%d tasks", s.Tasks)
+	}
+}

@@ -24,6 +24,8 @@ const (
 	// pageTries is how often a page is asked for, pagePause the pause between two.
 	pageTries = 30
 	pagePause = time.Second
+	// nameTries is how many seconds are tried for a name that is free.
+	nameTries = 3
 )
 
 // Names of what is there while a backup is under way.
@@ -119,7 +121,9 @@ func (c *create) begin(ctx context.Context, s *nornv1.StatusReply) error {
 	if c.Resume != "" {
 		return c.resume(ctx)
 	}
-	m.Name = backup.Name(m.Cluster, m.Generation, m.Began)
+	if err := c.name(ctx); err != nil {
+		return err
+	}
 	state, err := c.From.Export(ctx)
 	if err != nil {
 		return err
@@ -144,6 +148,27 @@ func (c *create) begin(ctx context.Context, s *nornv1.StatusReply) error {
 		return fmt.Errorf("another backup to this place began in the same second, or was interrupted then: try again, or go on with it (--resume %s)", m.Name)
 	}
 	return err
+}
+
+// name takes the name of a second of which there is no backup yet: one over it would have its
+// manifest in the place of the other one's.
+func (c *create) name(ctx context.Context) error {
+	m := &c.manifest
+	for range nameTries {
+		m.Name = backup.Name(m.Cluster, m.Generation, m.Began)
+		_, err := c.Place.Get(ctx, m.Name+backup.ManifestEnd)
+		if errors.Is(err, objects.ErrNotFound) {
+			return nil
+		}
+		if err == nil {
+			err = sleep(ctx, time.Second)
+		}
+		if err != nil {
+			return err
+		}
+		m.Began = c.Now().UTC().Truncate(time.Second)
+	}
+	return fmt.Errorf("there is a backup %s already, of the same second: try again", m.Name)
 }
 
 // resume goes on with a backup that has begun.
