@@ -71,7 +71,7 @@ for p in $platforms; do
   cp -r "$stage/completions" "$stage/$dir/completions"
   cp -r "$stage/man" "$stage/$dir/man"
   tarball "$out/$dir.tar.gz" "$stage" "$dir"
-  "$tools/cyclonedx-gomod-$cyclonedx_version" bin -json -noserial -notimestamp -std -version "$VERSION" -output "$out/$dir.sbom.json" "$program" 2>/dev/null
+  "$tools/cyclonedx-gomod-$cyclonedx_version" bin -json -noserial -notimestamp -std -version "$VERSION" -output "$out/$dir.sbom.json" "$program" 2>"$stage/sbom.log" || { cat "$stage/sbom.log"; exit 1; }
 done
 
 images=()
@@ -80,7 +80,7 @@ for p in $platforms; do
   images+=("$p=$(binary "$p")")
   cp "$(binary "$p")" "$stage/norn"
   for format in deb rpm; do
-    ARCH=${p#*/} "$tools/nfpm-$nfpm_version" package --config packaging/nfpm.yaml --packager $format --target "$out/" >/dev/null
+    ARCH=${p#*/} "$tools/nfpm-$nfpm_version" package --config packaging/nfpm.yaml --packager $format --target "$out/" >"$stage/nfpm.log" 2>&1 || { cat "$stage/nfpm.log"; exit 1; }
   done
 done
 echo "image"
