@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +21,10 @@ import (
 // clock gives backups names of different seconds.
 func clock() func() time.Time {
 	at := time.Now().Add(-time.Hour)
+	var mu sync.Mutex // partitions are read at once
 	return func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
 		at = at.Add(time.Second)
 		return at
 	}
