@@ -61,11 +61,15 @@ func (d *directory) Put(ctx context.Context, name string, data []byte) error {
 	return d.until(ctx, func() error { return d.put(ctx, name, data) })
 }
 
+// partName is the file that an object is written to before it has its name. Two may write one
+// object at once.
+var partName = func(name string) string { return "." + name + "-" + rand.Text()[:8] + partial }
+
 func (d *directory) put(ctx context.Context, name string, data []byte) error {
 	if err := d.prepare(ctx, name, data); err != nil {
 		return err
 	}
-	part := filepath.Join(d.path, "."+name+"-"+rand.Text()[:8]+partial) // two may write one object at once
+	part := filepath.Join(d.path, partName(name))
 	err := writeFile(part, os.O_TRUNC, data)
 	if err == nil {
 		err = os.Rename(part, filepath.Join(d.path, name))

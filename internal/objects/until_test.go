@@ -29,6 +29,7 @@ func TestAPlaceThatDoesNotAnswer(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(objects.NamePart(func(name string) string { return "." + name + ".part" }))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := s.Put(ctx, "x", []byte("x")); !errors.Is(err, objects.ErrNoAnswer) || !errors.Is(err, context.DeadlineExceeded) {
