@@ -12,7 +12,6 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/history"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
-	"github.com/norn-dev/norn/ring"
 )
 
 var backups = flag.Uint64("backups", 3, "number of seeds of clusters of which backups are taken")
@@ -160,9 +159,7 @@ func (v *saver) pages(p int, spans []backup.Span, then func()) {
 }
 
 // TestBackupsOfAStorm: backups that are taken at random moments of a storm have what was
-// acknowledged before they began: each task, and that it was completed. Restored in a node
-// with other partitions they give a state in which indexes follow from facts, no task runs that was
-// completed, none twice, none before what it depends on, and all that can be done is done.
+// acknowledged before they began: each task, and that it was completed.
 //
 // Long because: it is one story.
 func TestBackupsOfAStorm(t *testing.T) {
@@ -185,7 +182,6 @@ func TestBackupsOfAStorm(t *testing.T) {
 			t.Fatalf("seed %d: %v, %v", *seed+n, r.Violation, v.bad)
 		}
 		judged, same = judged+1, same+v.same
-		var all []backup.Task
 		states := make(map[id.ID]*crdt.Task)
 		for p := range v.tasks {
 			for task, one := range v.tasks[p] {
@@ -194,7 +190,6 @@ func TestBackupsOfAStorm(t *testing.T) {
 					t.Fatalf("seed %d: task %s: %v, %v", *seed+n, task, err, one.Check())
 				}
 				states[task] = view
-				all = append(all, one)
 			}
 		}
 		for _, task := range v.must {
@@ -208,130 +203,8 @@ func TestBackupsOfAStorm(t *testing.T) {
 			}
 		}
 		t.Logf("seed %d: %d backups, %d tasks, %d completed; %d ranges were read again, %d not", *seed+n, v.taken, len(states), len(v.done), v.reread, v.same)
-		restored(t, *seed+n, all, states)
 	}
 	if judged < int(*backups) {
 		t.Errorf("only %d seeds could be judged", judged)
 	}
-}
-
-// restored gives a node of its own all tasks, and does them.
-//
-// Long because: it is one story.
-func restored(t *testing.T, seed uint64, all []backup.Task, states map[id.ID]*crdt.Task) {
-	t.Helper()
-	s := newSim(seed, Mutant{})
-	s.rights = nil
-	s.plan = s.draw()
-	s.plan.partitions, s.plan.collect = s.plan.partitions+3, 0
-	s.plan.net, s.plan.disk = netPlan{delay: time.Millisecond}, diskPlan{sync: time.Millisecond}
-	s.plan.maxClaims = 1 << 20
-	s.node = newNode(s)
-	s.node.start()
-	c := s.newCaller()
-	c.pin = s.node
-	slices.SortFunc(all, func(a, b backup.Task) int { return a.ID.Compare(b.ID) })
-	done := make(map[id.ID]bool)
-	for task, view := range states {
-		if view.Outcome() == crdt.StateCompleted {
-			done[task] = true
-		}
-	}
-	before, names := len(done), make(map[string]bool)
-	for _, view := range states {
-		if view.Enqueued != nil {
-			names[view.Enqueued.Queue] = true
-		}
-	}
-	queues := slices.Sorted(maps.Keys(names))
-	var bad string
-	idle := 0
-	var work func()
-	work = func() {
-		c.send(&nornv1.ClaimRequest{Queues: queues, MaxTasks: 20, Worker: "w", LeaseSeconds: 3600}, nil, 3*time.Second, func(a *answer) {
-			m, ok := a.message.(*nornv1.ClaimReply)
-			if !ok || len(m.GetGrants()) == 0 {
-				if idle++; idle < 200 { // what is put off comes in the end
-					c.after(5*time.Second, work)
-				} else {
-					s.ended = true
-				}
-				return
-			}
-			idle = 0
-			complete := &nornv1.CompleteRequest{}
-			for _, g := range m.GetGrants() {
-				task, err := id.Parse(g.GetTask().GetId())
-				view := states[task]
-				switch {
-				case err != nil || view == nil:
-					bad = "a task that is in no backup was granted: " + task.String()
-				case done[task]:
-					bad = "it was completed, and runs again: " + task.String()
-				}
-				if view != nil {
-					for _, d := range view.Enqueued.Dependencies {
-						if on := states[d]; on != nil && !done[d] && on.Outcome() == crdt.StateUnknown {
-							bad = "it runs before " + d.String() + ", on which it depends: " + task.String()
-						}
-					}
-				}
-				done[task] = true
-				complete.Completions = append(complete.Completions, &nornv1.Completion{Id: task.Bytes(), Token: g.GetToken(), AutoSeq: true})
-			}
-			c.send(complete, nil, 3*time.Second, func(*answer) { work() })
-		})
-	}
-	var give func(i int)
-	give = func(i int) {
-		if i == len(all) {
-			work()
-			return
-		}
-		one := all[i]
-		one.Free(time.Second)
-		p := ring.Of(one.ID, s.plan.partitions)
-		c.send(&nornv1.RestoreRequest{Partition: uint32(p), Tasks: backup.AppendTask(nil, &one)}, nil, 3*time.Second, func(a *answer) {
-			if _, ok := a.message.(*nornv1.RestoreReply); !ok {
-				if a.refused != nil && a.refused.Kind == nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
-					bad, s.ended = "task "+one.ID.String()+" is refused: "+a.refused.Message, true
-					return
-				}
-				c.after(100*time.Millisecond, func() { give(i) })
-				return
-			}
-			give(i + 1)
-		})
-	}
-	s.after(time.Second, func() { give(0) })
-	s.run()
-	if s.found != nil || bad != "" {
-		t.Fatalf("seed %d, restored: %v %s", seed, s.found, bad)
-	}
-	s.node.audit()
-	if s.found != nil {
-		t.Fatalf("seed %d, restored: %v", seed, s.found)
-	}
-	left := 0
-	for task, view := range states {
-		open := view.Enqueued != nil && view.Outcome() == crdt.StateUnknown && !done[task]
-		for _, d := range depsOf(view) {
-			open = open && done[d] // else it waits, or was cancelled with that
-		}
-		if open {
-			left++
-			t.Logf("seed %d: task %s is not done: %+v", seed, task, view.Enqueued)
-		}
-	}
-	if left > 0 {
-		t.Errorf("seed %d, restored: %d tasks are never done, of %d", seed, left, len(states))
-	}
-	t.Logf("seed %d, restored: %d were completed, %d more are", seed, before, len(done)-before)
-}
-
-func depsOf(v *crdt.Task) []id.ID {
-	if v.Enqueued == nil {
-		return nil
-	}
-	return v.Enqueued.Dependencies
 }

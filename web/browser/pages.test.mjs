@@ -385,7 +385,7 @@ test("settings of a queue, purge and delete", async (t) => {
   const { cli } = cluster, lines = join(dir, "lines");
   await writeFile(lines, "x\n".repeat(1234));
   await cli("task", "enqueue", "-q", "tuned", "--lines", lines);
-  const p = await page(t, "#/queues/tuned");
+  const p = await page(t, "#/queues/tuned", { expects: /status of 404/ }); // once it is deleted
   await p.getByText("edit settings").click();
   const form = p.getByRole("form", { name: "settings of tuned" });
   await form.getByLabel("lease, seconds").fill("45");
