@@ -7,6 +7,10 @@ func TestMetricsOfANodeThatIsWell(t *testing.T) {
 	n := start(t, testConfig(t), Options{})
 	defer stop(t, n)
 	ready(t, n)
+	eventually(t, "it has all its copies", func() bool {
+		enqueue, claim := n.Ready()
+		return enqueue && claim && Filled(n)
+	})
 	want := map[string]float64{
 		"norn_ready": 1, "norn_partitions_unled": 0, "norn_partitions_short": 0, "norn_nodes": 1, "norn_nodes_down": 0,
 		"norn_register_majority": 1, "norn_clock_off": 0, "norn_clock_correction_seconds": 0, "norn_build_info": 1,
