@@ -129,6 +129,15 @@ func DecodeEnqueued(b []byte) (Enqueued, error) {
 	return e, nil
 }
 
+// QueueOf gives the queue in the bytes of [Enqueued.Encode], and reads no more of them. ErrMalformed and
+// ErrUnknown as of [DecodeEnqueued].
+func QueueOf(b []byte) (string, error) {
+	r := read(b)
+	r.int64()
+	queue := r.text()
+	return queue, r.err
+}
+
 // asked is what the client asked for: without what the cluster filled in.
 func (e Enqueued) asked() Enqueued {
 	e.Admission = 0

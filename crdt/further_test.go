@@ -122,6 +122,21 @@ func TestFurtherFieldsArePartOfTheSpec(t *testing.T) {
 	}
 }
 
+// TestTheQueueAlone: the queue of a task is that of its whole decoding, and what is no spec has none.
+func TestTheQueueAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := drawEnqueued(t)
+		if queue, err := QueueOf(e.Encode()); err != nil || queue != e.Queue {
+			t.Fatalf("%q, %v; want %q", queue, err, e.Queue)
+		}
+	})
+	for _, bad := range [][]byte{nil, {0}, {version}, {version, 0}, {version, 0, 5, 'a'}} {
+		if queue, err := QueueOf(bad); !errors.Is(err, ErrMalformed) || queue != "" {
+			t.Errorf("%x: %q, %v", bad, queue, err)
+		}
+	}
+}
+
 // The view of a task gives those of its newest failure and retry, and of its cancellation.
 func TestFurtherFieldsOfATask(t *testing.T) {
 	s := setOf(t, []Fact{

@@ -50,7 +50,8 @@ func (f *fetches) readBeforeDecide(now clock.Time, r *message.Request, refused [
 		ids = guard.Tasks(r.Body)
 	}
 	for i, b := range ids {
-		if f.hides(b, refused, i) || f.misses(b) || f.lags(r.Body) || f.retries(r.Body, b) {
+		// Of what a scope allows the queue is known here, so it is not missed.
+		if f.hides(b, refused, i) || r.Scope == nil && f.misses(b) || f.lags(r.Body) || f.retries(r.Body, b) {
 			u.left = append(u.left, id.ID(b))
 		}
 	}

@@ -131,16 +131,22 @@ func (c *Core) request(now clock.Time, r *message.Request) {
 		return
 	}
 	if r.Scope != nil && c.view.Joined && c.closed == nil {
-		refused, left, err := scope.Judge(c.round.Tx, len(c.view.Cells), r)
+		known := scope.Known{View: c.round.Tx, Vnodes: c.vnodes, Partitions: len(c.view.Cells)}
+		refused, left, err := scope.Judge(known, r)
 		if !c.round.Check(err) || c.fetches.readBeforeDecide(now, r, refused) {
 			return
 		}
 		if refused != nil && r.Unsure { // which has come out only now
-			if refused, left, err = scope.Judge(c.round.Tx, len(c.view.Cells), r); !c.round.Check(err) {
+			if refused, left, err = scope.Judge(known, r); !c.round.Check(err) {
 				return
 			}
 		}
-		if list, many := itemsOf(c, now, r.Body); refused != nil && many && list.n == len(refused) {
+		if refused != nil {
+			list, many := itemsOf(c, now, r.Body)
+			if !many || list.n != len(refused) {
+				c.round.Refuse(r.From, refused[0])
+				return
+			}
 			g := c.routes.gather(now, r, list.join, 0)
 			for i, e := range refused {
 				if e != nil {
@@ -151,9 +157,6 @@ func (c *Core) request(now clock.Time, r *message.Request) {
 				c.routes.forward(now, g, c.cfg.Self, left, list.some(left), nil)
 			}
 			c.routes.finish(g)
-			return
-		} else if refused != nil {
-			c.round.Refuse(r.From, refused[0])
 			return
 		}
 	}

@@ -92,31 +92,35 @@ type asked struct {
 	body   gproto.Message
 	queues []string
 	worker string
+	linked bool // with dependencies
 }
 
 func draw(r *rand.Rand, names []string) asked {
 	q, w := names[r.IntN(len(names))], names[r.IntN(len(names))]
-	switch r.IntN(9) {
+	switch r.IntN(10) {
+	case 8:
+		linked := &nornv1.TaskSpec{Queue: w, Dependencies: [][]byte{make([]byte, 20)}}
+		return asked{nornv1.Method_METHOD_ENQUEUE, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Queue: q}, linked}}, []string{q, w}, "", true}
 	case 0:
-		return asked{nornv1.Method_METHOD_ENQUEUE, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Queue: q}, {Queue: w}}}, []string{q, w}, ""}
+		return asked{nornv1.Method_METHOD_ENQUEUE, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Queue: q}, {Queue: w}}}, []string{q, w}, "", false}
 	case 1:
-		return asked{nornv1.Method_METHOD_CLAIM, &nornv1.ClaimRequest{Queues: []string{q}, Worker: w}, []string{q}, w}
+		return asked{nornv1.Method_METHOD_CLAIM, &nornv1.ClaimRequest{Queues: []string{q}, Worker: w}, []string{q}, w, false}
 	case 2:
 		beat := &nornv1.SessionHeartbeat{Name: w, Queues: []*nornv1.SessionQueue{{Queue: q}}}
-		return asked{nornv1.Method_METHOD_SESSION, &nornv1.SessionRequest{Messages: []*nornv1.WorkerMessage{{Body: &nornv1.WorkerMessage_Heartbeat{Heartbeat: beat}}}}, []string{q}, w}
+		return asked{nornv1.Method_METHOD_SESSION, &nornv1.SessionRequest{Messages: []*nornv1.WorkerMessage{{Body: &nornv1.WorkerMessage_Heartbeat{Heartbeat: beat}}}}, []string{q}, w, false}
 	case 3:
-		return asked{nornv1.Method_METHOD_LIST, &nornv1.ListRequest{Queue: q}, []string{q}, ""}
+		return asked{nornv1.Method_METHOD_LIST, &nornv1.ListRequest{Queue: q}, []string{q}, "", false}
 	case 4:
-		return asked{nornv1.Method_METHOD_SET_QUEUE, &nornv1.SetQueueRequest{Name: q}, []string{q}, ""}
+		return asked{nornv1.Method_METHOD_SET_QUEUE, &nornv1.SetQueueRequest{Name: q}, []string{q}, "", false}
 	case 5:
-		return asked{nornv1.Method_METHOD_SET_WORKER, &nornv1.SetWorkerRequest{Name: q}, []string{q}, ""}
+		return asked{nornv1.Method_METHOD_SET_WORKER, &nornv1.SetWorkerRequest{Name: q}, []string{q}, "", false}
 	case 7:
-		return asked{nornv1.Method_METHOD_WORKERS, &nornv1.WorkersRequest{Queue: q}, []string{q}, ""}
+		return asked{nornv1.Method_METHOD_WORKERS, &nornv1.WorkersRequest{Queue: q}, []string{q}, "", false}
 	case 6:
 		put := &nornv1.ScheduleChange_Put{Put: &nornv1.PutSchedule{Spec: &nornv1.ScheduleSpec{Task: &nornv1.TaskSpec{Queue: q}}}}
-		return asked{nornv1.Method_METHOD_CHANGE_SCHEDULES, &nornv1.ChangeSchedulesRequest{Changes: []*nornv1.ScheduleChange{{Name: w, Action: put}}}, []string{q}, w}
+		return asked{nornv1.Method_METHOD_CHANGE_SCHEDULES, &nornv1.ChangeSchedulesRequest{Changes: []*nornv1.ScheduleChange{{Name: w, Action: put}}}, []string{q}, w, false}
 	}
-	return asked{nornv1.Method_METHOD_WORK, &nornv1.WorkRequest{Claim: &nornv1.ClaimRequest{Queues: []string{q}}}, []string{q}, ""}
+	return asked{nornv1.Method_METHOD_WORK, &nornv1.WorkRequest{Claim: &nornv1.ClaimRequest{Queues: []string{q}}}, []string{q}, "", false}
 }
 
 // reference is the whole rule: within the tenant, and some rule has the verb and the name.
@@ -143,6 +147,9 @@ func TestRandomAgainstReference(t *testing.T) {
 		a := draw(r, names)
 		verb, _ := Verb(a.method)
 		want := a.worker == "" || strings.HasPrefix(a.worker, prefix)
+		if a.linked { // it would tell whether there is a task, whoever's it is
+			want = prefix == "" && slices.ContainsFunc(rules, func(r Rule) bool { return r.Verbs&See != 0 && r.Pattern == Everything })
+		}
 		for _, q := range a.queues {
 			want = want && reference(rules, prefix, verb, q)
 		}

@@ -1,9 +1,13 @@
 package scope
 
 import (
+	"fmt"
+
+	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
@@ -13,18 +17,55 @@ import (
 	"github.com/norn-dev/norn/vnode"
 )
 
+// Known is what this node knows of tasks: it says of which queue one is.
+type Known struct {
+	View   store.View
+	Vnodes *partitions.Set
+	// Partitions is how many there are in the cluster.
+	Partitions int
+}
+
+// queueOf gives the queue of a task; empty: the task is not known here. Of tasks under a claim it is in
+// memory.
+func (k Known) queueOf(task id.ID) (string, error) {
+	p := ring.Of(task, k.Partitions)
+	if e := vnode.EntryOf(k.Vnodes.See(p), task); e != nil && e.Known() {
+		return e.Brief.Queue, nil
+	}
+	return storedQueue(k.View, p, task)
+}
+
+// storedQueue reads the queue of a task, and one key for it. vnode.ErrDamaged: what is there cannot be
+// read.
+func storedQueue(view store.View, p ring.Partition, task id.ID) (queue string, err error) {
+	f, ok := vnode.FactOf(view, p, task, crdt.Key{Kind: crdt.KindEnqueued})
+	if !ok {
+		return "", nil
+	}
+	if err = f.Intact(); err == nil {
+		queue, err = crdt.QueueOf(f.Body)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: task %s: %w", vnode.ErrDamaged, task, err)
+	}
+	return queue, nil
+}
+
 // Judge looks at the tasks that a request names, by what this node knows of them: which items
 // are refused, and which are left. refused is nil where all are left.
-func Judge(view store.View, partitions int, r *message.Request) (refused []*proto.Error, left []int, err error) {
+func Judge(known Known, r *message.Request) (refused []*proto.Error, left []int, err error) {
 	verb, _ := guard.Verb(nornv1.Method(r.From.Method))
 	ids := guard.Tasks(r.Body)
-	refused = make([]*proto.Error, len(ids))
+	if len(ids) == 0 {
+		return nil, nil, nil
+	}
+	refused, left = make([]*proto.Error, len(ids)), make([]int, 0, len(ids))
 	for i, b := range ids {
 		if len(b) != id.Size {
 			left = append(left, i) // refused for that
 			continue
 		}
-		if refused[i], err = outside(view, partitions, r, verb, id.ID(b)); err != nil {
+		if refused[i], err = outside(known, r, verb, id.ID(b)); err != nil {
 			return nil, nil, err
 		}
 		if refused[i] == nil {
@@ -38,16 +79,16 @@ func Judge(view store.View, partitions int, r *message.Request) (refused []*prot
 }
 
 // outside says why the sender of a request does not get to a task; nil: it does.
-func outside(view store.View, partitions int, r *message.Request, verb guard.Verbs, task id.ID) (*proto.Error, error) {
-	d, err := vnode.ReadTask(view, ring.Of(task, partitions), task, vnode.ReadOptions{NoClaims: true, NoLog: true})
+func outside(known Known, r *message.Request, verb guard.Verbs, task id.ID) (*proto.Error, error) {
+	queue, err := known.queueOf(task)
 	if err != nil {
 		return nil, err
 	}
-	if d.Task.Enqueued == nil {
+	if queue == "" {
 		return refusal.NoTaskUnless(task, r.Unsure), nil
 	}
 	_, log := r.Body.(*nornv1.LogRequest)
-	switch queue := d.Task.Enqueued.Queue; {
+	switch {
 	case !r.Scope.May(verb, queue) && mutant.ScopeText.On():
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "task %s may not be seen", task), nil
 	case !r.Scope.May(verb, queue):
