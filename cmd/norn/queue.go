@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,18 +36,60 @@ there as soon as it has a task or a setting.`,
 	return cmd
 }
 
+// queueChoice is which queues are listed, and in which order.
+type queueChoice struct {
+	contains, sort string
+	reverse        bool
+	limit          int
+}
+
+// mostRanked is how many queues a node gives in an order at once.
+const mostRanked = 1000
+
+// queueOrders are what queues are put in order by, as it is written.
+var queueOrders = func() (all map[string]nornv1.QueueOrder) {
+	all = map[string]nornv1.QueueOrder{"name": nornv1.QueueOrder_QUEUE_ORDER_UNSPECIFIED}
+	for n, name := range nornv1.QueueOrder_name {
+		if n != 0 {
+			all[strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, "QUEUE_ORDER_")), "_", "-")] = nornv1.QueueOrder(n)
+		}
+	}
+	return all
+}()
+
+// queueOrderNames are those, for people.
+func queueOrderNames() []string { return slices.Sorted(maps.Keys(queueOrders)) }
+
 func (q queueCommands) list() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List queues with their counts", Args: cobra.NoArgs,
-		Example: "  norn queue list\n  norn queue list --watch\n  norn queue list -o json | jq -r '.[] | select(.settings.paused) | .name'",
+		Long: `List queues with their counts, by name. --contains, --sort and --limit have a node choose
+and order them, as the dashboard does: of 10,000 queues only those that are shown come.`,
+		Example: "  norn queue list\n  norn queue list --watch\n  norn queue list --contains mail --sort ready --limit 20\n" +
+			"  norn queue list -o json | jq -r '.[] | select(.settings.paused) | .name'",
 	}
+	var choice queueChoice
 	watch := cmd.Flags().Bool("watch", false, "show the list again and again, until q")
 	every := cmd.Flags().Duration("interval", 2*time.Second, "with --watch: how often")
+	cmd.Flags().StringVar(&choice.contains, "contains", "", "only those with this `text` in their names, in any case of letters")
+	cmd.Flags().StringVar(&choice.sort, "sort", "name", "the largest `field` first: "+strings.Join(queueOrderNames(), ", ")+"; name is from a to z")
+	cmd.Flags().BoolVar(&choice.reverse, "reverse", false, "in the other order")
+	cmd.Flags().IntVarP(&choice.limit, "limit", "n", 0, "so many at most; 0 is all, and 1,000 with --contains, --sort or --reverse")
+	_ = cmd.RegisterFlagCompletionFunc("sort", completeWords(queueOrderNames()...))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if _, known := queueOrders[choice.sort]; !known {
+			return usage("--sort: %q is none of %s", choice.sort, strings.Join(queueOrderNames(), ", "))
+		}
+		if choice.limit < 0 || choice.limit > mostRanked {
+			return usage("--limit: %d is outside 0 to %d", choice.limit, mostRanked)
+		}
 		return q.with(cmd.Context(), func(c *client.Client) error {
 			show := func(ctx context.Context, w *render.Writer) error {
-				queues, err := c.Queues().List(ctx)
+				queues, err := q.chosen(ctx, c, choice)
 				list := queueList(w).None("no queues yet: one is there as soon as it has a task or a setting")
+				if choice.contains != "" {
+					list.None("no queue has that in its name")
+				}
 				for _, found := range queues {
 					list.Add(found)
 				}
@@ -65,6 +110,25 @@ func (q queueCommands) list() *cobra.Command {
 		})
 	}
 	return cmd
+}
+
+// chosen reads the queues of a choice, and says where those are not all.
+func (q queueCommands) chosen(ctx context.Context, c *client.Client, o queueChoice) ([]*nornv1.Queue, error) {
+	by := queueOrders[o.sort]
+	name := by == nornv1.QueueOrder_QUEUE_ORDER_UNSPECIFIED
+	if o.contains == "" && name && !o.reverse && o.limit == 0 {
+		return c.Queues().List(ctx)
+	}
+	m, err := c.Queues().Rank(ctx, client.QueueOrder{Contains: o.contains, By: by, Descending: name == o.reverse, Limit: cmp.Or(o.limit, mostRanked)})
+	switch shown := len(m.GetQueues()); {
+	case err != nil:
+		return nil, err
+	case m.GetCut():
+		q.note("there are more queues than a node looks through; the order is of the first ones by name")
+	case uint64(shown) < m.GetFound():
+		q.note("%d of %d queues; --limit gives up to %d", shown, m.GetFound(), mostRanked)
+	}
+	return m.GetQueues(), nil
 }
 
 func queueList(w *render.Writer) *render.List[*nornv1.Queue] {

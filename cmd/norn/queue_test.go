@@ -106,6 +106,38 @@ func TestQueueJSON(t *testing.T) {
 	}
 }
 
+// TestQueuesInAnOrder: by part of a name, by a count, so many, and the other way round.
+func TestQueuesInAnOrder(t *testing.T) {
+	for queue, n := range map[string]int{"q-order-a": 2, "Q-ORDER-b": 3, "q-order-c": 1} {
+		for range n {
+			enqueue(t, "-q", queue, "x")
+		}
+	}
+	names := func(args ...string) (all []string) {
+		for _, q := range decode[[]queueJSON](t, append([]string{"queue", "list", "--contains", "q-Order-", "--quiet"}, args...)...) {
+			all = append(all, q.Name)
+		}
+		return all
+	}
+	for _, tt := range []struct{ args, want []string }{
+		{nil, []string{"Q-ORDER-b", "q-order-a", "q-order-c"}}, {[]string{"--reverse"}, []string{"q-order-c", "q-order-a", "Q-ORDER-b"}},
+		{[]string{"--sort", "ready"}, []string{"Q-ORDER-b", "q-order-a", "q-order-c"}}, {[]string{"--sort", "ready", "--reverse"}, []string{"q-order-c", "q-order-a", "Q-ORDER-b"}},
+		{[]string{"--sort", "ready", "--limit", "1"}, []string{"Q-ORDER-b"}}, {[]string{"--sort", "dead"}, []string{"Q-ORDER-b", "q-order-a", "q-order-c"}},
+	} {
+		if got := names(tt.args...); !slices.Equal(got, tt.want) {
+			t.Errorf("%q: %q, want %q", tt.args, got, tt.want)
+		}
+	}
+	if r := norn(t, "queue", "list", "--contains", "q-order", "-n", "2"); r.code != 0 || !strings.Contains(r.err, "2 of 3 queues") {
+		t.Errorf("%+v", r)
+	}
+	if all := decode[[]queueJSON](t, "queue", "list", "--contains", "no such queue"); len(all) != 0 {
+		t.Errorf("got %+v", all)
+	}
+	refused(t, 2, "is none of busy, cancelled, claimed", "queue", "list", "--sort", "size")
+	refused(t, 2, "outside 0 to 1000", "queue", "list", "-n", "1001")
+}
+
 func TestPauseDrainResume(t *testing.T) {
 	i := enqueue(t, "-q", "q-stop", "x")
 	if q := decode[queueJSON](t, "queue", "pause", "q-stop", "--note", "incident 12"); !q.Settings.Paused || q.Settings.Note != "incident 12" {
