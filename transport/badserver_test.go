@@ -27,6 +27,8 @@ func TestServerThatBreaksTheProtocol(t *testing.T) {
 		is     error
 	}{
 		"unknown id":     {AppendFrame(nil, Frame{Request: 99, Flags: FlagResponse}), ErrMalformed},
+		"another method": {AppendFrame(nil, Frame{Request: 1, Method: 8, Flags: FlagResponse}), ErrMalformed},
+		"its error":      {AppendFrame(nil, Frame{Request: 1, Method: 8, Flags: FlagResponse | FlagError}), ErrMalformed},
 		"a request":      {AppendFrame(nil, Frame{Request: 1}), ErrMalformed},
 		"bad length":     {make([]byte, 20), ErrPeerOther},
 		"huge length":    {bytes.Repeat([]byte{0xff}, 20), ErrPeerOther},
@@ -65,7 +67,7 @@ func TestAnswerBeforeTheRequest(t *testing.T) {
 			go func() { _, err := callText(t.Context(), c, strings.Repeat("x", 100)); results <- err }()
 			synctest.Wait()
 		}
-		send(t, far, Frame{Request: 2, Flags: FlagResponse})
+		send(t, far, Frame{Request: 2, Method: 7, Flags: FlagResponse})
 		for range 2 {
 			if err := <-results; !errors.Is(err, ErrMalformed) {
 				t.Errorf("got %v", err)

@@ -17,6 +17,7 @@ const (
 // call is one open request of a client.
 type call struct {
 	id     uint64
+	method uint16
 	class  Class
 	decode func(flags uint16, body []byte) error
 	size   int // reserved in the outbox
@@ -58,7 +59,7 @@ func (c *Client) call(ctx context.Context, class Class, method uint16, body Body
 	if k == nil {
 		k = &call{done: make(chan error, 1)}
 	}
-	k.class, k.decode = class, decode
+	k.method, k.class, k.decode = method&MethodMask, class, decode
 	k.state.Store(callQueued)
 	k.size = prefixBytes + deadlineBytes
 	if body != nil {
@@ -67,7 +68,7 @@ func (c *Client) call(ctx context.Context, class Class, method uint16, body Body
 	if err := admit(ctx, k); err != nil {
 		return &CallError{Err: err}
 	}
-	if err := c.send(ctx, k, method, body); err != nil {
+	if err := c.send(ctx, k, body); err != nil {
 		c.remove(k)
 		return &CallError{Err: err}
 	}
@@ -91,8 +92,8 @@ func (c *Client) returned(k *call, err error) error {
 
 // send encodes body on the caller's goroutine, so that the caller keeps it,
 // and queues the frame.
-func (c *Client) send(ctx context.Context, k *call, method uint16, body Body) error {
-	it := item{request: k.id, word: method & MethodMask, call: k}
+func (c *Client) send(ctx context.Context, k *call, body Body) error {
+	it := item{request: k.id, word: k.method, call: k}
 	if deadline, ok := ctx.Deadline(); ok {
 		it.millis = deadlineMillis(max(time.Until(deadline), time.Nanosecond))
 	}
@@ -122,7 +123,7 @@ func (c *Client) register(k *call) error {
 	}
 	c.lastID++
 	k.id = c.lastID
-	c.open[k.id] = opened{k, k.class}
+	c.open[k.id] = opened{k, k.method, k.class}
 	return nil
 }
 
@@ -153,7 +154,7 @@ func (c *Client) giveUp(ctx context.Context, k *call) error {
 		c.mu.Unlock()
 		return &CallError{Err: ctx.Err()}
 	}
-	c.open[k.id] = opened{nil, k.class}
+	c.open[k.id] = opened{nil, k.method, k.class}
 	c.mu.Unlock()
 	_ = c.out.push(item{request: k.id, word: FlagCancel}) // the connection may have ended; then no one needs it
 	return &CallError{Sent: true, Err: ctx.Err()}
@@ -171,6 +172,10 @@ func (c *Client) deliver(f Frame, refused error) error {
 	if !ok || f.Flags&FlagResponse == 0 || (k != nil && k.state.Load() != callSent) {
 		c.mu.Unlock()
 		return fmt.Errorf("%w: an answer without a request (id %d)", ErrMalformed, f.Request)
+	}
+	if f.Method != o.method {
+		c.mu.Unlock()
+		return fmt.Errorf("%w: an answer of method %d to request %d of method %d", ErrMalformed, f.Method, f.Request, o.method)
 	}
 	delete(c.open, f.Request)
 	c.free(o.class)

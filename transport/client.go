@@ -41,8 +41,9 @@ type Client struct {
 
 // opened is an open request.
 type opened struct {
-	call  *call // nil: given up, its reply is still to come
-	class Class // of the place it has until then
+	call   *call  // nil: given up, its reply is still to come
+	method uint16 // which the reply repeats
+	class  Class  // of the place it has until then
 }
 
 // Dial connects to addr. The first call should be the hello; until its answer

@@ -126,7 +126,7 @@ func TestCancelOfAQueuedCallIsNeverSent(t *testing.T) {
 		}
 		go func() {
 			f, _ := readOne(far)
-			far.Write(AppendFrame(nil, Frame{Request: f.Request, Flags: FlagResponse, Body: f.Body}))
+			far.Write(AppendFrame(nil, Frame{Request: f.Request, Method: f.Method, Flags: FlagResponse, Body: f.Body}))
 		}()
 		if err := <-first; err != nil {
 			t.Error(err)
@@ -242,7 +242,7 @@ func TestCallersWaitForRoomInTheOutbox(t *testing.T) {
 			}
 		}
 		for _, request := range open {
-			go far.Write(AppendFrame(nil, Frame{Request: request, Flags: FlagResponse}))
+			go far.Write(AppendFrame(nil, Frame{Request: request, Method: 7, Flags: FlagResponse}))
 			if err := <-results; err != nil {
 				t.Error(err)
 			}

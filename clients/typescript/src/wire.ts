@@ -221,8 +221,15 @@ export class Connection {
       this.#end(word & ERROR ? `${this.address}: ${fromBinary(ErrorSchema, body).message}` : `${this.address} answered no request`);
       return;
     }
-    const pending = this.#pending.get(request);
-    if (!pending) return; // an answer nobody waits for any more
+    const pending = this.#pending.get(request); // there until its answer comes, also when nobody waits for that any more
+    if (!pending) {
+      this.#end(`${this.address} sent an answer without a request (id ${request})`);
+      return;
+    }
+    if ((word & METHOD) !== pending.method) {
+      this.#end(`${this.address} sent an answer of method ${word & METHOD} to request ${request} of method ${pending.method}`);
+      return;
+    }
     this.#pending.delete(request);
     this.#queue.shift()?.();
     try {
@@ -230,7 +237,6 @@ export class Connection {
         pending.reject(NornError.of(fromBinary(ErrorSchema, body)));
         return;
       }
-      if ((word & METHOD) !== pending.method) throw new Error(`it is of method ${word & METHOD}`);
       if (pending.method === Method.PING) this.#told(fromBinary(PingReplySchema, body), pending.sentAt);
       pending.resolve({ body: Uint8Array.from(body), sentAt: pending.sentAt });
     } catch (e) {

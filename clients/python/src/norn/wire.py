@@ -274,10 +274,13 @@ class Connection:
         if request == 0:  # it concerns the whole connection
             raise Error.of(errors.Error.FromString(body)) if word & ERROR else ValueError("an answer to no request")
         with self._state:
-            pending = self._pending.pop(request, None)
+            pending = self._pending.get(request)  # there until its answer comes, also when nobody waits for that any more
+            if pending is None:
+                raise ValueError("an answer without a request (id %d)" % request)
+            if word & METHOD != pending.method:
+                raise ValueError("an answer of method %d to request %d of method %d" % (word & METHOD, request, pending.method))
+            del self._pending[request]
             self._state.notify()
-        if pending is None:
-            return  # an answer nobody waits for any more
         pending._finish(self._decode(pending, word, body))
 
     def now_ns(self) -> int:
@@ -290,8 +293,6 @@ class Connection:
         try:
             if word & ERROR:
                 return Error.of(errors.Error.FromString(body))
-            if word & METHOD != method:
-                raise ValueError("it is of method %d" % (word & METHOD))
             reply = REPLIES.get(method, pb.Ping).FromString(body)
         except Exception as e:  # of protobuf, whose errors have no kind in common
             return Error(
