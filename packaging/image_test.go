@@ -72,6 +72,7 @@ func TestImage(t *testing.T) {
 	if os.Getuid() != 0 || runtime.GOOS != "linux" {
 		t.Skip("NOT RUN: only root on Linux runs it in a root of its own")
 	}
+	mountsOfItsOwn(t)
 	root := unpack(t, found)
 	volume := filepath.Join(t.TempDir(), "volume")
 	must(t, os.Mkdir(volume, 0o700))

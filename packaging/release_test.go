@@ -3,12 +3,14 @@ package packaging
 import (
 	"bufio"
 	"crypto/sha256"
+	"debug/elf"
 	"encoding/hex"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -74,8 +76,8 @@ func TestArchives(t *testing.T) {
 	if said := run(t, program, "version"); !strings.HasPrefix(said, "norn "+version(t)+" (commit ") {
 		t.Errorf("version says %s", said)
 	}
-	if said, _ := exec.Command("ldd", program).CombinedOutput(); runtime.GOOS == "linux" && !strings.Contains(string(said), "not a dynamic executable") {
-		t.Errorf("the program is not static: %s", said)
+	if f, err := elf.Open(program); runtime.GOOS == "linux" && (err != nil || slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })) {
+		t.Errorf("the program is not static: %v", err)
 	}
 }
 
@@ -143,6 +145,44 @@ func TestBills(t *testing.T) {
 	}
 }
 
+// mountsOfItsOwn skips where a process cannot have mounts of its own: not root, or in a
+// container that may not.
+func mountsOfItsOwn(t *testing.T) {
+	t.Helper()
+	if out, err := exec.Command("unshare", "--mount", "--propagation", "private", "true").CombinedOutput(); err != nil {
+		t.Skipf("NOT RUN: no mount namespace of its own: %v: %s", err, out)
+	}
+}
+
+// TestThreeNodesOfThePackage: testdata/three.sh, with the lines that docs/how-to/install.md
+// shows for /etc/norn/norn.yaml.
+func TestThreeNodesOfThePackage(t *testing.T) {
+	file := one(t, "norn_*_"+runtime.GOARCH+".deb")
+	for _, tool := range []string{"dpkg", "ip"} {
+		if _, err := exec.LookPath(tool); err != nil || os.Getuid() != 0 {
+			t.Skipf("NOT RUN: it takes root and %s: %v", tool, err)
+		}
+	}
+	mountsOfItsOwn(t)
+	page, err := os.ReadFile("../docs/how-to/install.md")
+	must(t, err)
+	_, after, _ := strings.Cut(string(page), "```yaml\nname: a\n")
+	block, _, ok := strings.Cut(after, "```")
+	if !ok {
+		t.Fatal("install.md does not show the lines of node a")
+	}
+	lines := filepath.Join(t.TempDir(), "lines")
+	must(t, os.WriteFile(lines, []byte("name: a\n"+block), 0o600))
+	out, err := exec.Command("unshare", "--mount", "--net", "--propagation", "private", "sh", "testdata/three.sh", file, t.TempDir(), lines).CombinedOutput()
+	t.Logf("%s", out)
+	if strings.Contains(string(out), "NOT RUN: no overlay") {
+		t.Skip("NOT RUN: no overlay can be mounted here")
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // TestPackagesInstalled installs the deb and the rpm into a throw-away root, runs a node as
 // the unit says, upgrades and removes: testdata/installed.sh.
 func TestPackagesInstalled(t *testing.T) {
@@ -154,6 +194,7 @@ func TestPackagesInstalled(t *testing.T) {
 			if _, err := exec.LookPath(tool); err != nil || os.Getuid() != 0 {
 				t.Skipf("NOT RUN: it takes root and %s: %v", tool, err)
 			}
+			mountsOfItsOwn(t)
 			out, err := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "testdata/installed.sh", file, kind, t.TempDir()).CombinedOutput()
 			t.Logf("%s", out)
 			if strings.Contains(string(out), "NOT RUN: no overlay") {
