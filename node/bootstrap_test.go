@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -54,7 +55,8 @@ func TestOneTemplateMakesOneCluster(t *testing.T) {
 			t.Parallel() // it waits most of the time
 			all := template(t, 3, "a", "b", "c")
 			nodes := make([]*Node, 3)
-			begin := func(i int) { nodes[i] = start(t, all[i], Options{}) }
+			var said lines
+			begin := func(i int) { nodes[i] = start(t, all[i], Options{Logger: slog.New(slog.NewTextHandler(&said, nil))}) }
 			defer func() {
 				for _, n := range nodes {
 					if n != nil {
@@ -85,6 +87,9 @@ func TestOneTemplateMakesOneCluster(t *testing.T) {
 				if n.cluster != nodes[0].cluster {
 					t.Fatalf("%s is in cluster %v, a in %v", n.self.Node, n.cluster, nodes[0].cluster)
 				}
+			}
+			if log := said.String(); strings.Contains(log, "the node itself") {
+				t.Errorf("a node asks itself to be let in:\n%s", log)
 			}
 			was, lost, away := nodes[0].cluster, late, (late+1)%3
 			for i := range nodes {

@@ -33,9 +33,13 @@ func (n *Node) join(ctx context.Context) {
 	if n.dir.old != nil {
 		ask.Cluster = n.dir.oldCluster()
 	}
+	others := foreignTo(n) // all nodes may be started with the same list
+	if len(others) == 0 {
+		others = n.cfg.Join
+	}
 	said := ""
 	for pause := joinPause; ; pause = min(2*pause, maxJoinPause) {
-		reply, err := n.members.network.Dialer().Join(ctx, n.cfg.Join, ask)
+		reply, err := n.members.network.Dialer().Join(ctx, others, ask)
 		if ctx.Err() != nil {
 			return
 		}

@@ -32,7 +32,7 @@ func each(c *cobra.Command, look func(*cobra.Command)) {
 	}
 	if !c.HasSubCommands() {
 		look(c)
-	} else if _, own := c.Annotations["norn-runs"]; own {
+	} else if c.HasParent() && anyShown(c.NonInheritedFlags()) { // norn outbox does something besides
 		look(c)
 	}
 	for _, sub := range c.Commands() {
