@@ -48,7 +48,7 @@ tarball() { # file, directory, name in it: the same bytes for the same content
 
 echo "man pages and completions"
 here=$stage/host/norn
-CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$VERSION -X main.commit=$commit" -o "$here" ./cmd/norn
+CGO_ENABLED=0 GOOS= GOARCH= go build -trimpath -ldflags "-s -w -X main.version=$VERSION -X main.commit=$commit" -o "$here" ./cmd/norn
 go test -count=1 -ldflags "-X github.com/norn-dev/norn/cmd/norn.version=$VERSION" -run '^TestManPages$' ./cmd/norn -man "$stage/man" >/dev/null
 gzip -n9 "$stage"/man/*.1
 "$here" completion bash >"$stage/completions/norn.bash"
@@ -66,7 +66,11 @@ for p in $platforms; do
   program=$(binary "$p")
   echo "$dir"
   mkdir -p "$(dirname "$program")" "$stage/$dir"
-  CGO_ENABLED=0 GOOS=${p%/*} GOARCH=${p#*/} go build -trimpath -ldflags "-s -w -X main.version=$VERSION -X main.commit=$commit" -o "$program" ./cmd/norn
+  if [ "$p" = "$(go env GOHOSTOS)/$(go env GOHOSTARCH)" ]; then
+    cp "$here" "$program"
+  else
+    CGO_ENABLED=0 GOOS=${p%/*} GOARCH=${p#*/} go build -trimpath -ldflags "-s -w -X main.version=$VERSION -X main.commit=$commit" -o "$program" ./cmd/norn
+  fi
   cp "$program" LICENSE NOTICE README.md CHANGELOG.md norn.example.yaml "$stage/licenses.txt" "$stage/$dir"
   cp -r "$stage/completions" "$stage/$dir/completions"
   cp -r "$stage/man" "$stage/$dir/man"
