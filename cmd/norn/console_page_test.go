@@ -52,6 +52,17 @@ func shell(t *testing.T, page string, env ...string) string {
 	return string(out)
 }
 
+// TestREADME runs what the README has to try.
+func TestREADME(t *testing.T) {
+	s := ownServer(t, t.TempDir())
+	out := single(shell(t, "../../README.md", "NORN_ADDR="+s.addr))
+	for _, want := range []string{"1 completed in", "state completed\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("without %q:\n%s", want, out)
+		}
+	}
+}
+
 // TestFirstHour runs the commands of the tutorial against three nodes.
 func TestFirstHour(t *testing.T) {
 	beside(t)
