@@ -64,7 +64,7 @@ func TestWhatIsKnownOfAllMembers(t *testing.T) {
 	r.now = r.now.Add(time.Minute)
 	c := r.peers[0].core
 	p := c.retention.Tombstones
-	c.edges.watches.needs.led[1] = r.now.Mono
+	c.dependency.Watches.Needs.Led[1] = r.now.Mono
 	compared := func(i int, began time.Duration) {
 		k := message.Pair{Partition: 1, Peer: r.peers[i].self}
 		p.Began(r.now.Add(began), k, 7)

@@ -12,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/cron"
+	"github.com/norn-dev/norn/node/core/dependency"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
@@ -135,7 +136,7 @@ type Core struct {
 	limited         bool // claims were held back by MaxClaims
 	tag             uint64
 	pending         map[uint64]registerRequest
-	edges           *edges
+	dependency      *dependency.Machine
 	queues          *queues
 	retention       *retention.Machine
 	quorumWrites    *quorumWrites
@@ -182,9 +183,6 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.readyIndex.most, c.readyIndex.partitions, c.logs.tenants = max(cfg.MaxQueues, 1), cfg.Cluster.Partitions, c.readyIndex.tenants
 	c.remoteClaims, c.headGossip, c.freshnessProbes, c.fetches, c.deferredAcks = newRemoteClaims(c), newHeadGossip(c), &freshnessProbes{c: c}, &fetches{c: c}, &deferredAcks{c: c}
 	c.readyIndex.changed, c.readyIndex.see = c.headGossip.changed, func(p ring.Partition) *vnode.Vnode { return c.vnodes.See(p) }
-	c.edges = &edges{c: c, told: make(map[id.ID]bool)}
-	c.edges.watches, c.edges.horizons = newRemoteWatches(c.edges), newForgottenDependencies(c.edges)
-	c.edges.doubts = unconfirmedFailures{l: c.edges, all: make(map[id.ID]unconfirmedFailure)}
 	c.queues = &queues{c: c, sets: make(map[string]*setting), remoteCounts: newRemoteCounts(c)}
 	c.quorumWrites, c.routes = &quorumWrites{c: c}, newRoutes(c)
 	vcfg := vnode.Config{
@@ -199,8 +197,8 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		},
 		OnLapse:  func(p ring.Partition) bool { return c.leases.Lapsed(p) },
 		OnFact:   func(task id.ID) { c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.wake(task)...) },
-		OnFinish: c.edges.finished,
-		OnUnlink: c.edges.unlink,
+		OnFinish: func(p ring.Partition, task id.ID, linked bool) { c.dependency.Finished(p, task, linked) },
+		OnUnlink: func(task id.ID, dependencies []id.ID) { c.dependency.Unlink(task, dependencies) },
 		OnStored: c.quorumWrites.stored,
 		Tally:    c.readyIndex.tenants.Tally,
 		Tree:     cfg.Tree,
@@ -213,7 +211,6 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.quarantine, c.formerMember = newQuarantine(c), &formerMember{c: c, at: clock.Never}
 	c.offers.waiting, c.confirms.c = make(map[message.Origin]*claimRequest), c
 	boot := cfg.Rand.Uint64()
-	c.edges.watches.number = boot // answers to the process before this one match nothing
 	c.crons, c.abandonedClaims, c.sharedConfig.c = newCrons(c), newAbandonedClaims(c), c
 	var err error
 	if c.sessions, err = newSessions(c); err != nil {
@@ -226,6 +223,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	if err := openVnodes(c, view, now); err != nil {
 		return nil, err
 	}
+	c.dependency = newDependencies(c, boot)
 	c.retention = newRetention(c, now)
 	c.repairs = newRepairs(c)
 	if c.standing, err = openStanding(c, boot, view, now); err != nil {
@@ -234,7 +232,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.elector = leadership.New(c.acceptors, c.vnodes, c.standing)
 	c.leases = newLeases(c)
 	c.readyIndex.hides = c.leases.Hides
-	c.edges.recover()
+	c.dependency.Recover()
 	c.ask(nil)
 	return c, nil
 }
@@ -347,9 +345,9 @@ func (c *Core) Ready(now clock.Time) (message.Ready, error) {
 	c.stand()
 	c.elector.Work(now)
 	c.retention.Work(now)
-	c.edges.work(now)
-	c.edges.watches.work(now)
-	c.edges.horizons.work(now)
+	c.dependency.Work(now)
+	c.dependency.Watches.Work(now)
+	c.dependency.Forgotten.Work(now)
 	c.crons.work(now)
 	c.sessions.work(now)
 	c.abandonedClaims.work(now)
@@ -438,10 +436,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.askAt != 0 {
 		mono = min(mono, c.askAt)
 	}
-	if c.edges.pending() {
-		mono = 0 // go on at once
-	}
-	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.retention.Due(), c.quarantine.at, c.formerMember.at, c.quorumWrites.next(), c.repairs.Due(), c.routes.byTime.Next(), c.remoteClaims.next(), c.headGossip.next(), c.freshnessProbes.next(), c.queues.remoteCounts.next(), c.fetches.byTime.Next(), c.transfer.next(), c.edges.watches.at, c.edges.doubts.next(), c.edges.horizons.at, c.leases.Due(), c.confirms.next(), c.offers.next(), c.abandonedClaims.next(), c.elector.Next(), c.standing.Due(), c.sessions.next())
+	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.retention.Due(), c.quarantine.at, c.formerMember.at, c.quorumWrites.next(), c.repairs.Due(), c.routes.byTime.Next(), c.remoteClaims.next(), c.headGossip.next(), c.freshnessProbes.next(), c.queues.remoteCounts.next(), c.fetches.byTime.Next(), c.transfer.next(), c.dependency.Due(), c.leases.Due(), c.confirms.next(), c.offers.next(), c.abandonedClaims.next(), c.elector.Next(), c.standing.Due(), c.sessions.next())
 }
 
 // Audit tells what the core would overlook: a vnode that something was done with

@@ -23,8 +23,7 @@ func openAcceptors(c *Core, view store.View) (err error) {
 // Won has what waits on this node's leading of a partition looked at.
 func (c leading) Won(now clock.Time, v *vnode.Vnode, succeeds bool) {
 	p := v.Partition
-	c.edges.began(p)
-	c.edges.watches.needs.began(now, p)
+	c.dependency.Won(now, p)
 	v.Announce()
 	c.abandonedClaims.free(now, p)
 	if succeeds { // what the one before has brought to a majority may not have come here

@@ -61,7 +61,7 @@ func (c leasing) Learned(now clock.Time, p ring.Partition, task id.ID, r *claim.
 }
 
 // Confirmed has those go on who wait for that this node still leads.
-func (c leasing) Confirmed(ring.Partition) { c.confirms.look, c.edges.doubts.at = true, 0 }
+func (c leasing) Confirmed(ring.Partition) { c.confirms.look, c.dependency.Unconfirmed.At = true, 0 }
 
 // Forget leaves a grant out that was taken back.
 func (c leasing) Forget(g message.GrantRef) { c.readyIndex.forget(g) }

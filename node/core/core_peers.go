@@ -39,9 +39,9 @@ func (c peers) take(now clock.Time, m *message.FromPeer) {
 	case *message.Fetched:
 		c.fetches.fetched(now, m.From, b)
 	case *message.Watch:
-		c.edges.watches.watch(now, m.From, b)
+		c.dependency.Watches.Watched(now, m.From, b)
 	case *message.Outcomes:
-		c.edges.watches.hear(b)
+		c.dependency.Watches.Heard(b)
 	case *message.QueueHeads:
 		c.remoteClaims.learn(now, m.From, b)
 		c.freshnessProbes.inquired(now, m.From, b)
@@ -277,7 +277,7 @@ func (c peers) arrived(now clock.Time, facts []crdt.Fact) {
 			}
 			keys{c.Core}.learn(now, f.Task, t.Enqueued) // it holds its key again
 			if t.Waiting() {
-				c.edges.link(now, f.Task, t.Enqueued)
+				c.dependency.Link(now, f.Task, t.Enqueued)
 			}
 		case crdt.KindEnqueued:
 			// Not of this fact: another spec may be here, and stay.
@@ -292,6 +292,6 @@ func (c peers) enqueued(now clock.Time, task id.ID, spec *crdt.Enqueued) {
 	c.readyIndex.use(spec.Queue, now)
 	keys{c.Core}.learn(now, task, spec)
 	if len(spec.Dependencies) > 0 {
-		c.edges.link(now, task, spec)
+		c.dependency.Link(now, task, spec)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/dependency"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -218,7 +219,7 @@ func TestManyDependentsAreToldInStepsAndOverACrash(t *testing.T) {
 	var tasks []id.ID
 	for range 3 {
 		var specs []*nornv1.TaskSpec
-		for range maxTold {
+		for range dependency.MaxTold {
 			specs = append(specs, after("b", onFailCancel, dep))
 		}
 		tasks = append(tasks, r.enqueue(specs...)...)

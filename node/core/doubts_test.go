@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/dependency"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -84,24 +85,24 @@ func TestADoubtfulFailureCancelsNothing(t *testing.T) {
 		t.Fatalf("it knows of %v (%v)", known.Outcome(), err)
 	}
 	waits("enqueued")
-	c.edges.watches.seek(vnode.Pair{Task: task, Dependency: dep})
+	c.dependency.Watches.Seek(vnode.Pair{Task: task, Dependency: dep})
 	waits("looked at")
-	c.edges.began(2)
+	c.dependency.Began(2)
 	waits("when it begins to lead")
-	c.edges.queue(dep)
+	c.dependency.Queue(dep)
 	waits("when the end is heard of")
 }
 
 // TestANodeThatTellsOfAnEndIsToldOfAnother: of one that came after it: all dependents hear of
 // that, and it is not known whether it stands.
 func TestANodeThatTellsOfAnEndIsToldOfAnother(t *testing.T) {
-	l := newRig(t).core.edges
+	l := newRig(t).core.dependency
 	task := id.ID{1}
-	l.hear(task, crdt.StateDead)
-	l.news[0].last, l.news[0].sure = id.ID{9}, true
-	l.hear(task, crdt.StateCompleted)
-	if n := l.news[0]; len(l.news) != 1 || n.last != (id.ID{}) || n.outcome != crdt.StateCompleted || n.sure {
-		t.Errorf("%+v", l.news)
+	l.Hear(task, crdt.StateDead)
+	l.News[0].Last, l.News[0].Sure = id.ID{9}, true
+	l.Hear(task, crdt.StateCompleted)
+	if n := l.News[0]; len(l.News) != 1 || n.Last != (id.ID{}) || n.Outcome != crdt.StateCompleted || n.Sure {
+		t.Errorf("%+v", l.News)
 	}
 }
 
@@ -111,19 +112,19 @@ func TestManyDependentsThatAreGone(t *testing.T) {
 	c := r.peers[0].core
 	v, task := c.vnodes.Use(0), r.at(0)
 	gone := func() {
-		for range lookBatch {
+		for range dependency.LookBatch {
 			v.Edges.Add(c.round.Tx, task, r.at(1)) // not kept on this node, and unknown
 		}
 	}
 	gone()
-	if !c.edges.Awaited(v, task) {
+	if !c.dependency.Awaited(v, task) {
 		t.Error("it is collected")
 	}
-	if c.edges.Awaited(v, task) {
+	if c.dependency.Awaited(v, task) {
 		t.Error("it is kept for ever")
 	}
 	gone()
-	if c.edges.WaitedFor(v, task) {
+	if c.dependency.WaitedFor(v, task) {
 		t.Error("its tombstone stays for ever")
 	}
 	gone()
@@ -133,7 +134,7 @@ func TestManyDependentsThatAreGone(t *testing.T) {
 	}
 	v.Edges.Add(c.round.Tx, task, waits)
 	for range 2 {
-		if !c.edges.WaitedFor(v, task) {
+		if !c.dependency.WaitedFor(v, task) {
 			t.Error("its tombstone goes")
 		}
 	}
@@ -143,27 +144,27 @@ func TestManyDependentsThatAreGone(t *testing.T) {
 func TestWhoAskedIsForgotten(t *testing.T) {
 	r := newTrio(t)
 	c := r.peers[0].core
-	w := c.edges.watches
-	w.swept = r.now.Mono
-	w.watch(r.now, r.peers[1].self, &message.Watch{Tasks: []id.ID{r.at(1)}})
-	if len(w.asked) != 1 {
-		t.Fatalf("%d tasks are asked about", len(w.asked))
+	w := c.dependency.Watches
+	w.Swept = r.now.Mono
+	w.Watched(r.now, r.peers[1].self, &message.Watch{Tasks: []id.ID{r.at(1)}})
+	if len(w.Asked) != 1 {
+		t.Fatalf("%d tasks are asked about", len(w.Asked))
 	}
-	if w.sweep(r.now.Add(2 * watchFor)); len(w.asked) != 0 {
-		t.Errorf("%d tasks are remembered", len(w.asked))
+	if w.Sweep(r.now.Add(2 * dependency.WatchFor)); len(w.Asked) != 0 {
+		t.Errorf("%d tasks are remembered", len(w.Asked))
 	}
 	var n uint32
 	many := func() id.ID { n++; return id.ID{2, byte(n), byte(n >> 8), byte(n >> 16)} }
-	for len(w.asked) < maxWatched {
-		w.asked[many()] = nil
+	for len(w.Asked) < dependency.MaxWatched {
+		w.Asked[many()] = nil
 	}
-	for len(c.edges.doubts.all) < maxWatched {
-		c.edges.doubts.all[many()] = unconfirmedFailure{}
+	for len(c.dependency.Unconfirmed.All) < dependency.MaxWatched {
+		c.dependency.Unconfirmed.All[many()] = dependency.Failure{}
 	}
-	w.watch(r.now, r.peers[1].self, &message.Watch{Tasks: []id.ID{r.at(1)}})
-	c.edges.doubts.stands(r.at(1), crdt.StateDead)
-	if len(w.asked) > maxWatched || len(c.edges.doubts.all) > maxWatched {
-		t.Errorf("%d are asked about, %d doubted", len(w.asked), len(c.edges.doubts.all))
+	w.Watched(r.now, r.peers[1].self, &message.Watch{Tasks: []id.ID{r.at(1)}})
+	c.dependency.Unconfirmed.Stands(r.at(1), crdt.StateDead)
+	if len(w.Asked) > dependency.MaxWatched || len(c.dependency.Unconfirmed.All) > dependency.MaxWatched {
+		t.Errorf("%d are asked about, %d doubted", len(w.Asked), len(c.dependency.Unconfirmed.All))
 	}
 }
 
@@ -180,7 +181,7 @@ func TestWhatNobodyKnowsIsJudgedAnew(t *testing.T) {
 	cancelled := func(at int, when time.Duration, dep id.ID, all bool) bool {
 		c := r.peers[at].core
 		c.round.Now = r.now.Add(when)
-		c.edges.horizons.conclude(c.round.Now, task, dep, all)
+		c.dependency.Forgotten.Conclude(c.round.Now, task, dep, all)
 		w, err := vnode.LoadTask(c.round.Tx, 1, task)
 		r.check(err)
 		return w.Finished()
@@ -215,7 +216,7 @@ func TestHowOldWhatNobodyKnowsHasToBe(t *testing.T) {
 	r.settle()
 	const grace = 7 * 24 * time.Hour
 	beyond := func(after time.Duration, dep id.ID) (beyond, old bool) {
-		return c.edges.horizons.beyond(r.clock(0).Add(after), task, dep)
+		return c.dependency.Forgotten.Beyond(r.clock(0).Add(after), task, dep)
 	}
 	if is, _ := beyond(grace-5*time.Minute, gone); is {
 		t.Error("a clock that is ahead makes it too old")
@@ -241,25 +242,25 @@ func TestHowLongANeedIsRemembered(t *testing.T) {
 	r := newTrio(t)
 	i := r.leader(1)
 	c := r.peers[i].core
-	n, task := c.edges.watches.needs, r.at(1)
-	n.heard(r.now, []id.ID{task})
+	n, task := c.dependency.Watches.Needs, r.at(1)
+	n.Heard(r.now, []id.ID{task})
 	later := r.now.Add(10 * time.Minute)
-	n.heard(later, []id.ID{task})
-	if left := n.kept[task].until - later.Mono; left != needFor*int64(10*time.Minute) {
+	n.Heard(later, []id.ID{task})
+	if left := n.Kept[task].Until - later.Mono; left != dependency.NeedFor*int64(10*time.Minute) {
 		t.Errorf("after ten minutes for %v more", time.Duration(left))
 	}
-	n.kept[task] = reference{said: later.Mono - int64(time.Second), until: later.Mono - 1}
-	if n.forget(later, time.Minute); len(n.kept) != 1 {
+	n.Kept[task] = dependency.Reference{Said: later.Mono - int64(time.Second), Until: later.Mono - 1}
+	if n.Forget(later, time.Minute); len(n.Kept) != 1 {
 		t.Error("what was said a moment ago is forgotten")
 	}
-	if n.forget(later, time.Second); len(n.kept) != 0 {
+	if n.Forget(later, time.Second); len(n.Kept) != 0 {
 		t.Error("it is never forgotten")
 	}
-	if n.orphaned(1) {
+	if n.Orphaned(1) {
 		return // it has another leader in reach
 	}
 	c.elector.StepDown(1)
-	if !n.orphaned(1) {
+	if !n.Orphaned(1) {
 		t.Error("its leader leads no more, and nobody says what its tasks need")
 	}
 }

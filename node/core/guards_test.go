@@ -80,11 +80,11 @@ func TestWhatIsNoEnd(t *testing.T) {
 	}
 	delete(c.view.Dropping, 0)
 	task := r.at(1) // kept elsewhere
-	w := c.edges.watches
-	if w.hear(&message.Outcomes{Outcomes: []message.Outcome{{Task: task, State: crdt.StateReady}}}); len(c.edges.news) != 0 {
+	w := c.dependency.Watches
+	if w.Heard(&message.Outcomes{Outcomes: []message.Outcome{{Task: task, State: crdt.StateReady}}}); len(c.dependency.News) != 0 {
 		t.Error("a task that is ready has ended")
 	}
-	if w.hear(&message.Outcomes{Outcomes: []message.Outcome{{Task: task, State: crdt.StateDead}}}); len(c.edges.news) != 1 {
+	if w.Heard(&message.Outcomes{Outcomes: []message.Outcome{{Task: task, State: crdt.StateDead}}}); len(c.dependency.News) != 1 {
 		t.Error("one that is dead has not")
 	}
 }

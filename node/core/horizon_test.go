@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	edges "github.com/norn-dev/norn/node/core/dependency"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -73,7 +74,7 @@ func TestNobodyWaitsForWhatIsForgotten(t *testing.T) {
 			r.add(3, old, after("b", onFailCancel, there))
 			r.add(3, early, after("b", onFailCancel, r.in(0)))
 			why := map[id.ID]string{} // until they are collected, too
-			r.until((horizonMissing+2)*horizonEvery, func() bool { return false }, func() {
+			r.until((edges.SearchTimes+2)*edges.SearchEvery, func() bool { return false }, func() {
 				for _, task := range tasks {
 					if got := ask[*nornv1.GetReply](r, 3, &nornv1.GetRequest{Id: task.Bytes()}).Task; got.GetState() == nornv1.State_STATE_CANCELLED && why[task] == "" {
 						why[task] = got.GetError()
@@ -111,7 +112,7 @@ func TestUnknownAtOneReplicaIsNotForgotten(t *testing.T) {
 	r.now = r.now.Add(2 * shortGrace)
 	task := r.in(3)
 	r.add(3, task, after("b", onFailCancel, dependency))
-	r.linger((horizonMissing + 2) * horizonEvery)
+	r.linger((edges.SearchTimes + 2) * edges.SearchEvery)
 	if n := r.copies(dependency); n != 2 {
 		t.Fatalf("there are %d copies", n)
 	}
@@ -120,7 +121,7 @@ func TestUnknownAtOneReplicaIsNotForgotten(t *testing.T) {
 	}
 	clear(r.cut)
 	r.elect()
-	r.linger((horizonMissing + 2) * horizonEvery)
+	r.linger((edges.SearchTimes + 2) * edges.SearchEvery)
 	if s := r.stateOf(3, task); s != nornv1.State_STATE_WAITING {
 		t.Fatalf("after the cut it is %v", s)
 	}
@@ -152,7 +153,7 @@ func TestADependencyThatComesOfAge(t *testing.T) {
 		}
 		r.open(2)
 		r.elect()
-		r.linger((horizonMissing + 2) * horizonEvery)
+		r.linger((edges.SearchTimes + 2) * edges.SearchEvery)
 		want := nornv1.State_STATE_CANCELLED
 		if has {
 			want = nornv1.State_STATE_WAITING
@@ -192,7 +193,7 @@ func TestWhatIsForgottenWhileAllWereOff(t *testing.T) {
 			r.open(i)
 		}
 		r.elect()
-		r.linger((horizonMissing + 2) * horizonEvery)
+		r.linger((edges.SearchTimes + 2) * edges.SearchEvery)
 		if s := r.stateOf(3, other); s != nornv1.State_STATE_WAITING {
 			t.Fatalf("%v: what waits for one that is there is %v", policy, s)
 		}
@@ -215,7 +216,7 @@ func TestManyForgottenDependencies(t *testing.T) {
 	r := newCluster(t, 6, 0)
 	r.short()
 	var old, tasks []id.ID
-	for range maxMissed + 2 {
+	for range edges.MaxMissed + 2 {
 		old = append(old, r.in(0)) // and nobody ever enqueues them
 	}
 	r.now = r.now.Add(2 * shortGrace)
@@ -232,7 +233,7 @@ func TestManyForgottenDependencies(t *testing.T) {
 	cancelled := func() bool {
 		open := 0
 		for _, p := range r.peers {
-			most = max(most, len(p.core.edges.horizons.missed))
+			most = max(most, len(p.core.dependency.Forgotten.Missed))
 			open += len(vnode.Waiting(p.core.round.Tx, 3, id.ID{}, id.ID{}, 1))
 		}
 		return open == 0
@@ -240,8 +241,8 @@ func TestManyForgottenDependencies(t *testing.T) {
 	if took, ok := r.until(10*time.Minute, cancelled); !ok {
 		t.Fatalf("after %v not all are cancelled", took)
 	}
-	if most != maxMissed {
-		t.Errorf("%d were asked about at a time, want %d", most, maxMissed)
+	if most != edges.MaxMissed {
+		t.Errorf("%d were asked about at a time, want %d", most, edges.MaxMissed)
 	}
 	for _, task := range tasks {
 		if s := r.stateOf(3, task); s != nornv1.State_STATE_CANCELLED {
@@ -252,7 +253,7 @@ func TestManyForgottenDependencies(t *testing.T) {
 	if res := ask[*nornv1.WriteReply](r, 3, &nornv1.RetryRequest{Ids: [][]byte{again.Bytes()}}).Results[0]; res.Error != nil || r.stateOf(3, again) != nornv1.State_STATE_WAITING {
 		t.Fatalf("retried: %v", res)
 	}
-	if _, ok := r.until((horizonMissing+2)*horizonEvery, cancelled); !ok || r.stateOf(3, again) != nornv1.State_STATE_CANCELLED {
+	if _, ok := r.until((edges.SearchTimes+2)*edges.SearchEvery, cancelled); !ok || r.stateOf(3, again) != nornv1.State_STATE_CANCELLED {
 		t.Errorf("retried, it is %v", r.stateOf(3, again))
 	}
 }
@@ -285,9 +286,9 @@ func TestWhatIsWaitedForIsKept(t *testing.T) {
 			}
 			r.leadOf(0, 2) // which nobody has asked, and cannot ask yet
 			r.cut[[2]int{of.leader, 2}], r.cut[[2]int{2, of.leader}] = true, true
-			r.linger(watchFor / 2)
+			r.linger(edges.WatchFor / 2)
 			clear(r.cut)
-			r.linger(2 * watchFor)
+			r.linger(2 * edges.WatchFor)
 			if s := r.stateOf(0, wanted); s != nornv1.State_STATE_DEAD || r.copies(wanted) < 3 {
 				t.Fatalf("what is waited for is %v, with %d copies", s, r.copies(wanted))
 			}
@@ -414,7 +415,7 @@ func TestADependencyOfAnotherKindComesOfAge(t *testing.T) {
 		pass := func(d time.Duration) nornv1.State {
 			r.now = begun.Add(d)
 			r.elect()
-			r.linger((horizonMissing + 2) * horizonEvery)
+			r.linger((edges.SearchTimes + 2) * edges.SearchEvery)
 			return r.stateOf(3, task)
 		}
 		if s := pass(of.young); s != nornv1.State_STATE_WAITING {

@@ -147,12 +147,12 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, extra []byte, res *nornv
 		return bad
 	}
 	if d.State == crdt.StateCancelled {
-		if dependency, ok := c.edges.obstacle(t); ok {
+		if dependency, ok := c.dependency.Obstacle(t); ok {
 			return refusal.Conflict("task %s depends on %s, which is dead or cancelled; retry that one first", t.ID, dependency)
 		}
 	}
 	if t.Waiting() || d.State == crdt.StateCancelled {
-		if bad := c.edges.admit(now, t.Enqueued.Dependencies); bad != nil {
+		if bad := c.dependency.Admit(now, t.Enqueued.Dependencies); bad != nil {
 			return refusal.Conflict("%s; enqueue the task anew", bad.Message)
 		}
 	}
@@ -166,7 +166,7 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, extra []byte, res *nornv
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
 	}
 	if len(t.Enqueued.Dependencies) > 0 {
-		c.edges.link(now, t.ID, t.Enqueued)
+		c.dependency.Link(now, t.ID, t.Enqueued)
 		after, err := vnode.ReadTask(c.round.Tx, v.Partition, t.ID, vnode.ReadOptions{NoClaims: true, NoLog: true})
 		if c.round.Check(err) {
 			state = after.State
@@ -186,21 +186,4 @@ func (c bulk) keyed(v *vnode.Vnode, t *crdt.Task, res *nornv1.WriteResult) {
 	if t.ID.Kind() == id.KindKey && t.Enqueued.KeyWindow == 0 {
 		c.quorumWrites.led(v.Leading(), res.Receipt)
 	}
-}
-
-// obstacle is a dependency that would have the task cancelled again at once.
-func (l *edges) obstacle(t *crdt.Task) (id.ID, bool) {
-	if t.Enqueued.OnDepFailure != crdt.DepFailureCancel {
-		return id.ID{}, false
-	}
-	for _, dependency := range t.Enqueued.Dependencies {
-		o, err := l.outcome(dependency)
-		if !l.c.round.Check(err) {
-			return id.ID{}, false
-		}
-		if o != crdt.StateUnknown && o != crdt.StateCompleted {
-			return dependency, true
-		}
-	}
-	return id.ID{}, false
 }

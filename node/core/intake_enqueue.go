@@ -166,7 +166,7 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 		c.readyIndex.use(t.GetQueue(), now)
 		keys{c.Core}.taken(now, &h)
 		if len(spec.Dependencies) > 0 {
-			c.edges.link(now, task, &spec)
+			c.dependency.Link(now, task, &spec)
 		}
 	}
 	res.Receipt = receipt
@@ -255,7 +255,7 @@ func (c enqueuing) launched(now clock.Time, t *nornv1.TaskSpec, begun, until int
 func (c enqueuing) admit(now clock.Time, spec *crdt.Enqueued, p ring.Partition, task id.ID) *proto.Error {
 	err := c.queues.admit(spec.Queue, spec.Size())
 	if err == nil {
-		err = c.edges.admit(now, spec.Dependencies)
+		err = c.dependency.Admit(now, spec.Dependencies)
 	}
 	if err != nil && vnode.Known(c.round.Tx, p, task) {
 		return nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/dependency"
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -281,7 +282,7 @@ func TestARetryWaitsForAMajority(t *testing.T) {
 func TestWhatBacksOffIsRetried(t *testing.T) {
 	r := newTrio(t).collecting()
 	r.elect()
-	r.live(2*watchFor, time.Second, nothing) // each leader knows what others need
+	r.live(2*dependency.WatchFor, time.Second, nothing) // each leader knows what others need
 	task, i := r.put(1, 1), r.leader(1)
 	g := ask[*nornv1.ClaimReply](r, i, claimUpTo(1)).Grants
 	f := &nornv1.Failure{Id: task.Bytes(), Token: g[0].Token, Error: "e", AtLeastSeconds: 3600}

@@ -113,7 +113,7 @@ func TestALeaderThatHasMissedARetryCancelsNothing(t *testing.T) {
 	for name, hears := range map[string]func(r *trio, dep id.ID){
 		"": func(*trio, id.ID) {},
 		"the end comes later": func(r *trio, dep id.ID) {
-			r.peers[2].core.edges.finished(1, dep, false)
+			r.peers[2].core.dependency.Finished(1, dep, false)
 			r.turn(2)
 		},
 	} {

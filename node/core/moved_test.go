@@ -363,7 +363,7 @@ func TestAWaitingTaskThatHasMovedKeepsNothingHere(t *testing.T) {
 	r.add(here, moves, after("q", onFailCancel, dependency))
 	r.settle()
 	c := r.peers[here].core
-	awaited := func() bool { return c.edges.Awaited(c.vnodes.Use(q), dependency) }
+	awaited := func() bool { return c.dependency.Awaited(c.vnodes.Use(q), dependency) }
 	if !awaited() {
 		t.Fatal("nothing depends on it")
 	}
@@ -406,8 +406,8 @@ func TestADependencyThatHasMovedHereIsSeen(t *testing.T) {
 	r.check(err)
 	c := r.peers[here].core
 	r.check(c.Step(r.now, &message.FromPeer{From: r.peers[other].self, Message: &message.Facts{Write: 5, Parts: []message.PartFacts{{Partition: q, Epoch: c.view.Cells[q].Epoch, Facts: facts}}}}))
-	c.edges.news = nil // it did not lead the task then
-	clear(c.edges.told)
+	c.dependency.News = nil // it did not lead the task then
+	clear(c.dependency.Told)
 	c.view.Cells[q].Cohort = append(slices.Clone(c.view.Cells[q].Cohort), r.peers[here].self)
 	c.view.Look()
 	r.turn(here)

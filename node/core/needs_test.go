@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	edges "github.com/norn-dev/norn/node/core/dependency"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -17,7 +18,7 @@ import (
 func (r *trio) wantRun(task id.ID) {
 	r.t.Helper()
 	r.finish(0, "b")
-	r.linger(3 * watchEvery)
+	r.linger(3 * edges.WatchEvery)
 	if s := r.stateOf(0, task); s != nornv1.State_STATE_READY {
 		r.t.Fatalf("when all its dependencies are completed it is %v", s)
 	}
@@ -137,7 +138,7 @@ func TestAnOrphanThatATaskDependsOnStays(t *testing.T) {
 			}
 		}
 		r.finish(0, "b")
-		r.linger(3 * horizonEvery * (horizonMissing + 2))
+		r.linger(3 * edges.SearchEvery * (edges.SearchTimes + 2))
 		if s := r.stateOf(0, task); s != nornv1.State_STATE_READY {
 			t.Errorf("%d nodes: when all its dependencies are completed it is %v", nodes, s)
 		}
@@ -186,7 +187,7 @@ func TestATombstoneGoesThoughMuchHasMovedThatWaited(t *testing.T) {
 	ended := r.in(0)
 	r.add(0, ended, spec("a"))
 	c := r.peers[1].core
-	for range 2 * lookBatch {
+	for range 2 * edges.LookBatch {
 		c.vnodes.Use(0).Edges.Add(c.round.Tx, ended, r.in(3))
 	}
 	if r.leader(0) == 1 {

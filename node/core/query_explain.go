@@ -43,7 +43,7 @@ func newExplain(c *Core, q *message.Request, m *nornv1.ExplainRequest) (message.
 	if !q.Routed {
 		e.Serving = workers{c.sessions}.serving(c.round.Now, name)
 	}
-	e.Elsewhere = c.edges.elsewhere(vnode.Blockers(c.round.Tx, p, task))
+	e.Elsewhere = c.dependency.Elsewhere(vnode.Blockers(c.round.Tx, p, task))
 	return message.Read{From: q.From, Func: func(view store.View, now clock.Time) (gproto.Message, *proto.Error, error) {
 		m, refused, err := e.Run(view, now, task)
 		q.Scope.Show(m)

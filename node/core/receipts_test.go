@@ -250,7 +250,7 @@ func TestARetryIsNotBuried(t *testing.T) {
 		if e := retry(); nodes == 5 && (e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || e.RetryAfter == 0) {
 			t.Errorf("when it is not known who needs it: %v", e)
 		}
-		r.live(time.Duration(r.peers[next].core.edges.watches.remember()), time.Second, nothing)
+		r.live(time.Duration(r.peers[next].core.dependency.Watches.Remember()), time.Second, nothing)
 		e := retry()
 		if e != nil && e.Kind != nornv1.ErrorKind_ERROR_KIND_CONFLICT {
 			t.Errorf("of %d nodes: %v", nodes, e)

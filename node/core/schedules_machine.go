@@ -64,7 +64,7 @@ func (k *crons) work(real clock.Time) {
 		k.cancel(real, &out.Cancels[i])
 	}
 	for _, f := range out.Finds {
-		k.find(real, f.Task, func(now clock.Time, err *proto.Error) { k.m.Found(k.time(now), f.Tag, err) })
+		k.find(real, f.Task, nornv1.ReadLevel_READ_LEVEL_QUORUM, func(now clock.Time, err *proto.Error) { k.m.Found(k.time(now), f.Tag, err) })
 	}
 	for _, task := range out.Ask {
 		k.ask(real, task)
@@ -207,11 +207,11 @@ func (k *crons) cancel(now clock.Time, l *cron.Cancels) {
 // ask has the end of a task told to the master, by itself or by who keeps it.
 func (k *crons) ask(now clock.Time, task id.ID) {
 	c := k.c
-	if !c.edges.holds(task) {
-		c.edges.watches.ask(task)
+	if !c.dependency.Holds(task) {
+		c.dependency.Watches.Ask(task)
 		return
 	}
-	outcome, err := c.edges.outcome(task)
+	outcome, err := c.dependency.Outcome(task)
 	if c.round.Check(err) && outcome != crdt.StateUnknown {
 		k.m.Finished(k.time(now), task, outcome)
 	}
@@ -219,7 +219,7 @@ func (k *crons) ask(now clock.Time, task id.ID) {
 
 // seek looks for a task that may be forgotten.
 func (k *crons) seek(now clock.Time, task id.ID) {
-	k.find(now, task, func(now clock.Time, err *proto.Error) {
+	k.find(now, task, nornv1.ReadLevel_READ_LEVEL_QUORUM, func(now clock.Time, err *proto.Error) {
 		if err != nil && err.Kind == nornv1.ErrorKind_ERROR_KIND_NOT_FOUND {
 			k.m.Forgotten(k.time(now), task)
 		}
@@ -228,8 +228,8 @@ func (k *crons) seek(now clock.Time, task id.ID) {
 
 // find asks a majority of a task's replicas for it, where each enqueued task is found that
 // is not forgotten.
-func (k *crons) find(now clock.Time, task id.ID, then func(clock.Time, *proto.Error)) {
-	m := &nornv1.GetRequest{Id: task.Bytes(), Consistency: &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_QUORUM}}
+func (k *crons) find(now clock.Time, task id.ID, level nornv1.ReadLevel, then func(clock.Time, *proto.Error)) {
+	m := &nornv1.GetRequest{Id: task.Bytes(), Consistency: &nornv1.Consistency{Level: level}}
 	one := items{n: 1, task: func(int) []byte { return m.GetId() }, join: &whole{}}
 	k.c.routes.do(now, k.origin(nornv1.Method_METHOD_GET), one, m, func(now clock.Time, _ gproto.Message, err *proto.Error) { then(now, err) })
 }
@@ -239,7 +239,7 @@ func (k *crons) ended(task id.ID) {
 	if !k.m.Watches(task) {
 		return
 	}
-	outcome, err := k.c.edges.outcome(task)
+	outcome, err := k.c.dependency.Outcome(task)
 	if k.c.round.Check(err) && outcome != crdt.StateUnknown {
 		k.m.Finished(k.time(k.c.round.Now), task, outcome)
 	}

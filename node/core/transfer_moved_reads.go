@@ -4,13 +4,10 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
-	"github.com/norn-dev/norn/crdt"
-	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
-	"github.com/norn-dev/norn/vnode"
 )
 
 // moved refuses a read that another node has sent here about a partition that
@@ -81,14 +78,4 @@ func (c enqueuing) closing(now clock.Time, t *nornv1.TaskSpec) *proto.Error {
 		return nil // refused for that
 	}
 	return c.transfer.refuses(p)
-}
-
-// outcome is how a task has ended by what is here: unknown, too, while its
-// partition is being deleted, because what is left of its facts may say anything.
-func (l *edges) outcome(task id.ID) (crdt.State, error) {
-	p := ring.Of(task, len(l.c.view.Cells))
-	if l.c.view.Deleting(p) {
-		return crdt.StateUnknown, nil
-	}
-	return vnode.Outcome(l.c.round.Tx, p, task)
 }

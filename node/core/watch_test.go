@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	edges "github.com/norn-dev/norn/node/core/dependency"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -83,7 +84,7 @@ func TestDependenciesAcrossNodes(t *testing.T) {
 			}
 			r.finish(3, "a")
 			for range 3 {
-				r.pass(watchEvery)
+				r.pass(edges.WatchEvery)
 				r.settle()
 			}
 			if s := r.stateOf(4, second); s != nornv1.State_STATE_READY {
@@ -261,7 +262,7 @@ func TestAFailureComesAfterACompletion(t *testing.T) {
 		r.add(leader, two, after("b", onFailCancel, dependency, other))
 		hear := func(s crdt.State) {
 			from := r.state().Cells[away].Cohort[0]
-			r.check(c.Step(r.clock(leader), &message.FromPeer{From: from, Message: &message.Outcomes{Number: c.edges.watches.number, Outcomes: []message.Outcome{{Task: dependency, State: s}}}}))
+			r.check(c.Step(r.clock(leader), &message.FromPeer{From: from, Message: &message.Outcomes{Number: c.dependency.Watches.Number, Outcomes: []message.Outcome{{Task: dependency, State: s}}}}))
 		}
 		hear(crdt.StateCompleted)
 		if told {
@@ -277,7 +278,7 @@ func TestAFailureComesAfterACompletion(t *testing.T) {
 		}
 		hear(crdt.StateCompleted)
 		r.turn(leader)
-		if n := len(c.edges.news); n != 0 {
+		if n := len(c.dependency.News); n != 0 {
 			t.Errorf("%d news are left", n)
 		}
 	}

@@ -1,4 +1,4 @@
-package core
+package dependency
 
 import (
 	"maps"
@@ -12,13 +12,11 @@ import (
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/schedule/policy"
 	"github.com/norn-dev/norn/vnode"
-
-	gproto "google.golang.org/protobuf/proto"
 )
 
-// forgottenDependencies cancels tasks that wait for what can never be completed any more: a
+// Forgotten cancels tasks that wait for what can never be completed any more: a
 // dependency that is older than gc-grace, so that nobody can enqueue it, and that
-// nobody knows (design 8). [edges.admit] refuses that where the dependency is
+// nobody knows (design 8). [Machine.Admit] refuses that where the dependency is
 // kept; a node that keeps only the task cannot tell, takes it, and its leader
 // finds out here.
 //
@@ -30,15 +28,18 @@ import (
 // A dependency may have come of age while the task waited. Then it may have been
 // acknowledged with fewer copies than a majority, and those be with a member that is
 // switched off: all of its cohort must not know it. So it is where all who keep the task
-// were off for longer than what it needs is kept for them ([references]): it was completed,
+// were off for longer than what it needs is kept for them ([References]): it was completed,
 // collected and forgotten, and nobody is left who could say how it ended. From when on an
 // ID is old depends on its kind ([madeBy]). On one node, where nothing that a task waits
 // for is forgotten, such a task waits on.
-type forgottenDependencies struct {
-	l      *edges
-	at     int64 // mono ns of the next step
-	next   look  // where it goes on
-	missed map[id.ID]*missed
+type Forgotten struct {
+	m    *Machine
+	next look // where it goes on
+
+	// At is when it takes its next step, mono ns.
+	At int64
+	// Missed are the dependencies that may be forgotten.
+	Missed map[id.ID]*missed
 }
 
 // missed is a dependency that may be forgotten.
@@ -50,41 +51,41 @@ type missed struct {
 }
 
 const (
-	// horizonEvery is the pause between two looks through all waiting tasks, and
+	// SearchEvery is the pause between two looks through all waiting tasks, and
 	// between two questions about one dependency: longer than most changes of a
 	// cohort take to be known.
-	horizonEvery = 10 * time.Second
-	// horizonMissing is how often nobody may know a dependency before it counts as
+	SearchEvery = 10 * time.Second
+	// SearchTimes is how often nobody may know a dependency before it counts as
 	// forgotten: an answer may be of a replica that is none any more.
-	horizonMissing = 3
-	// maxMissed bounds the dependencies asked about at a time. Each has at most
+	SearchTimes = 3
+	// MaxMissed bounds the dependencies asked about at a time. Each has at most
 	// the tasks of one look, [watchStep].
-	maxMissed = 64
+	MaxMissed = 64
 )
 
-func newForgottenDependencies(l *edges) *forgottenDependencies {
-	return &forgottenDependencies{l: l, at: clock.Never, missed: make(map[id.ID]*missed)}
+func newForgotten(m *Machine) *Forgotten {
+	return &Forgotten{m: m, At: clock.Never, Missed: make(map[id.ID]*missed)}
 }
 
-// work takes one step when it is time.
-func (h *forgottenDependencies) work(now clock.Time) {
+// Work takes one step when it is time.
+func (h *Forgotten) Work(now clock.Time) {
 	switch {
-	case h.l.c.view.Alone: // everything is judged when it is let in
-		h.at = clock.Never
-		clear(h.missed)
+	case h.m.View.Alone: // everything is judged when it is let in
+		h.At = clock.Never
+		clear(h.Missed)
 		return
-	case h.at == clock.Never:
-		h.at = now.Mono + int64(horizonEvery)
+	case h.At == clock.Never:
+		h.At = now.Mono + int64(SearchEvery)
 		return
-	case now.Mono < h.at:
+	case now.Mono < h.At:
 		return
 	}
-	h.at = now.Mono + int64(horizonEvery)
-	if len(h.missed) == 0 && !h.scan(now) && len(h.missed) == 0 {
-		h.at = now.Mono + int64(watchEvery) // there is more to look at
+	h.At = now.Mono + int64(SearchEvery)
+	if len(h.Missed) == 0 && !h.scan(now) && len(h.Missed) == 0 {
+		h.At = now.Mono + int64(WatchEvery) // there is more to look at
 	}
-	for _, dependency := range slices.SortedFunc(maps.Keys(h.missed), id.ID.Compare) {
-		if s := h.missed[dependency]; !s.asked {
+	for _, dependency := range slices.SortedFunc(maps.Keys(h.Missed), id.ID.Compare) {
+		if s := h.Missed[dependency]; !s.asked {
 			s.asked = true
 			h.seek(now, dependency, s)
 		}
@@ -93,11 +94,11 @@ func (h *forgottenDependencies) work(now clock.Time) {
 
 // scan goes on through the waiting tasks that this node decides about, up to some
 // number, and tells whether it came to the end.
-func (h *forgottenDependencies) scan(now clock.Time) (through bool) {
-	c := h.l.c
+func (h *Forgotten) scan(now clock.Time) (through bool) {
+	c := h.m
 	for left := watchStep; ; {
-		if c.vnodes.See(h.next.partition).Leading() != 0 {
-			pairs := vnode.Waiting(c.round.Tx, h.next.partition, h.next.task, h.next.dependency, left)
+		if c.Partitions.See(h.next.partition).Leading() != 0 {
+			pairs := vnode.Waiting(c.Round.Tx, h.next.partition, h.next.task, h.next.dependency, left)
 			for _, pair := range pairs {
 				if !h.suspect(now, pair) {
 					return false // it goes on with this one
@@ -108,7 +109,7 @@ func (h *forgottenDependencies) scan(now clock.Time) (through bool) {
 				return false
 			}
 		}
-		h.next = look{partition: (h.next.partition + 1) % ring.Partition(len(c.view.Cells))}
+		h.next = look{partition: (h.next.partition + 1) % ring.Partition(len(c.View.Cells))}
 		if h.next.partition == 0 {
 			return true
 		}
@@ -117,18 +118,18 @@ func (h *forgottenDependencies) scan(now clock.Time) (through bool) {
 
 // suspect has a dependency asked about if it may be forgotten; false when there
 // are too many of them now.
-func (h *forgottenDependencies) suspect(now clock.Time, pair vnode.Pair) bool {
-	beyond, old := h.beyond(now, pair.Task, pair.Dependency)
+func (h *Forgotten) suspect(now clock.Time, pair vnode.Pair) bool {
+	beyond, old := h.Beyond(now, pair.Task, pair.Dependency)
 	if !beyond {
 		return true
 	}
-	s := h.missed[pair.Dependency]
+	s := h.Missed[pair.Dependency]
 	if s == nil {
-		if len(h.missed) >= maxMissed {
+		if len(h.Missed) >= MaxMissed {
 			return false
 		}
 		s = &missed{all: true}
-		h.missed[pair.Dependency] = s
+		h.Missed[pair.Dependency] = s
 	}
 	s.all = s.all && !old // the others come round again
 	s.tasks = append(s.tasks, pair.Task)
@@ -151,60 +152,54 @@ func madeBy(task id.ID) (wall int64, ok bool) {
 	return 0, false
 }
 
-// beyond tells whether a dependency of a waiting task may be forgotten, as far as is
+// Beyond tells whether a dependency of a waiting task may be forgotten, as far as is
 // known here: nobody can enqueue it by now, by any clock. old: nor could anybody when the
 // task was let in.
-func (h *forgottenDependencies) beyond(now clock.Time, task, dependency id.ID) (beyond, old bool) {
-	c, grace := h.l.c, int64(h.l.c.cfg.GCGrace)
+func (h *Forgotten) Beyond(now clock.Time, task, dependency id.ID) (beyond, old bool) {
+	c, grace := h.m, int64(h.m.GCGrace)
 	made, ok := madeBy(dependency)
-	if !ok || now.Wall-made <= grace || vnode.Known(c.round.Tx, h.l.c.vnode(dependency).Partition, dependency) {
+	if !ok || now.Wall-made <= grace || vnode.Known(c.Round.Tx, h.m.vnode(dependency).Partition, dependency) {
 		return false, false
 	}
-	t, err := vnode.LoadTask(c.round.Tx, c.vnode(task).Partition, task)
-	if !c.round.Check(err) || !t.Waiting() || t.Finished() {
+	t, err := vnode.LoadTask(c.Round.Tx, c.vnode(task).Partition, task)
+	if !c.Round.Check(err) || !t.Waiting() || t.Finished() {
 		return false, false
 	}
 	old = max(t.Admission(), t.RequeuedAt())-made > grace
-	by := min(now.Wall, c.standing.Clocks.Wall(now)) // a clock that is ahead makes nothing old
-	return old || by-made > grace+3*int64(c.cfg.Eta), old
+	by := min(now.Wall, c.Times.Wall(now)) // a clock that is ahead makes nothing old
+	return old || by-made > grace+3*int64(c.Eta), old
 }
 
 // seek asks a majority of a dependency's cohort for it, or all: each acknowledged task
 // that is not forgotten is found there.
-func (h *forgottenDependencies) seek(now clock.Time, dependency id.ID, s *missed) {
-	c := h.l.c
-	m := &nornv1.GetRequest{Id: dependency.Bytes(), Consistency: &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_QUORUM}}
-	if s.all {
-		m.Consistency.Level = nornv1.ReadLevel_READ_LEVEL_ALL
-	}
-	one := items{n: 1, task: func(int) []byte { return m.GetId() }, join: &whole{}}
-	c.routes.do(now, c.crons.origin(nornv1.Method_METHOD_GET), one, m, func(now clock.Time, _ gproto.Message, err *proto.Error) {
-		if h.missed[dependency] != s {
+func (h *Forgotten) seek(now clock.Time, dependency id.ID, s *missed) {
+	h.m.Routes.Find(now, dependency, s.all, func(now clock.Time, err *proto.Error) {
+		if h.Missed[dependency] != s {
 			return
 		}
 		s.asked = false
 		if err == nil || err.Kind != nornv1.ErrorKind_ERROR_KIND_NOT_FOUND {
-			delete(h.missed, dependency) // it is known, or nobody answers: it comes round again
+			delete(h.Missed, dependency) // it is known, or nobody answers: it comes round again
 			return
 		}
-		if s.unheard++; s.unheard < horizonMissing {
+		if s.unheard++; s.unheard < SearchTimes {
 			return
 		}
-		delete(h.missed, dependency)
+		delete(h.Missed, dependency)
 		for _, task := range s.tasks {
-			h.conclude(now, task, dependency, s.all)
+			h.Conclude(now, task, dependency, s.all)
 		}
 	})
 }
 
-// conclude cancels a task if everything is still as it was; all: all were asked.
-func (h *forgottenDependencies) conclude(now clock.Time, task, dependency id.ID, all bool) {
-	v := h.l.c.vnode(task)
-	if v.Leading() == 0 || !slices.Contains(vnode.Blockers(h.l.c.round.Tx, v.Partition, task), dependency) {
+// Conclude cancels a task if everything is still as it was; all: all were asked.
+func (h *Forgotten) Conclude(now clock.Time, task, dependency id.ID, all bool) {
+	v := h.m.vnode(task)
+	if v.Leading() == 0 || !slices.Contains(vnode.Blockers(h.m.Round.Tx, v.Partition, task), dependency) {
 		return
 	}
-	if beyond, old := h.beyond(now, task, dependency); !beyond || !old && !all {
+	if beyond, old := h.Beyond(now, task, dependency); !beyond || !old && !all {
 		return
 	}
-	h.l.fail(now, v, task, dependency)
+	h.m.fail(now, v, task, dependency)
 }

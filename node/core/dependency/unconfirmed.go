@@ -1,4 +1,4 @@
-package core
+package dependency
 
 import (
 	"maps"
@@ -8,30 +8,29 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/node/core/call"
-	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/ring"
 )
 
-// unconfirmedFailures are dependencies that have failed as far as is known here. What has failed may
+// Unconfirmed are dependencies that have failed as far as is known here. What has failed may
 // have been retried since, by its leader, with a majority that this node is none of: a
 // task that came after that must not be cancelled for it, which stays. So the leader is
 // asked, each second, until it says the same or the retry is heard of here. Where that
 // seems to be this node a majority has to say so first: it may have stood still, and not
-// know yet that another one was elected ([lease.Machine.Confirm]). And a majority has to say what it knows
+// know yet that another one was elected (lease.Machine.Confirm). And a majority has to say what it knows
 // of the task: the leader before this one may have retried it with them. A completion is
 // final, whoever says it.
-type unconfirmedFailures struct {
-	l     *edges
-	all   map[id.ID]unconfirmedFailure
-	at    int64   // mono ns of the next round of questions
+type Unconfirmed struct {
+	m     *Machine
 	reads int     // of tasks of which a majority is asked what it knows
 	later []id.ID // of which it is to be asked when some of those are done
+
+	// All are those, and At when the next round of questions is, mono ns.
+	All map[id.ID]Failure
+	At  int64
 }
 
-// unconfirmedFailure is since when something is not certain, mono ns.
-type unconfirmedFailure struct {
+// Failure is since when something is not certain, mono ns.
+type Failure struct {
 	first, since int64 // of the first and of the newest task, or question, that it is about
 	refused      int64 // since when what is said is too old for the newest; 0: it is not
 	heard        int64 // when a majority was asked that has said what it knows; 0: none was
@@ -45,25 +44,25 @@ const maxDoubtReads = 256
 // those that came first.
 const doubtFor = 5 * time.Second
 
-// stands tells whether the outcome of a dependency that is kept here may be acted on.
+// Stands tells whether the outcome of a dependency that is kept here may be acted on.
 // Past a number of doubts it may: then it is as old as it is.
-func (d *unconfirmedFailures) stands(dependency id.ID, outcome crdt.State) bool {
+func (d *Unconfirmed) Stands(dependency id.ID, outcome crdt.State) bool {
 	if outcome == crdt.StateUnknown || outcome == crdt.StateCompleted {
 		return true
 	}
-	o, known := d.all[dependency]
+	o, known := d.All[dependency]
 	if !known {
-		o.since = max(d.l.c.round.Now.Mono, 1)
+		o.since = max(d.m.Round.Now.Mono, 1)
 		o.first = o.since
 	}
 	if d.sure(dependency, &o, o.since) {
 		return true
 	}
 	if !known {
-		if len(d.all) >= maxWatched {
+		if len(d.All) >= MaxWatched {
 			return true
 		}
-		d.all[dependency] = o
+		d.All[dependency] = o
 		d.askAnew(dependency)
 	}
 	return false
@@ -71,77 +70,72 @@ func (d *unconfirmedFailures) stands(dependency id.ID, outcome crdt.State) bool 
 
 // anew has a doubt be about another task that depends on the same one, or another question:
 // whoever was asked before that came may say what was so before it.
-func (d *unconfirmedFailures) anew(dependency id.ID) {
-	if o, known := d.all[dependency]; known {
-		o.since = max(d.l.c.round.Now.Mono, 1)
-		d.all[dependency] = o
+func (d *Unconfirmed) anew(dependency id.ID) {
+	if o, known := d.All[dependency]; known {
+		o.since = max(d.m.Round.Now.Mono, 1)
+		d.All[dependency] = o
 		d.askAnew(dependency)
 	}
 }
 
-func (d *unconfirmedFailures) askAnew(task id.ID) {
+func (d *Unconfirmed) askAnew(task id.ID) {
 	if d.ask(task); !d.leads(task) {
-		d.l.watches.anew(task)
+		d.m.Watches.anew(task)
 	}
 }
 
 // ask has whoever leads a task asked, or those who know whether this node does.
-func (d *unconfirmedFailures) ask(task id.ID) {
+func (d *Unconfirmed) ask(task id.ID) {
 	if d.leads(task) {
-		d.l.c.leases.Confirm(ring.Of(task, len(d.l.c.view.Cells)))
+		d.m.Leases.Confirm(ring.Of(task, len(d.m.View.Cells)))
 		d.read(task)
 		return
 	}
-	d.l.watches.ask(task)
+	d.m.Watches.Ask(task)
 }
 
 // kept tells whether nobody else keeps a task.
-func (d *unconfirmedFailures) kept(task id.ID) bool {
-	return d.l.c.view.Alone || !d.l.c.leases.Shared(ring.Of(task, len(d.l.c.view.Cells)))
+func (d *Unconfirmed) kept(task id.ID) bool {
+	return d.m.View.Alone || !d.m.Leases.Shared(ring.Of(task, len(d.m.View.Cells)))
 }
 
 // read has a majority say what it knows of a task: it is merged with what is known here.
-func (d *unconfirmedFailures) read(task id.ID) {
-	o, known := d.all[task]
+func (d *Unconfirmed) read(task id.ID) {
+	o, known := d.All[task]
 	if !known || o.asking || o.heard >= o.since || d.kept(task) {
 		return
 	}
 	o.asking = true
-	d.all[task] = o
+	d.All[task] = o
 	d.later = append(d.later, task)
 	d.readOn()
 }
 
 // readOn begins as many of the reads that are to be as may be at once.
-func (d *unconfirmedFailures) readOn() {
-	f := d.l.c.fetches
-	for len(d.later) > 0 && d.reads < maxDoubtReads && len(f.open) < maxFetches {
+func (d *Unconfirmed) readOn() {
+	for len(d.later) > 0 && d.reads < maxDoubtReads && d.m.Reads.Room() {
 		task := d.later[0]
 		if d.later = d.later[1:]; len(d.later) == 0 {
 			d.later = nil
 		}
-		if _, known := d.all[task]; !known {
+		if _, known := d.All[task]; !known {
 			continue
 		}
-		p, began := ring.Of(task, len(d.l.c.view.Cells)), max(d.l.c.round.Now.Mono, 1)
-		cell := &d.l.c.view.Cells[p]
+		began := max(d.m.Round.Now.Mono, 1)
 		d.reads++
-		f.begin(d.l.c.round.Now, &message.Request{}, p, &fetch{
-			Quorum: call.NewQuorum(cell, d.l.c.cfg.Self), task: task, need: quorum.Majority(len(cell.Cohort)), enough: func() bool { return true },
-			then: func(now clock.Time, enough bool) { d.told(now, task, began, enough) },
-		})
+		d.m.Reads.Majority(d.m.Round.Now, task, func(now clock.Time, enough bool) { d.told(now, task, began, enough) })
 	}
 }
 
 // told hears that enough have answered about a task, or that too few have: then they are
 // asked again with the next round.
-func (d *unconfirmedFailures) told(now clock.Time, task id.ID, began int64, enough bool) {
+func (d *Unconfirmed) told(now clock.Time, task id.ID, began int64, enough bool) {
 	d.reads--
-	if o, known := d.all[task]; known {
+	if o, known := d.All[task]; known {
 		if o.asking = false; enough {
 			o.heard = max(o.heard, began)
 		}
-		d.all[task] = o
+		d.All[task] = o
 		if enough {
 			d.look(now, task)
 		}
@@ -151,19 +145,19 @@ func (d *unconfirmedFailures) told(now clock.Time, task id.ID, began int64, enou
 
 // leads tells whether nobody knows better how a task ended, unless this node leads it no
 // more and has yet to hear of that.
-func (d *unconfirmedFailures) leads(task id.ID) bool {
-	return d.l.c.view.Alone || d.l.c.vnode(task).Leading() != 0
+func (d *Unconfirmed) leads(task id.ID) bool {
+	return d.m.View.Alone || d.m.vnode(task).Leading() != 0
 }
 
 // sure tells whether nobody did at some time, mono ns, or later.
-func (d *unconfirmedFailures) sure(task id.ID, o *unconfirmedFailure, since int64) bool {
-	return d.leads(task) && d.l.c.leases.ConfirmedSince(ring.Of(task, len(d.l.c.view.Cells)), since) && (o.heard >= since || d.kept(task))
+func (d *Unconfirmed) sure(task id.ID, o *Failure, since int64) bool {
+	return d.leads(task) && d.m.Leases.ConfirmedSince(ring.Of(task, len(d.m.View.Cells)), since) && (o.heard >= since || d.kept(task))
 }
 
 // certain tells whether nobody did since the newest task came, or question, or since the first
 // one where others have come for too long.
-func (d *unconfirmedFailures) certain(now clock.Time, task id.ID) bool {
-	o := d.all[task]
+func (d *Unconfirmed) certain(now clock.Time, task id.ID) bool {
+	o := d.All[task]
 	switch {
 	case d.sure(task, &o, o.since):
 		return true
@@ -171,48 +165,48 @@ func (d *unconfirmedFailures) certain(now clock.Time, task id.ID) bool {
 		return false
 	case o.refused == 0:
 		o.refused = now.Mono
-		d.all[task] = o
+		d.All[task] = o
 	}
 	return now.Mono-o.refused >= int64(doubtFor)
 }
 
 // work asks again, and lets go of what is no doubt any more.
-func (d *unconfirmedFailures) work(now clock.Time) {
-	if len(d.all) == 0 || now.Mono < d.at {
+func (d *Unconfirmed) work(now clock.Time) {
+	if len(d.All) == 0 || now.Mono < d.At {
 		return
 	}
-	d.at = now.Mono + int64(watchEvery)
+	d.At = now.Mono + int64(WatchEvery)
 	d.readOn()
-	for _, task := range slices.SortedFunc(maps.Keys(d.all), id.ID.Compare) {
+	for _, task := range slices.SortedFunc(maps.Keys(d.All), id.ID.Compare) {
 		d.look(now, task)
 	}
 }
 
 // look does so for one of them.
-func (d *unconfirmedFailures) look(now clock.Time, task id.ID) {
+func (d *Unconfirmed) look(now clock.Time, task id.ID) {
 	outcome := crdt.StateUnknown
-	if d.l.holds(task) {
+	if d.m.Holds(task) {
 		var err error
-		if outcome, err = d.l.outcome(task); !d.l.c.round.Check(err) {
+		if outcome, err = d.m.Outcome(task); !d.m.Round.Check(err) {
 			return
 		}
 	}
 	switch {
 	case outcome == crdt.StateUnknown || outcome == crdt.StateCompleted:
-		delete(d.all, task) // its dependents hear of it as of any other
+		delete(d.All, task) // its dependents hear of it as of any other
 	case d.certain(now, task):
-		delete(d.all, task)
-		d.l.confirmed(task)
-		d.l.watches.tell(task, outcome)
+		delete(d.All, task)
+		d.m.Confirmed(task)
+		d.m.Watches.tell(task, outcome)
 	default:
 		d.ask(task)
 	}
 }
 
-// next is when work wants to be called, mono ns.
-func (d *unconfirmedFailures) next() int64 {
-	if len(d.all) == 0 {
+// Due is when work wants to be called, mono ns.
+func (d *Unconfirmed) Due() int64 {
+	if len(d.All) == 0 {
 		return clock.Never
 	}
-	return d.at
+	return d.At
 }
