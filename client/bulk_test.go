@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/norn-dev/norn/client/internal/fakenode"
+	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -54,7 +55,7 @@ func TestFilterOnTheWire(t *testing.T) {
 	at := time.Now()
 	f := Filter{
 		Queue: "q", States: []nornv1.State{dead}, CreatedBefore: at, CreatedAfter: at.Add(1), FinishedBefore: at.Add(2), FinishedAfter: at.Add(3),
-		ErrorContains: "time", Headers: map[string]string{"a": "b"}, MinAttempts: 3, Key: "k", Worker: "w", Kind: "kind", Tags: []string{"t"}, PayloadContains: "p", PayloadPaths: map[string]string{"a.b": "c"}, PageSize: 7, IDsOnly: true,
+		ErrorContains: "time", Headers: map[string]string{"a": "b"}, MinAttempts: 3, Key: "k", Worker: "w", DependsOn: id.ID{7}, Kind: "kind", Tags: []string{"t"}, PayloadContains: "p", PayloadPaths: map[string]string{"a.b": "c"}, PageSize: 7, IDsOnly: true,
 	}
 	for _, f := range []Filter{f, {Queue: "q"}} {
 		for _, err := range c.List(t.Context(), f) {
@@ -66,7 +67,7 @@ func TestFilterOnTheWire(t *testing.T) {
 	for i, want := range []*nornv1.ListRequest{
 		{Queue: "q", States: []nornv1.State{dead}, Limit: 7, IdsOnly: true, Filter: &nornv1.Filter{
 			CreatedBefore: stampOf(at), CreatedAfter: stampOf(at.Add(1)), FinishedBefore: stampOf(at.Add(2)), FinishedAfter: stampOf(at.Add(3)),
-			ErrorContains: "time", Headers: map[string]string{"a": "b"}, MinAttempts: 3, Key: "k", Worker: "w", Kind: "kind", Tags: []string{"t"}, PayloadContains: "p", PayloadPaths: map[string]string{"a.b": "c"},
+			ErrorContains: "time", Headers: map[string]string{"a": "b"}, MinAttempts: 3, Key: "k", Worker: "w", DependsOn: id.ID{7}.Bytes(), Kind: "kind", Tags: []string{"t"}, PayloadContains: "p", PayloadPaths: map[string]string{"a.b": "c"},
 		}},
 		{Queue: "q"},
 	} {

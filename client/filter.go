@@ -3,6 +3,7 @@ package client
 import (
 	"time"
 
+	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -39,6 +40,9 @@ type Filter struct {
 	Key string
 	// Worker has it under a claim now.
 	Worker string
+	// DependsOn is a task that it depends on. With States of which none is a finished one an index
+	// has them.
+	DependsOn id.ID
 
 	// Limit is the most tasks to return; 0: all.
 	Limit int
@@ -65,15 +69,19 @@ func (f *Filter) Scans() bool { return f.PayloadContains != "" || len(f.PayloadP
 // conditions are those beyond queue and states; nil when there are none.
 func (f *Filter) conditions() *nornv1.Filter {
 	if f.CreatedBefore.IsZero() && f.CreatedAfter.IsZero() && f.FinishedBefore.IsZero() && f.FinishedAfter.IsZero() &&
-		f.Kind == "" && len(f.Tags) == 0 && !f.Scans() && f.ErrorContains == "" && len(f.Headers) == 0 && f.MinAttempts <= 0 && f.Key == "" && f.Worker == "" {
+		f.Kind == "" && len(f.Tags) == 0 && !f.Scans() && f.ErrorContains == "" && len(f.Headers) == 0 && f.MinAttempts <= 0 && f.Key == "" && f.Worker == "" && f.DependsOn.IsZero() {
 		return nil
+	}
+	var on []byte
+	if !f.DependsOn.IsZero() {
+		on = f.DependsOn.Bytes()
 	}
 	return &nornv1.Filter{
 		CreatedBefore: stampOf(f.CreatedBefore), CreatedAfter: stampOf(f.CreatedAfter),
 		FinishedBefore: stampOf(f.FinishedBefore), FinishedAfter: stampOf(f.FinishedAfter),
 		ErrorContains: f.ErrorContains, Headers: f.Headers, MinAttempts: uint32(max(f.MinAttempts, 0)),
 		Key: f.Key, Worker: f.Worker, Kind: f.Kind, Tags: f.Tags,
-		PayloadContains: f.PayloadContains, PayloadPaths: f.PayloadPaths,
+		PayloadContains: f.PayloadContains, PayloadPaths: f.PayloadPaths, DependsOn: on,
 	}
 }
 

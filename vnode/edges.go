@@ -14,6 +14,9 @@ type Edges struct {
 	record *partitionRecord
 }
 
+// EdgesAt are those of a partition, for who reads them only.
+func EdgesAt(p ring.Partition) Edges { return Edges{p: p} }
+
 // Add registers a dependent of a task, known here or not.
 func (e Edges) Add(tx store.Tx, dependency, dependent id.ID) {
 	key := appendEdge(nil, tableEdges, e.p, dependency, dependent)

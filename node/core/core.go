@@ -504,7 +504,7 @@ func (c *Core) other(now clock.Time, r *message.Request) (gproto.Message, *proto
 		}
 		return c.round.Read(query.NewGet(r, m, len(c.view.Cells)))
 	case *nornv1.ListRequest:
-		return c.round.Read(query.NewList(r, m, c.about(r)))
+		return c.round.Read(query.NewList(r, m, c.about(r), len(c.view.Cells)))
 	case *nornv1.CountRequest:
 		return c.count(r, m)
 	case *nornv1.LogRequest:

@@ -251,7 +251,7 @@ func scripts(ids [][]byte, token uint64) (all []*script) {
 	add().request(0, nornv1.Method_METHOD_GET, &nornv1.GetRequest{Id: ids[6], Consistency: &nornv1.Consistency{AtLeast: true, AtLeastSeq: 3}}).
 		request(0, nornv1.Method_METHOD_EXPLAIN, &nornv1.ExplainRequest{Id: ids[6]}).request(0, nornv1.Method_METHOD_EXPLAIN, &nornv1.ExplainRequest{Id: make([]byte, 20)})
 	add().request(0, nornv1.Method_METHOD_LIST, &nornv1.ListRequest{Queue: "q", States: states, Limit: 2, Filter: &nornv1.Filter{
-		CreatedBefore: &timestamppb.Timestamp{Seconds: 1 << 62}, CreatedAfter: &timestamppb.Timestamp{Nanos: -5}, ErrorContains: "e", Headers: map[string]string{"": ""}, MinAttempts: 1, Key: "key", Worker: "w", Kind: "k", Tags: []string{"t"}, PayloadContains: "a", PayloadPaths: map[string]string{"a.0": "b"},
+		CreatedBefore: &timestamppb.Timestamp{Seconds: 1 << 62}, CreatedAfter: &timestamppb.Timestamp{Nanos: -5}, ErrorContains: "e", Headers: map[string]string{"": ""}, MinAttempts: 1, Key: "key", Worker: "w", DependsOn: ids[0], Kind: "k", Tags: []string{"t"}, PayloadContains: "a", PayloadPaths: map[string]string{"a.0": "b"},
 	}}).request(0, nornv1.Method_METHOD_LIST, &nornv1.ListRequest{Cursor: ids[2], IdsOnly: true, States: []nornv1.State{99}}).request(0, nornv1.Method_METHOD_COUNT, &nornv1.CountRequest{Queue: "q"}).
 		request(0, nornv1.Method_METHOD_STATUS, &nornv1.StatusRequest{})
 	add().request(0, nornv1.Method_METHOD_KEY, &nornv1.KeyRequest{Queue: "k", Key: "key", WindowSeconds: 1e-300}).request(0, nornv1.Method_METHOD_KEY, &nornv1.KeyRequest{Queue: "k", Key: "key", WindowSeconds: 1e300})

@@ -75,7 +75,7 @@ func (w *where) check(now clock.Time) *proto.Error {
 	if w.limit == 0 {
 		w.limit = proto.MaxBatchTasks
 	}
-	if _, err := query.NewList(w.q, &nornv1.ListRequest{Queue: m.GetQueue(), States: m.GetStates(), Filter: m.GetFilter()}, nil); err != nil {
+	if _, err := query.NewList(w.q, &nornv1.ListRequest{Queue: m.GetQueue(), States: m.GetStates(), Filter: m.GetFilter()}, nil, 0); err != nil {
 		return err
 	}
 	return w.open(now)

@@ -141,7 +141,7 @@ func single(f protoreflect.FieldDescriptor, v protoreflect.Value) Value {
 // isID tells whether a field of bytes holds a task ID.
 func isID(f protoreflect.FieldDescriptor) bool {
 	switch f.Name() {
-	case "id", "ids", "dependencies", "task_id", "seed":
+	case "id", "ids", "dependencies", "depends_on", "task_id", "seed":
 		return f.Kind() == protoreflect.BytesKind
 	}
 	return false

@@ -98,15 +98,16 @@ function Rates({ name }) {
 function Takers({ name }) {
   const live = useLive(async (s) => {
     const [workers, dead] = await Promise.all([get("/api/v1/workers", { queue: name, limit: 50 }, s), get("/api/v1/tasks", { queue: name, states: ["dead"], limit: 10 }, s)]);
-    return { workers: workers.workers, dead: dead.tasks };
+    return { workers: workers.workers, dead: dead.tasks, looked: dead.tasks.length < 10 && dead.next_cursor ? num(dead.looked_at) : 0 };
   }, 5000, [name]);
-  return html`<${Live} of=${live}>${({ workers, dead }) => html`
+  return html`<${Live} of=${live}>${({ workers, dead, looked }) => html`
     <h2>Workers</h2>
     <${Table} label="workers" empty=${html`no worker with a session takes it: <code>norn work -q ${name} -- CMD</code>`} head=${["worker", "state", "machine", { n: "busy" }, { n: "slots" }]}
       rows=${workers.map((w) => html`<tr key=${w.instance}><th scope="row"><a href=${link("workers", w.name)}>${w.name}</a></th>
         <td><${State} is=${w.draining ? "draining" : w.state} /> ${w.trouble && html`<small class="bad">${w.trouble}</small>`}</td><td>${w.machine}</td>
         <td class="n">${w.running.length}</td><td class="n">${w.slots}</td></tr>`)} />
     <h2>Dead tasks</h2>
+    ${looked > 0 && html`<p class="quiet">among the oldest ${count(looked)} tasks; <a href=${link("tasks", "", { queue: name, states: ["dead"] })}>among all</a></p>`}
     <${Table} stack label="dead tasks" empty="none" head=${["task", "error"]}
       rows=${dead.map((t) => html`<tr key=${t.id}><th scope="row"><${TaskLink} id=${t.id} /></th><td class="reads bad">${t.error}</td></tr>`)} />`}<//>`;
 }

@@ -52,7 +52,7 @@ function One({ t, why, again }) {
     ]} />
     <h2>Payload</h2><${Data} of=${t.payload} name=${t.id + ".payload"} />
     ${t.result && html`<h2>Result</h2><${Data} of=${t.result} name=${t.id + ".result"} />`}
-    ${t.dependencies.length > 0 && html`<h2>Dependencies</h2><p class="quiet">if one of them fails: ${t.on_dependency_failure}</p><${Graph} task=${t} />`}
+    <${Graph} task=${t} key=${t.id} />
     <h2>Attempts</h2><${Attempts} t=${t} />
     <h2>Updates</h2><${Updates} t=${t} key=${t.id} />`;
 }

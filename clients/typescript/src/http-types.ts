@@ -1580,6 +1580,11 @@ export interface components {
             payload_paths?: {
                 [key: string]: string;
             };
+            /**
+             * Format: byte
+             * @description ID of a task that it depends on. With states of which none is a finished one an index has them.
+             */
+            depends_on?: string;
         };
         /** @description BulkRequest cancels or retries the tasks that a filter finds, in the order of their IDs. Those that are enqueued more than twice eta after the first request are left alone. A request that got no answer may be sent again: what was done is not found any more. */
         BulkRequest: {
@@ -3319,6 +3324,8 @@ export interface operations {
                 "filter.tags"?: string[];
                 /** @description Text in its payload, case sensitive. No index has it, nor the next ones: payloads are read, so many bytes per page. */
                 "filter.payload_contains"?: string;
+                /** @description ID of a task that it depends on. With states of which none is a finished one an index has them. */
+                "filter.depends_on"?: string;
                 /** @description Give id, queue and state of each task only: for bulk actions. */
                 ids_only?: boolean;
             };

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/proto/jsonform"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -26,6 +27,8 @@ const FilterHelp = `  queue=NAME
   attempts=3              has used at least so many attempts
   key=KEY                 its unique key
   worker=NAME             this worker has it now
+  after=ID                it depends on this task; with state=waiting an index
+                          has them
   header.NAME=VALUE       repeatable: all of them
   payload~TEXT            text in the payload, case sensitive
   payload.PATH=VALUE      value in a JSON payload, as in payload.user.id=7 or
@@ -63,7 +66,7 @@ const (
 // filterNames are the names of terms, but for headers, in the order of the help.
 var filterNames = []string{
 	"queue", "state", "kind", "tag", "error", "older-than", "created-before", "created-after", "finished-before", "finished-after",
-	"attempts", "key", "worker",
+	"attempts", "key", "worker", "after",
 }
 
 // FilterNames are the names of the terms of a filter.
@@ -175,6 +178,8 @@ func setTerm(f *client.Filter, name, value string, now time.Time) (err error) {
 		f.Key = value
 	case "worker":
 		f.Worker = value
+	case "after":
+		f.DependsOn, err = id.Parse(value)
 	default:
 		return unknown("term", name, FilterNames())
 	}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -33,6 +34,7 @@ func TestFilter(t *testing.T) {
 		{[]string{"created-before=2030-01-31,created-after=2030-01-31T02:00:00+02:00"}, 2, client.Filter{CreatedBefore: date, CreatedAfter: date}},
 		{[]string{"finished-before=2030-01-31,finished-after=2030-01-31,key=k 1,worker=w"}, 4, client.Filter{
 			FinishedBefore: date, FinishedAfter: date, Key: "k 1", Worker: "w"}},
+		{[]string{"after=" + id.ID{7}.String()}, 1, client.Filter{DependsOn: id.ID{7}}},
 		{[]string{`kind=send\, now,tag=vip`, "tag=eu"}, 3, client.Filter{Kind: "send, now", Tags: []string{"vip", "eu"}}},
 		{[]string{`payload~a=b\, c ,payload.user.id=7`, "payload.a=x=y"}, 3, client.Filter{
 			PayloadContains: "a=b, c ", PayloadPaths: map[string]string{"user.id": "7", "a": "x=y"}}},

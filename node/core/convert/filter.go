@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
@@ -24,6 +25,9 @@ func CheckFilter(f *nornv1.Filter) *proto.Error {
 	if n := len(f.GetHeaders()); n > proto.MaxHeaders {
 		return proto.Invalid("the filter has %d headers, over the limit of %d", n, proto.MaxHeaders)
 	}
+	if n := len(f.GetDependsOn()); n != 0 && n != id.Size {
+		return proto.Invalid("depends_on of the filter has %d bytes, not %d", n, id.Size)
+	}
 	if err := proto.CheckKind(f.GetKind()); err != nil {
 		return err
 	}
@@ -39,6 +43,9 @@ func SpecMatches(f *nornv1.Filter, e *crdt.Enqueued) bool {
 		return true
 	}
 	if f.GetKey() != "" && e.Key != f.GetKey() {
+		return false
+	}
+	if on := f.GetDependsOn(); len(on) > 0 && !slices.Contains(e.Dependencies, id.ID(on)) {
 		return false
 	}
 	if f.GetKind() != "" && proto.KindOf(e.Further) != f.GetKind() {

@@ -3,9 +3,11 @@ package query
 import (
 	"container/heap"
 	"iter"
+	"slices"
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/vnode"
@@ -21,6 +23,7 @@ type taskMerge struct {
 
 type taskHead struct {
 	p    ring.Partition
+	all  int // partitions, where the walk is through more than p; 0: it is not
 	task *vnode.Detail
 	next func() (*vnode.Detail, error, bool)
 	stop func()
@@ -39,6 +42,53 @@ func newTaskMerge(view store.View, partitions []ring.Partition, last id.ID, keep
 	return m
 }
 
+// dependentsAtOnce is how many are read from the index at a time.
+const dependentsAtOnce = 256
+
+// dependents gives the tasks kept here that depend on one of a partition and are not finished, after
+// one ID, in ID order.
+func dependents(view store.View, p ring.Partition, dependency, last id.ID) iter.Seq[id.ID] {
+	return func(yield func(id.ID) bool) {
+		for {
+			some := vnode.EdgesAt(p).Of(view, dependency, last, dependentsAtOnce)
+			for _, task := range some {
+				if last = task; !yield(task) {
+					return
+				}
+			}
+			if len(some) < dependentsAtOnce {
+				return
+			}
+		}
+	}
+}
+
+// newDependentMerge gives those tasks of some partitions that depend on one and are not finished, by the
+// index that has them.
+func newDependentMerge(view store.View, partitions []ring.Partition, all int, dependency, last id.ID, keep func(*crdt.Enqueued) bool) *taskMerge {
+	h := taskHead{all: all}
+	h.next, h.stop = iter.Pull2(func(yield func(*vnode.Detail, error) bool) {
+		for task := range dependents(view, ring.Of(dependency, all), dependency, last) {
+			p := ring.Of(task, all)
+			if !slices.Contains(partitions, p) {
+				continue
+			}
+			d, err := vnode.ReadTask(view, p, task, vnode.ReadOptions{Log: proto.MaxUpdatesInList})
+			if err == nil && d.Task.Enqueued != nil && !keep(d.Task.Enqueued) {
+				d = &vnode.Detail{Task: &crdt.Task{ID: task}}
+			}
+			if !yield(d, err) || err != nil {
+				return
+			}
+		}
+	})
+	m := &taskMerge{}
+	if m.advance(&h) {
+		m.heads = append(m.heads, h)
+	}
+	return m
+}
+
 // advance reads a partition's next task; at its end the walk is stopped.
 func (m *taskMerge) advance(h *taskHead) bool {
 	task, err, ok := h.next()
@@ -49,7 +99,9 @@ func (m *taskMerge) advance(h *taskHead) bool {
 		h.stop()
 		return false
 	}
-	h.task = task
+	if h.task = task; h.all > 0 {
+		h.p = ring.Of(task.Task.ID, h.all)
+	}
 	return true
 }
 

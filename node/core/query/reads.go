@@ -63,8 +63,8 @@ const (
 	pageScan = 32 << 20
 )
 
-// NewList makes the read of one page of tasks.
-func NewList(q *message.Request, m *nornv1.ListRequest, partitions []ring.Partition) (message.Read, *proto.Error) {
+// NewList makes the read of one page of tasks. all is how many partitions there are.
+func NewList(q *message.Request, m *nornv1.ListRequest, partitions []ring.Partition, all int) (message.Read, *proto.Error) {
 	r := message.Read{From: q.From}
 	if m.GetQueue() != "" {
 		if err := proto.CheckQueue(m.GetQueue()); err != nil {
@@ -89,7 +89,7 @@ func NewList(q *message.Request, m *nornv1.ListRequest, partitions []ring.Partit
 		return r, err
 	}
 	r.Func = func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
-		reply, err := listPage(view, partitions, last, limit, m, q.Scope)
+		reply, err := listPage(view, partitions, all, last, limit, m, q.Scope)
 		q.Scope.Show(reply)
 		return reply, nil, err
 	}
@@ -106,15 +106,21 @@ func AfterTask(cursor []byte) (last id.ID, err *proto.Error) {
 }
 
 // listPage merges the partitions in ID order.
-func listPage(view store.View, partitions []ring.Partition, last id.ID, limit int, m *nornv1.ListRequest, scope *guard.Scope) (*nornv1.ListReply, error) {
+func listPage(view store.View, partitions []ring.Partition, all int, last id.ID, limit int, m *nornv1.ListRequest, scope *guard.Scope) (*nornv1.ListReply, error) {
 	verbs := guard.See
 	if guard.Contents(m.GetFilter()) {
 		verbs |= guard.Read
 	}
 	sought := convert.NewSought(m.GetFilter())
-	merge := newTaskMerge(view, partitions, last, func(e *crdt.Enqueued) bool {
+	keep := func(e *crdt.Enqueued) bool {
 		return (m.GetQueue() == "" || e.Queue == m.GetQueue()) && scope.May(verbs, e.Queue) && convert.SpecMatches(m.GetFilter(), e) && sought.In(e.Payload)
-	})
+	}
+	merge := (*taskMerge)(nil)
+	if on := m.GetFilter().GetDependsOn(); len(on) > 0 && unfinished(m.GetStates()) {
+		merge = newDependentMerge(view, partitions, all, id.ID(on), last, keep)
+	} else {
+		merge = newTaskMerge(view, partitions, last, keep)
+	}
 	defer merge.close()
 	reply := &nornv1.ListReply{}
 	size := 0
@@ -152,6 +158,13 @@ func listPage(view store.View, partitions []ring.Partition, last id.ID, limit in
 		size += gproto.Size(w)
 		reply.Tasks = append(reply.Tasks, w)
 	}
+}
+
+// unfinished tells whether some states are asked for, and none of finished tasks.
+func unfinished(states []nornv1.State) bool {
+	return len(states) > 0 && !slices.ContainsFunc(states, func(s nornv1.State) bool {
+		return s == nornv1.State_STATE_COMPLETED || s == nornv1.State_STATE_DEAD || s == nornv1.State_STATE_CANCELLED
+	})
 }
 
 const defaultLogPage = 1000

@@ -2719,7 +2719,10 @@ type Filter struct {
 	PayloadContains string `protobuf:"bytes,12,opt,name=payload_contains,json=payloadContains,proto3" json:"payload_contains,omitempty"`
 	// Values in a payload that is JSON: the path of each, such as user.id or items.0.sku, and the
 	// text, number, true, false or null that is there.
-	PayloadPaths  map[string]string `protobuf:"bytes,13,rep,name=payload_paths,json=payloadPaths,proto3" json:"payload_paths,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	PayloadPaths map[string]string `protobuf:"bytes,13,rep,name=payload_paths,json=payloadPaths,proto3" json:"payload_paths,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// ID of a task that it depends on. With states of which none is a finished one an index has
+	// them.
+	DependsOn     []byte `protobuf:"bytes,14,opt,name=depends_on,json=dependsOn,proto3" json:"depends_on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2841,6 +2844,13 @@ func (x *Filter) GetPayloadContains() string {
 func (x *Filter) GetPayloadPaths() map[string]string {
 	if x != nil {
 		return x.PayloadPaths
+	}
+	return nil
+}
+
+func (x *Filter) GetDependsOn() []byte {
+	if x != nil {
+		return x.DependsOn
 	}
 	return nil
 }
@@ -4632,7 +4642,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\x06cursor\x18\x04 \x01(\fR\x06cursor\x126\n" +
 	"\vconsistency\x18\x05 \x01(\v2\x14.norn.v1.ConsistencyR\vconsistency\x12'\n" +
 	"\x06filter\x18\x06 \x01(\v2\x0f.norn.v1.FilterR\x06filter\x12\x19\n" +
-	"\bids_only\x18\a \x01(\bR\aidsOnly\"\xd8\x05\n" +
+	"\bids_only\x18\a \x01(\bR\aidsOnly\"\xf7\x05\n" +
 	"\x06Filter\x12A\n" +
 	"\x0ecreated_before\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\rcreatedBefore\x12?\n" +
 	"\rcreated_after\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\fcreatedAfter\x12C\n" +
@@ -4647,7 +4657,9 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	" \x01(\tR\x04kind\x12\x12\n" +
 	"\x04tags\x18\v \x03(\tR\x04tags\x12)\n" +
 	"\x10payload_contains\x18\f \x01(\tR\x0fpayloadContains\x12F\n" +
-	"\rpayload_paths\x18\r \x03(\v2!.norn.v1.Filter.PayloadPathsEntryR\fpayloadPaths\x1a:\n" +
+	"\rpayload_paths\x18\r \x03(\v2!.norn.v1.Filter.PayloadPathsEntryR\fpayloadPaths\x12\x1d\n" +
+	"\n" +
+	"depends_on\x18\x0e \x01(\fR\tdependsOn\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a?\n" +

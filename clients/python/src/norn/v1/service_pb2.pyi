@@ -331,7 +331,7 @@ class Failure(_message.Message):
     def __init__(self, id: _Optional[bytes] = ..., token: _Optional[int] = ..., error: _Optional[str] = ..., retry_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., uncounted: bool = ..., discard: bool = ..., at_least_seconds: _Optional[float] = ..., retry_in_seconds: _Optional[float] = ..., session: _Optional[bytes] = ..., worker: _Optional[str] = ..., keep_away_seconds: _Optional[float] = ...) -> None: ...
 
 class Filter(_message.Message):
-    __slots__ = ["created_after", "created_before", "error_contains", "finished_after", "finished_before", "headers", "key", "kind", "min_attempts", "payload_contains", "payload_paths", "tags", "worker"]
+    __slots__ = ["created_after", "created_before", "depends_on", "error_contains", "finished_after", "finished_before", "headers", "key", "kind", "min_attempts", "payload_contains", "payload_paths", "tags", "worker"]
     class HeadersEntry(_message.Message):
         __slots__ = ["key", "value"]
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -348,6 +348,7 @@ class Filter(_message.Message):
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     CREATED_AFTER_FIELD_NUMBER: _ClassVar[int]
     CREATED_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    DEPENDS_ON_FIELD_NUMBER: _ClassVar[int]
     ERROR_CONTAINS_FIELD_NUMBER: _ClassVar[int]
     FINISHED_AFTER_FIELD_NUMBER: _ClassVar[int]
     FINISHED_BEFORE_FIELD_NUMBER: _ClassVar[int]
@@ -361,6 +362,7 @@ class Filter(_message.Message):
     WORKER_FIELD_NUMBER: _ClassVar[int]
     created_after: _timestamp_pb2.Timestamp
     created_before: _timestamp_pb2.Timestamp
+    depends_on: bytes
     error_contains: str
     finished_after: _timestamp_pb2.Timestamp
     finished_before: _timestamp_pb2.Timestamp
@@ -372,7 +374,7 @@ class Filter(_message.Message):
     payload_paths: _containers.ScalarMap[str, str]
     tags: _containers.RepeatedScalarFieldContainer[str]
     worker: str
-    def __init__(self, created_before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., created_after: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., finished_before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., finished_after: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., error_contains: _Optional[str] = ..., headers: _Optional[_Mapping[str, str]] = ..., min_attempts: _Optional[int] = ..., key: _Optional[str] = ..., worker: _Optional[str] = ..., kind: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., payload_contains: _Optional[str] = ..., payload_paths: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    def __init__(self, created_before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., created_after: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., finished_before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., finished_after: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., error_contains: _Optional[str] = ..., headers: _Optional[_Mapping[str, str]] = ..., min_attempts: _Optional[int] = ..., key: _Optional[str] = ..., worker: _Optional[str] = ..., kind: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., payload_contains: _Optional[str] = ..., payload_paths: _Optional[_Mapping[str, str]] = ..., depends_on: _Optional[bytes] = ...) -> None: ...
 
 class FurtherUpdate(_message.Message):
     __slots__ = ["data", "seq"]
