@@ -141,8 +141,8 @@ api: build ## lint /openapi.json, and type-check a TypeScript client that is mad
 	cd web/browser && NORN=$(CURDIR)/bin/norn node --test --test-timeout=300000 openapi.test.mjs
 
 .PHONY: pages
-pages: api ## `api`, and the dashboard in a headless browser (needs node, npm, chromium; SHOTS=directory for pictures)
-	cd web/browser && NORN=$(CURDIR)/bin/norn node --test --test-timeout=600000 pages.test.mjs
+pages: api ## `api`, and the dashboard in a headless browser (needs node, npm, chromium; SHOTS=directory for pictures, PICTURES=1 for those of docs)
+	cd web/browser && NORN=$(CURDIR)/bin/norn PICTURES=$(if $(PICTURES),$(CURDIR)/docs/images) node --test --test-timeout=600000 pages.test.mjs
 
 PREACT := 11.2.0
 HTM    := 3.1.1

@@ -229,6 +229,7 @@ func link(rel, to string) string {
 		file = up(rel) + "index.html"
 	case strings.HasSuffix(file, ".md"):
 		file = strings.TrimSuffix(file, ".md") + ".html"
+	case strings.HasSuffix(file, ".png"): // stands where it stood: see eleventy.config.mjs
 	default: // a directory
 		file = strings.TrimSuffix(file, "/") + "/index.html"
 	}

@@ -6,6 +6,7 @@ const slug = (s) => s.toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, "").replace(/
 
 export default function (config) {
   config.setUseGitIgnore(false); // the content is in bin
+  config.addPassthroughCopy({ "../docs/images": "images" });
   config.amendLibrary("md", (md) => md.set({ html: true, linkify: false, typographer: false }).use(anchor, { slugify: slug, tabIndex: false }));
   return {
     dir: { input: "../bin/site/content", output: "../bin/site/public", includes: "../../../site/layouts", data: "_data" },

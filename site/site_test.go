@@ -14,6 +14,7 @@ func TestLinksOfThePages(t *testing.T) {
 		{"how-to/a.md", "#c", "#c"},
 		{"how-to/a.md", "../README.md", "../index.html"},
 		{"README.md", "archive/", "archive/index.html"},
+		{"how-to/a.md", "../images/b.png", "../images/b.png"},
 		{"README.md", "../CONTRIBUTING.md", repository + "CONTRIBUTING.md"},
 		{"how-to/a.md", "../../examples/x.yml", repository + "examples/x.yml"},
 		{"how-to/a.md", "https://example.org/b.md", "https://example.org/b.md"},

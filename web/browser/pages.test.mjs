@@ -3,7 +3,8 @@
 //
 //   make pages        (needs node, npm, and Debian's chromium)
 //
-// NORN is the binary, CHROMIUM the browser, SHOTS a directory for pictures of every page.
+// NORN is the binary, CHROMIUM the browser, SHOTS a directory for pictures of every page, PICTURES one for those of
+// the docs.
 
 import assert from "node:assert/strict";
 import { spawn, execFile } from "node:child_process";
@@ -502,6 +503,16 @@ test("a picture of diamonds and fan-outs", async (t) => {
   const whole = await p.locator("svg.graph").boundingBox();
   for (const e of edges) for (const q of e.points) assert.ok(q.y >= whole.y && q.y <= whole.y + whole.height && q.x >= whole.x && q.x <= whole.x + whole.width, "a line is cut off");
   for (const a of nodes) for (const b of nodes) assert.ok(a === b || a.right <= b.left || b.right <= a.left || a.bottom <= b.top || b.bottom <= a.top, "two tasks overlap");
+  await p.goto(cluster.at + "#/tasks/" + top); // the same from its other end: what waits for it
+  await p.getByRole("heading", { level: 1, name: top }).waitFor();
+  await p.locator("svg.graph .node").nth(6).waitFor();
+  assert.equal(await p.locator("svg.graph .edge").count(), 4 + 1 + 6);
+  assert.equal(await p.locator(`svg.graph .node.self[data-id="${top}"]`).count(), 1);
+  const none = await cli("task", "enqueue", "-q", "drawn", "x");
+  await p.goto(cluster.at + "#/tasks/" + none);
+  await p.getByRole("heading", { level: 1, name: none }).waitFor();
+  await p.getByRole("heading", { name: "Updates" }).waitFor();
+  assert.equal(await p.locator("svg.graph").count(), 0);
 });
 
 test("an empty server", async (t) => {
@@ -580,6 +591,55 @@ test("pictures", { skip: !process.env.SHOTS }, async (t) => {
   }
   worker.kill("SIGKILL");
   await cli("schedule", "delete", "shown");
+});
+
+// The pictures of docs/how-to/dashboard.md, of a cluster of their own: PICTURES says where to.
+test("pictures of the docs", { skip: !process.env.PICTURES }, async () => {
+  const to = process.env.PICTURES, { cli, addr, at } = await dev(3), lines = join(dir, "lines");
+  await mkdir(to, { recursive: true });
+  const many = async (n, ...args) => {
+    await writeFile(lines, "x\n".repeat(n));
+    return (await cli("task", "enqueue", "--lines", lines, ...args)).split("\n");
+  };
+  const claim = (q) => eventually("one is ready", async () => JSON.parse(await cli("task", "claim", "-q", q, "-o", "json"))[0]);
+  await cli("schedule", "set", "report", "--cron", "@every 1s", "-q", "reports", "--pause-on-failure", "--max-attempts", "1");
+  const run = await claim("reports");
+  await cli("task", "fail", run.task.id, run.token, "--error", "the disk of the reports is gone", "--discard");
+  await eventually("the schedule pauses itself", async () => /"paused":\s*true/.test(await cli("schedule", "get", "report", "-o", "json")));
+  await cli("schedule", "set", "nightly", "--cron", "30 2 * * *", "--tz", "Europe/Berlin", "-q", "mail", "nightly");
+  await cli("queue", "pause", "sms", "--note", "provider is down");
+  await many(800, "-q", "sms");
+  await many(600, "-q", "pdf");
+  await many(40, "-q", "mail", "--kind", "send", "--tag", "vip");
+  const failed = await cli("task", "enqueue", "-q", "invoices", "--max-attempts", "3", '{"invoice": 17}');
+  for (let i = 0; i < 2; i++) {
+    const { token } = await claim("invoices");
+    await cli("task", "update", failed, token, "0", `page ${i + 1} of 3 is drawn`);
+    await cli("task", "fail", failed, token, "--error", "render: the font of page 3 is missing", "--retry-in", "1s");
+  }
+  const put = (...after) => cli("task", "enqueue", "-q", "build", "x", ...after.flatMap((id) => ["--after", id]));
+  const top = await put(), sides = [await put(top), await put(top), await put(top)], bottom = await put(...sides);
+  const worker = spawn(norn, ["work", "-q", "mail", "--name", "mailer-1", "--slots", "3", "--", "sh", "-c", "cat >/dev/null; sleep 60"], { env: { ...process.env, NORN_ADDR: addr }, stdio: "ignore" });
+  running.push(worker);
+  await eventually("it works", async () => JSON.parse(await cli("task", "count", "-q", "mail", "-o", "json")).claimed >= 1);
+  const pages = { overview: "", queues: "#/queues?by=ready&down=true", queue: "#/queues/mail", tasks: "#/tasks?queue=mail", task: "#/tasks/" + failed, dependencies: "#/tasks/" + bottom,
+    schedules: "#/schedules", worker: "#/workers/mailer-1", cluster: "#/cluster" };
+  let bytes = 0;
+  for (const colorScheme of ["light", "dark"]) {
+    const p = await browser.newPage({ viewport: { width: 1000, height: 680 }, colorScheme });
+    p.setDefaultTimeout(limit);
+    for (const [name, hash] of Object.entries(pages)) {
+      await p.goto(at + hash);
+      await p.locator("main h1").waitFor();
+      await eventually("the page is there", async () => (await p.locator("main [aria-busy=true]").count()) === 0);
+      if (name === "overview") await p.getByRole("link", { name: /schedule report has paused itself/ }).waitFor();
+      if (name === "dependencies") await p.locator("svg.graph").scrollIntoViewIfNeeded();
+      bytes += (await p.screenshot({ path: join(to, `${name}-${colorScheme}.png`) })).length;
+    }
+    await p.close();
+  }
+  worker.kill("SIGKILL");
+  assert.ok(bytes < 1_500_000, `the pictures have ${bytes} bytes`);
 });
 
 test("dead tasks are tried again", async (t) => {
