@@ -47,7 +47,7 @@ func taken(t *testing.T, from string, names ...string) string {
 // the first task of its README. Nothing is fetched.
 func TestPythonPackage(t *testing.T) {
 	python := pythonWithProtobuf(t)
-	if exec.CommandContext(t.Context(), python, "-c", "import pip, setuptools, wheel").Run() != nil {
+	if exec.CommandContext(t.Context(), python, "-c", "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, ('pip', 'setuptools', 'wheel'))))").Run() != nil {
 		t.Skip("no pip, setuptools and wheel for " + python + ": apt-get install python3-pip")
 	}
 	source, installed := taken(t, pythonClient, "pyproject.toml", "README.md", "src"), t.TempDir()
