@@ -72,3 +72,34 @@ func (t *Tree) ranges(view store.View, out []Node, bounds []id.ID, c Child, fact
 		t.ranges(view, out, bounds, below, facts)
 	}
 }
+
+// Divide gives where runs of IDs begin that have about so many facts each, or more where there
+// would be more runs than limit: seconds, the first one the zero ID. It reads the nodes down to them.
+func (t *Tree) Divide(view store.View, facts uint64, limit int) []id.ID {
+	root := Child{Node: t.Node(view, Path{})}
+	d := division{tree: t, view: view, most: max(facts, 2*root.Node.Count/uint64(limit)+1), from: []id.ID{{}}}
+	d.divide(root)
+	return d.from
+}
+
+// division is one [Tree.Divide].
+type division struct {
+	tree *Tree
+	view store.View
+	most uint64
+	last uint64 // facts in the last run
+	from []id.ID
+}
+
+func (d *division) divide(c Child) {
+	if c.Node.Count > d.most && c.Path.Level < secondLevel {
+		for _, below := range d.tree.Children(d.view, nil, c.Path) {
+			d.divide(below)
+		}
+		return
+	}
+	if d.last > 0 && d.last+c.Node.Count > d.most {
+		d.from, d.last = append(d.from, c.Path.spans(nil)[0].From), 0
+	}
+	d.last += c.Node.Count
+}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -90,6 +89,7 @@ type Summary struct {
 	Facts uint64 `json:"facts"`
 	Raw   uint64 `json:"raw_bytes"`
 	// Root is the sum over all facts, hexadecimal: it does not depend on partitions.
+	// It is filled in by [Summary.Total].
 	Root string `json:"root"`
 	// Queues has how many tasks of each queue are in which state. Those of which only
 	// the end is kept have no queue.
@@ -106,18 +106,23 @@ type Summary struct {
 // Add counts a task. at is when the backup was taken, for what is put off. It returns
 // ErrDamaged when the facts are not those of a task.
 func (s *Summary) Add(t *Task, at time.Time) error {
-	if len(t.Facts) == 0 { // of an incremental backup: a claim of a task that has not changed
+	seen, err := See(t)
+	if err == nil {
+		s.AddSeen(&seen, at)
+	}
+	return err
+}
+
+// AddSeen is Add of a task that was looked at.
+func (s *Summary) AddSeen(t *Seen, at time.Time) {
+	if t.View == nil { // of an incremental backup: a claim of a task that has not changed
 		s.Tasks++
-		s.claims(t)
-		return nil
+		s.claims(t.Task)
+		return
 	}
-	v, err := crdt.View(t.ID, slices.Values(t.Facts))
-	if err != nil {
-		return fmt.Errorf("%w: task %s: %w", ErrDamaged, t.ID, err)
-	}
-	state, queue := v.State(held(len(t.Claims) > 0), clock.Time{Wall: at.UnixNano()}), ""
-	if v.Enqueued != nil {
-		queue = v.Enqueued.Queue
+	state, queue := t.View.State(held(len(t.Claims) > 0), clock.Time{Wall: at.UnixNano()}), ""
+	if t.View.Enqueued != nil {
+		queue = t.View.Enqueued.Queue
 	}
 	if s.Counts == nil {
 		s.Counts = make(map[string]map[string]uint64)
@@ -129,13 +134,17 @@ func (s *Summary) Add(t *Task, at time.Time) error {
 	s.Tasks++
 	s.Facts += uint64(len(t.Facts))
 	s.Raw += uint64(t.Size())
-	s.sum = s.sum.Add(SumOf(t))
-	s.Root = Root(s.sum)
-	for _, f := range t.Facts {
-		s.MaxToken = max(s.MaxToken, tokenOf(&f))
+	s.sum, s.Root = s.sum.Add(t.Sum), ""
+	for i := range t.Facts {
+		s.MaxToken = max(s.MaxToken, tokenOf(&t.Facts[i]))
 	}
-	s.claims(t)
-	return nil
+	s.claims(t.Task)
+}
+
+// Total fills in the root, after the last task.
+func (s *Summary) Total() *Summary {
+	s.Root = cmp.Or(s.Root, Root(s.sum))
+	return s
 }
 
 // claims counts those of a task.
@@ -189,7 +198,7 @@ func StateName(s crdt.State) string {
 
 // Same tells whether two say the same.
 func (s *Summary) Same(o *Summary) bool {
-	return s.Tasks == o.Tasks && s.Facts == o.Facts && cmp.Or(s.Root, Root(s.sum)) == cmp.Or(o.Root, Root(o.sum)) && s.Held == o.Held && s.MaxToken == o.MaxToken &&
+	return s.Tasks == o.Tasks && s.Facts == o.Facts && s.Total().Root == o.Total().Root && s.Held == o.Held && s.MaxToken == o.MaxToken &&
 		maps.EqualFunc(s.Counts, o.Counts, maps.Equal[map[string]uint64])
 }
 
@@ -200,6 +209,7 @@ func Name(cluster string, generation uint64, at time.Time) string {
 
 // Encode gives the object with the manifest.
 func (m *Manifest) Encode() ([]byte, error) {
+	m.Total()
 	line, err := json.Marshal(m)
 	if err != nil {
 		return nil, err

@@ -72,6 +72,8 @@ type Writer struct {
 	seal   Seal
 	raw    []byte
 	part   Part
+	first  id.ID
+	last   id.ID
 	zip    *zstd.Encoder
 }
 
@@ -89,9 +91,9 @@ func NewWriter(backup string, partition int, taker string, seal Seal) *Writer {
 // [Writer.Part].
 func (w *Writer) Add(t *Task) (full bool) {
 	if w.part.Tasks == 0 {
-		w.part.First = t.ID.String()
+		w.first = t.ID
 	}
-	w.part.Last = t.ID.String()
+	w.last = t.ID
 	w.part.Tasks++
 	w.part.Facts += uint64(len(t.Facts))
 	w.raw = AppendTask(w.raw, t)
@@ -119,6 +121,7 @@ func (w *Writer) Part() (p Part, b []byte, ok bool, err error) {
 	sum := sha256.Sum256(b)
 	b = append(b, sum[:]...)
 	p = w.part
+	p.First, p.Last = w.first.String(), w.last.String()
 	p.Name, p.Partition, p.Number = partName(w.header.Backup, w.header.Partition, w.header.Number, w.taker), w.header.Partition, w.header.Number
 	p.Bytes, p.SHA256, p.Raw = int64(len(b)), hashOf(b), int64(len(w.raw))
 	w.header.Number++

@@ -120,6 +120,51 @@ func SameSums(a, b []byte) bool {
 	return true
 }
 
+// SumAt gives one of the sums of a reply, and the number of its facts: 2^64-1 where it is not known, or not
+// the same everywhere.
+func SumAt(sums []byte, i int) (s crdt.Sum, facts uint64) {
+	b := sums[i*SumSize:]
+	return crdt.Sum{binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])}, binary.BigEndian.Uint64(b[16:])
+}
+
+// Alike tells of which ranges all those hold the same that have summed them up. Nothing is
+// where the sums are of others.
+func Alike(all []Range, sums []byte) []bool {
+	alike := make([]bool, len(all))
+	for i := range alike {
+		if len(sums) == len(all)*SumSize {
+			_, facts := SumAt(sums, i)
+			alike[i] = facts != math.MaxUint64
+		}
+	}
+	return alike
+}
+
+// RangesAt makes ranges that begin at bounds. ErrDamaged: they are none.
+func RangesAt(bounds []byte) ([]Range, error) {
+	from, err := DecodeBounds(bounds)
+	if err != nil {
+		return nil, err
+	}
+	if len(from) == 0 {
+		return nil, fmt.Errorf("%w: no bounds", ErrDamaged)
+	}
+	all := make([]Range, len(from))
+	for i := range all {
+		all[i].From = from[i]
+	}
+	return all, nil
+}
+
+// SpanOf is the run of IDs of one of some ranges.
+func SpanOf(all []Range, i int) Span {
+	s := Span{From: all[i].From}
+	if i+1 < len(all) {
+		s.To = all[i+1].From
+	}
+	return s
+}
+
 // Span is a run of IDs from the first up to another one; a zero To is no end.
 type Span struct{ From, To id.ID }
 
@@ -199,7 +244,7 @@ func NewRanger(from id.ID) *Ranger {
 }
 
 // Saw counts a task as the cluster held it, before [Ranger.Kept].
-func (r *Ranger) Saw(t *Task) {
+func (r *Ranger) Saw(t *Seen) {
 	if unit := unitOf(t.ID); r.seen >= r.per && unit.Compare(r.last) > 0 {
 		r.all, r.seen = append(r.all, Range{From: unit}), 0
 		if len(r.all) > MaxRanges {
@@ -208,14 +253,14 @@ func (r *Ranger) Saw(t *Task) {
 		}
 	}
 	one := &r.all[len(r.all)-1]
-	one.Facts, one.Sum = one.Facts+uint64(len(t.Facts)), one.Sum.Add(SumOf(t))
+	one.Facts, one.Sum = one.Facts+uint64(len(t.Facts)), one.Sum.Add(t.Sum)
 	r.last, r.seen = t.ID, r.seen+1
 }
 
 // Kept counts it as the backup has it.
-func (r *Ranger) Kept(t *Task) {
+func (r *Ranger) Kept(t *Seen) {
 	one := &r.all[len(r.all)-1]
-	one.Tasks, one.Kept, one.KeptSum = one.Tasks+1, one.Kept+uint64(len(t.Facts)), one.KeptSum.Add(SumOf(t))
+	one.Tasks, one.Kept, one.KeptSum = one.Tasks+1, one.Kept+uint64(len(t.Facts)), one.KeptSum.Add(t.Sum)
 }
 
 // Ranges are those made so far.

@@ -20,14 +20,22 @@ type Filter struct {
 // becomes one: that it is finished, and how, keeps it from running again, and lets those that
 // depend on it go on. ErrDamaged: the facts are not those of a task.
 func (o *Filter) Take(t *Task) (bool, error) {
+	seen, err := See(t)
+	if err != nil {
+		return false, err
+	}
+	return o.TakeSeen(&seen)
+}
+
+// TakeSeen is Take of a task that was looked at.
+func (o *Filter) TakeSeen(t *Seen) (bool, error) {
 	stone := func(f crdt.Fact) bool { return f.Key.Kind == crdt.KindTombstone }
 	if at := slices.IndexFunc(t.Facts, stone); at >= 0 {
-		t.Facts, t.Claims = []crdt.Fact{t.Facts[at]}, nil
-		return true, nil
+		return true, t.keep(t.Facts[at])
 	}
-	v, err := crdt.View(t.ID, slices.Values(t.Facts))
-	if err != nil {
-		return false, fmt.Errorf("%w: task %s: %w", ErrDamaged, t.ID, err)
+	v := t.View
+	if v == nil {
+		return false, nil
 	}
 	if len(o.Queues) > 0 && (v.Enqueued == nil || !slices.Contains(o.Queues, v.Enqueued.Queue)) {
 		return false, nil
@@ -38,9 +46,18 @@ func (o *Filter) Take(t *Task) (bool, error) {
 		t.Claims = nil
 	default:
 		end := crdt.Tombstone{Outcome: state, At: v.FinishedAt(), Collected: o.At.UnixNano()}
-		t.Facts, t.Claims = []crdt.Fact{end.Fact(t.ID)}, nil
+		return true, t.keep(end.Fact(t.ID))
 	}
-	return len(t.Facts) > 0, nil
+	return true, nil
+}
+
+// keep leaves one fact of a task.
+func (t *Seen) keep(f crdt.Fact) (err error) {
+	if len(t.Facts) > 1 || len(t.Claims) > 0 || t.Facts[0].Key != f.Key {
+		t.Facts, t.Claims = []crdt.Fact{f}, nil
+		*t, err = See(t.Task)
+	}
+	return err
 }
 
 // Freed is the fact by which a restored task is free again once the lease of a claim that
@@ -56,6 +73,9 @@ func Freed(t *Task, c *Claim, buffer time.Duration) crdt.Fact {
 // Free puts such facts into a task, of claims of which no fact says how they ended, and
 // takes the claims out.
 func (t *Task) Free(buffer time.Duration) {
+	if len(t.Claims) == 0 {
+		return
+	}
 	over := make(map[uint64]bool, len(t.Claims))
 	for _, f := range t.Facts {
 		if k := f.Key.Kind; k == crdt.KindFailed || k == crdt.KindExpired || k == crdt.KindCompleted {

@@ -34,6 +34,26 @@ type Task struct {
 	Claims []Claim     // ascending by token
 }
 
+// Seen is a task with what is found out of its facts, once.
+type Seen struct {
+	*Task
+	View *crdt.Task // what they say; nil: there are none
+	Sum  crdt.Sum   // over them
+}
+
+// See looks at a task. ErrDamaged: its facts are not those of a task.
+func See(t *Task) (s Seen, err error) {
+	s.Task = t
+	if len(t.Facts) == 0 {
+		return s, nil
+	}
+	if s.View, err = crdt.View(t.ID, slices.Values(t.Facts)); err != nil {
+		return s, fmt.Errorf("%w: task %s: %w", ErrDamaged, t.ID, err)
+	}
+	s.Sum = SumOf(t)
+	return s, nil
+}
+
 // maxWorker bounds the name in a claim, bytes.
 const maxWorker = 512
 
@@ -72,9 +92,26 @@ const factBytes = 1 + 3*binary.MaxVarintLen64 + 4
 
 // reader takes bytes apart and remembers the first error.
 type reader struct {
-	b   []byte
-	at  int
-	err error
+	b     []byte
+	at    int
+	err   error
+	space []crdt.Fact // that tasks take their facts from
+}
+
+// slab is how many facts are made at a time: most tasks have one.
+const slab = 256
+
+// facts gives an empty list with room for so many.
+func (r *reader) facts(n int) []crdt.Fact {
+	if n > slab/4 {
+		return make([]crdt.Fact, 0, n)
+	}
+	if len(r.space) < n {
+		r.space = make([]crdt.Fact, slab)
+	}
+	out := r.space[:0:n]
+	r.space = r.space[n:]
+	return out
 }
 
 func (r *reader) fail(format string, args ...any) {
@@ -125,7 +162,7 @@ func (r *reader) count(least uint64, what string) int {
 func (r *reader) task() (t Task) {
 	copy(t.ID[:], r.take(id.Size, "an ID"))
 	if n := r.count(8, "the number of facts"); n > 0 {
-		t.Facts = make([]crdt.Fact, 0, n)
+		t.Facts = r.facts(n)
 		for range n {
 			f := r.fact(t.ID)
 			if i := len(t.Facts); r.err == nil && i > 0 && f.Key.Compare(t.Facts[i-1].Key) <= 0 {

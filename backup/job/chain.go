@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/norn-dev/norn/backup"
 	"github.com/norn-dev/norn/id"
@@ -36,15 +39,27 @@ func Chain(ctx context.Context, from objects.Store, m *backup.Manifest) ([]*back
 
 // walk reads the parts of a chain, partition by partition.
 type walk struct {
-	from     objects.Store
-	chain    []*backup.Manifest
-	keys     *Keys
-	tell     func(Progress)
+	from  objects.Store
+	chain []*backup.Manifest
+	keys  *Keys
+	tell  func(Progress)
+	// stored is given each task as it lies in a link; do each as it is after all of them. Those of
+	// one partition are given one after the other, and so many partitions together; 0: one.
+	stored   func(link int, p *backup.Part, t *backup.Task) error
+	do       func(partition int, t *backup.Task) error
+	together int
+	// begin, where it is given, makes do for one partition, and what is done at its end.
+	begin func() (do func(partition int, t *backup.Task) error, end func() error)
+
+	mu       sync.Mutex // guards progress, and calls of tell
 	progress Progress
-	spans    [][]backup.Span          // of the present partition, by link
-	claims   map[id.ID][]backup.Claim // of the newest link, of tasks in others; nil: there is one link
-	// stored is given each task as it lies in a link; do each as it is after all of them.
-	stored func(link int, p *backup.Part, t *backup.Task) error
+}
+
+// walkOne is one partition of a walk.
+type walkOne struct {
+	*walk
+	spans  [][]backup.Span          // by link
+	claims map[id.ID][]backup.Claim // of the newest link, of tasks in others; nil: there is one link
 	do     func(partition int, t *backup.Task) error
 }
 
@@ -54,37 +69,49 @@ func (w *walk) run(ctx context.Context) error {
 	for _, m := range w.chain {
 		w.progress.Total += len(m.Parts)
 	}
-	for p := range newest.Partitions {
-		if err := w.partition(ctx, p); err != nil {
-			return err
-		}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range max(1, w.together) {
+		workers.Go(func() {
+			for p := next.Add(1) - 1; p < int64(newest.Partitions) && ctx.Err() == nil; p = next.Add(1) - 1 {
+				if err := w.partition(ctx, int(p)); err != nil {
+					cancel(err)
+				}
+			}
+		})
 	}
-	return nil
+	workers.Wait()
+	return context.Cause(ctx)
 }
 
 // partition reads what is of one partition: first the newest link, whose claims count.
 func (w *walk) partition(ctx context.Context, p int) error {
-	w.spans = w.spans[:0]
+	one, end := walkOne{walk: w, do: w.do}, func() error { return nil }
+	if w.begin != nil {
+		one.do, end = w.begin()
+	}
 	for _, m := range w.chain {
 		spans, err := backup.DecodeSpans(m.Each[p].Changed)
 		if err != nil {
 			return fmt.Errorf("%s: partition %d: %w", m.Name, p, err)
 		}
-		w.spans = append(w.spans, spans)
+		one.spans = append(one.spans, spans)
 	}
 	if len(w.chain) > 1 {
-		w.claims = make(map[id.ID][]backup.Claim)
+		one.claims = make(map[id.ID][]backup.Claim)
 	}
 	for link := len(w.chain) - 1; link >= 0; link-- {
-		if err := w.link(ctx, link, p); err != nil {
+		if err := one.link(ctx, link, p); err != nil {
 			return err
 		}
 	}
-	return nil
+	return end()
 }
 
 // link reads what one backup has of a partition.
-func (w *walk) link(ctx context.Context, link, partition int) error {
+func (w *walkOne) link(ctx context.Context, link, partition int) error {
 	m := w.chain[link]
 	first, _ := slices.BinarySearchFunc(m.Parts, partition, func(p backup.Part, want int) int { return p.Partition - want })
 	for i := first; i < len(m.Parts) && m.Parts[i].Partition == partition; i++ {
@@ -103,17 +130,19 @@ func (w *walk) link(ctx context.Context, link, partition int) error {
 		if err := backup.ReadPart(p, tasks, func(t *backup.Task) error { return w.task(link, p, t) }); err != nil {
 			return err
 		}
+		w.mu.Lock()
 		w.progress.Done++
 		w.progress.Tasks, w.progress.Bytes = w.progress.Tasks+p.Tasks, w.progress.Bytes+uint64(p.Bytes)
 		if w.tell != nil {
 			w.tell(w.progress)
 		}
+		w.mu.Unlock()
 	}
 	return nil
 }
 
 // task gives one on, if no later backup says what it is.
-func (w *walk) task(link int, p *backup.Part, t *backup.Task) error {
+func (w *walkOne) task(link int, p *backup.Part, t *backup.Task) error {
 	if w.stored != nil {
 		if err := w.stored(link, p, t); err != nil {
 			return err
@@ -149,14 +178,15 @@ func Each(ctx context.Context, from objects.Store, m *backup.Manifest, keys *Key
 }
 
 // verification is what all of a chain comes to.
+//
+// Each partition is read by one at a time, several at once: what is counted is counted by partition.
 type verification struct {
 	chain  []*backup.Manifest
-	links  []backup.Summary
 	parts  [][]backup.Summary // by link and partition
-	last   []string           // ID, by link
-	whole  backup.Summary
-	ranges [][]backup.Range // of the newest one, by partition
-	found  [][]backup.Range // what was found of them
+	last   [][]id.ID          // likewise: the last task
+	whole  []backup.Summary   // by partition: as it is after all links
+	ranges [][]backup.Range   // of the newest one, by partition
+	found  [][]backup.Range   // what was found of them
 }
 
 // Verify reads all of a backup and of those that it builds on, compares it with the manifests,
@@ -170,9 +200,9 @@ func Verify(ctx context.Context, from objects.Store, m *backup.Manifest, keys *K
 	if err != nil {
 		return nil, err
 	}
-	v := &verification{chain: chain, links: make([]backup.Summary, len(chain)), last: make([]string, len(chain))}
+	v := &verification{chain: chain, whole: make([]backup.Summary, m.Partitions)}
 	for range chain {
-		v.parts = append(v.parts, make([]backup.Summary, m.Partitions))
+		v.parts, v.last = append(v.parts, make([]backup.Summary, m.Partitions)), append(v.last, make([]id.ID, m.Partitions))
 	}
 	for p := range m.Each {
 		ranges, err := backup.DecodeRanges(m.Each[p].Ranges)
@@ -185,30 +215,46 @@ func Verify(ctx context.Context, from objects.Store, m *backup.Manifest, keys *K
 		}
 		v.ranges, v.found = append(v.ranges, ranges), append(v.found, found)
 	}
-	w := &walk{from: from, chain: chain, keys: keys, tell: tell, stored: v.stored, do: v.task}
+	w := &walk{from: from, chain: chain, keys: keys, tell: tell, stored: v.stored, do: v.task, together: runtime.GOMAXPROCS(0)}
 	if err := w.run(ctx); err != nil {
 		return nil, err
 	}
-	if err := v.compare(); err != nil {
-		return nil, err
-	}
-	return &v.whole, nil
+	return v.compare()
 }
 
 // stored takes a task of a link.
 func (v *verification) stored(link int, p *backup.Part, t *backup.Task) error {
-	if p.Number > 0 && t.ID.String() <= v.last[link] {
-		return fmt.Errorf("%w: %s: task %s after %s", backup.ErrDamaged, p.Name, t.ID, v.last[link])
+	last := &v.last[link][p.Partition]
+	if p.Number > 0 && t.ID.Compare(*last) <= 0 {
+		return fmt.Errorf("%w: %s: task %s after %s", backup.ErrDamaged, p.Name, t.ID, *last)
 	}
-	v.last[link] = t.ID.String()
-	if err := v.parts[link][p.Partition].Add(t, v.chain[link].Began); err != nil {
-		return err
+	*last = t.ID
+	seen, err := backup.See(t)
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.Name, err)
 	}
-	return v.links[link].Add(t, v.chain[link].Began)
+	v.parts[link][p.Partition].AddSeen(&seen, v.chain[link].Began)
+	if len(v.chain) == 1 {
+		return v.inRange(p.Partition, &seen)
+	}
+	return nil
 }
 
 // task takes one as it is after all links.
 func (v *verification) task(partition int, t *backup.Task) error {
+	if len(v.chain) == 1 {
+		return nil // it was counted as it lies there
+	}
+	seen, err := backup.See(t)
+	if err != nil {
+		return err
+	}
+	v.whole[partition].AddSeen(&seen, v.chain[len(v.chain)-1].Began)
+	return v.inRange(partition, &seen)
+}
+
+// inRange counts a task in its range.
+func (v *verification) inRange(partition int, t *backup.Seen) error {
 	found := v.found[partition]
 	i, is := slices.BinarySearchFunc(found, t.ID, func(r backup.Range, task id.ID) int { return r.From.Compare(task) })
 	if !is {
@@ -217,28 +263,42 @@ func (v *verification) task(partition int, t *backup.Task) error {
 	if i < 0 {
 		return fmt.Errorf("%w: partition %d has no ranges", backup.ErrDamaged, partition)
 	}
-	found[i].Tasks, found[i].Kept, found[i].KeptSum = found[i].Tasks+1, found[i].Kept+uint64(len(t.Facts)), found[i].KeptSum.Add(backup.SumOf(t))
-	return v.whole.Add(t, v.chain[len(v.chain)-1].Began)
+	found[i].Tasks, found[i].Kept, found[i].KeptSum = found[i].Tasks+1, found[i].Kept+uint64(len(t.Facts)), found[i].KeptSum.Add(t.Sum)
+	return nil
 }
 
-// compare compares what was read with what the manifests say.
-func (v *verification) compare() error {
+// compare compares what was read with what the manifests say, and gives what a restore would give.
+func (v *verification) compare() (*backup.Summary, error) {
 	for link, m := range v.chain {
+		var whole backup.Summary
 		for i := range v.parts[link] {
-			if got, want := &v.parts[link][i], &m.Each[i]; got.Tasks != want.Tasks || got.Tasks > 0 && got.Root != want.Root {
-				return fmt.Errorf("%w: %s: partition %d has other facts than were written", backup.ErrDamaged, m.Name, i)
+			got, want := v.parts[link][i].Total(), &m.Each[i]
+			if err := whole.Join(got); err != nil {
+				return nil, err
+			}
+			if got.Tasks != want.Tasks || got.Tasks > 0 && got.Root != want.Root {
+				return nil, fmt.Errorf("%w: %s: partition %d has other facts than were written", backup.ErrDamaged, m.Name, i)
 			}
 		}
-		if !v.links[link].Same(&m.Summary) {
-			return fmt.Errorf("%w: %s: what its parts have is not what its manifest says", backup.ErrDamaged, m.Name)
+		if !whole.Same(&m.Summary) {
+			return nil, fmt.Errorf("%w: %s: what its parts have is not what its manifest says", backup.ErrDamaged, m.Name)
 		}
 	}
 	for p := range v.ranges {
 		for i := range v.ranges[p] {
 			if got, want := &v.found[p][i], &v.ranges[p][i]; got.Tasks != want.Tasks || got.Kept != want.Kept || got.KeptSum != want.KeptSum {
-				return fmt.Errorf("%w: %s: of partition %d from ID %s on it should have %d tasks with %d facts, and the chain has %d with %d", backup.ErrDamaged, v.chain[len(v.chain)-1].Name, p, want.From, want.Tasks, want.Kept, got.Tasks, got.Kept)
+				return nil, fmt.Errorf("%w: %s: of partition %d from ID %s on it should have %d tasks with %d facts, and the chain has %d with %d", backup.ErrDamaged, v.chain[len(v.chain)-1].Name, p, want.From, want.Tasks, want.Kept, got.Tasks, got.Kept)
 			}
 		}
 	}
-	return nil
+	var whole backup.Summary
+	if len(v.chain) == 1 {
+		v.whole = v.parts[0]
+	}
+	for i := range v.whole {
+		if err := whole.Join(v.whole[i].Total()); err != nil {
+			return nil, err
+		}
+	}
+	return &whole, nil
 }

@@ -293,11 +293,9 @@ func (c *create) since() error {
 }
 
 // add puts a task into the backup of its partition.
-func (c *create) add(ctx context.Context, out *piece, w *backup.Writer, t *backup.Task) error {
-	if err := out.Add(t, c.manifest.Began); err != nil {
-		return err
-	}
-	if w.Add(t) {
+func (c *create) add(ctx context.Context, out *piece, w *backup.Writer, t *backup.Seen) error {
+	out.AddSeen(t, c.manifest.Began)
+	if w.Add(t.Task) {
 		return c.flush(ctx, out, w)
 	}
 	return nil
@@ -330,7 +328,9 @@ func (c *create) put(ctx context.Context, name string, b []byte) error {
 func (c *create) page(ctx context.Context, m *nornv1.BackupRequest) (*nornv1.BackupReply, error) {
 	for try := 1; ; try++ {
 		ask, cancel := context.WithTimeout(ctx, pageTime)
-		m.WholeCohort = try > 1
+		if m.WholeCohort = try > 1; m.WholeCohort {
+			m.Only = ""
+		}
 		reply, err := c.From.Backup(ask, m)
 		cancel()
 		switch {

@@ -4,8 +4,10 @@
 // # Contract
 //
 //   - Memory is bounded: of each partition that is under way (at most four) a page, the
-//     largest task, and two parts (backup.PartBytes); a restore has 16 MiB of tasks under
-//     way, or the largest task.
+//     largest task, and two parts (backup.PartBytes); what reads a backup has two parts for
+//     each processor, and a restore 8 MiB of tasks more for each, 8 MiB under way, or the largest task.
+//   - What a majority holds alike, by the sums over runs of IDs, is read from one replica, and
+//     compared with the sums; of the rest the union of a majority is read.
 //   - A part counts when it was read back as it was written; the manifest comes last. A
 //     backup that was interrupted goes on where it was with [Options.Resume]: what a
 //     partition has is noted beside the parts when it is done.

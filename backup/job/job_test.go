@@ -52,9 +52,10 @@ func options(c *client.Client, to objects.Store) job.Options {
 	return job.Options{From: job.Over(c), Place: to, By: "test", Now: time.Now}
 }
 
-// failing is a place in which writing fails after so many objects.
+// failing is a place in which writing fails after so many objects; late: they are written all the same.
 type failing struct {
 	objects.Store
+	late bool
 	mu   sync.Mutex // guards left
 	left int
 }
@@ -65,6 +66,9 @@ func (f *failing) Put(ctx context.Context, name string, b []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.left--; f.left < 0 {
+		if f.late {
+			return errors.Join(errPlace, f.Store.Put(ctx, name, b))
+		}
 		return errPlace
 	}
 	return f.Store.Put(ctx, name, b)
@@ -137,6 +141,60 @@ func TestAnInterruptedBackupIsNone(t *testing.T) {
 				t.Errorf("%s is left", o.Name)
 			}
 		}
+	}
+}
+
+// TestAPlaceThatAnswersTooLate: what was written counts, though nobody heard that it was. What has a
+// manifest is whole, and what has none can be gone on with.
+func TestAPlaceThatAnswersTooLate(t *testing.T) {
+	c := filled(t, 50)
+	for left := 1; ; left++ {
+		dir := place(t, t.TempDir())
+		_, err := job.Create(t.Context(), options(c, &failing{Store: dir, left: left, late: true}))
+		if err == nil && left > 4 {
+			return
+		}
+		if !errors.Is(err, errPlace) {
+			t.Fatalf("late after %d objects: %v", left, err)
+		}
+		m, none := job.Find(t.Context(), dir, "")
+		if errors.Is(none, job.ErrNone) {
+			_, name, _ := strings.Cut(err.Error(), "--resume ")
+			o := options(c, dir)
+			o.Resume = name
+			if m, err = job.Create(t.Context(), o); err != nil {
+				t.Fatalf("late after %d objects, gone on with: %v", left, err)
+			}
+		}
+		if s, err := job.Verify(t.Context(), dir, m, nil, nil); err != nil || s.Tasks != 50 {
+			t.Fatalf("late after %d objects: %+v, %v", left, s, err)
+		}
+	}
+}
+
+// TestAsOf: of several backups the newest that began at a time or before is taken.
+func TestAsOf(t *testing.T) {
+	c, dir := filled(t, 3), place(t, t.TempDir())
+	o := options(c, dir)
+	now := time.Date(2026, 5, 1, 3, 0, 0, 0, time.UTC)
+	o.Now = func() time.Time { return now }
+	var all []*backup.Manifest
+	for range 3 {
+		m, err := job.Create(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, m)
+		now = now.Add(time.Hour)
+	}
+	for after, want := range map[time.Duration]int{0: 0, time.Minute: 0, time.Hour: 1, 119 * time.Minute: 1, 1000 * time.Hour: 2} { // Any order: each stands for itself.
+		m, err := job.FindAsOf(t.Context(), dir, "", all[0].Began.Add(after))
+		if err != nil || m.Name != all[want].Name {
+			t.Errorf("as of %s after the first: %+v, %v; not %s", after, m, err, all[want].Name)
+		}
+	}
+	if m, err := job.FindAsOf(t.Context(), dir, "", all[0].Began.Add(-time.Second)); !errors.Is(err, job.ErrNone) || !strings.Contains(err.Error(), "or before") {
+		t.Errorf("as of before the first: %+v, %v", m, err)
 	}
 }
 

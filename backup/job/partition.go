@@ -3,8 +3,10 @@ package job
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 
 	"github.com/norn-dev/norn/backup"
+	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -20,24 +22,32 @@ type reading struct {
 	filter  backup.Filter
 	ranges  []backup.Range
 	claims  []backup.Task // that are not written yet, of tasks that have not changed
+
+	only    string       // whom runs that are alike are read from; empty: nobody
+	epoch   uint64       // in which it was one of the cohort
+	whole   bool         // read all from a majority
+	segment *backup.Span // that is read next, and whether it is alike
+	alike   bool
+	alone   crdt.Sum // over what was read from one
 }
 
 // partition reads one and notes what it has come to.
 func (c *create) partition(ctx context.Context, p int) error {
-	m := &c.manifest
-	r := &reading{
-		create: c, p: p, at: backup.Partition{Partition: p, Began: c.Now().UTC()}, out: &piece{backup.Manifest{Format: backup.Format, Name: m.Name}},
-		w: backup.NewWriter(m.Name, p, c.taker, c.Keys.seal()), filter: backup.Filter{Scope: m.Scope, Queues: m.Queues, At: m.Began},
-	}
-	_, _ = rand.Read(r.session[:])
+	r := c.reading(p, c.taker)
 	err := r.all(ctx)
+	if errors.Is(err, errUnlike) {
+		r = c.reading(p, c.taker+"w") // other parts: those of the first try count for nothing
+		r.whole = true
+		err = r.all(ctx)
+	}
 	if err == nil {
 		err = c.flush(ctx, r.out, r.w)
 	}
 	if err != nil {
 		return err
 	}
-	r.at.Tasks, r.at.Facts, r.at.Root = r.out.Tasks, r.out.Facts, r.out.Root
+	m := &c.manifest
+	r.at.Tasks, r.at.Facts, r.at.Root = r.out.Tasks, r.out.Facts, r.out.Total().Root
 	r.at.Ranges = backup.AppendRanges(nil, backup.Fewer(r.ranges))
 	r.out.Each = []backup.Partition{r.at}
 	b, err := r.out.Encode()
@@ -50,53 +60,153 @@ func (c *create) partition(ctx context.Context, p int) error {
 	return err
 }
 
-// all reads all of it, or what has changed.
-func (r *reading) all(ctx context.Context) error {
-	if r.create.ranges == nil {
-		return r.span(ctx, backup.Span{})
+// reading begins to read one.
+func (c *create) reading(p int, taker string) *reading {
+	m := &c.manifest
+	r := &reading{
+		create: c, p: p, at: backup.Partition{Partition: p, Began: c.Now().UTC()}, out: &piece{backup.Manifest{Format: backup.Format, Name: m.Name}},
+		w: backup.NewWriter(m.Name, p, taker, c.Keys.seal()), filter: backup.Filter{Scope: m.Scope, Queues: m.Queues, At: m.Began},
 	}
-	was := r.create.ranges[r.p]
-	spans, err := r.changed(ctx, was)
+	_, _ = rand.Read(r.session[:])
+	return r
+}
+
+// all reads all of it, or what has changed.
+//
+// The trees of the replicas say first which runs of IDs a majority holds alike: those are read
+// from one of them, and only of the others is the union of a majority read.
+func (r *reading) all(ctx context.Context) error {
+	was := r.create.ranges
+	if was == nil {
+		return r.full(ctx)
+	}
+	all := was[r.p]
+	sums, err := r.sums(ctx, backup.Bounds(all))
 	if err != nil {
 		return err
 	}
-	if len(spans) == 1 && spans[0] == (backup.Span{}) { // all of it
-		r.at.Changed = backup.AppendSpans(nil, spans)
-		return r.span(ctx, spans[0])
-	}
-	if err := r.held(ctx, spans); err != nil {
+	spans, err := backup.Changed(all, sums)
+	if err != nil {
 		return err
 	}
 	r.at.Changed = backup.AppendSpans(nil, spans)
-	next := 0
-	for _, one := range was {
-		switch {
-		case !backup.InSpans(spans, one.From):
-			r.ranges = append(r.ranges, one)
-		case next < len(spans) && one.From == spans[next].From:
-			if err := r.span(ctx, spans[next]); err != nil {
+	if err := r.held(ctx, spans); err != nil {
+		return err
+	}
+	alike := backup.Alike(all, sums)
+	for i := range all {
+		if !backup.InSpans(spans, all[i].From) {
+			if err := r.read(ctx); err != nil {
 				return err
 			}
-			next++
+			r.ranges = append(r.ranges, all[i])
+			continue
+		}
+		if err := r.next(ctx, backup.SpanOf(all, i), alike[i]); err != nil {
+			return err
 		}
 	}
+	if err := r.read(ctx); err != nil {
+		return err
+	}
 	return r.release(ctx, nil)
+}
+
+// runFacts is about how many facts there are in a run of IDs whose sums are compared, where not all
+// of a partition is alike.
+const runFacts = 1024
+
+// full reads all of it.
+func (r *reading) full(ctx context.Context) error {
+	all := []backup.Range{{}}
+	sums, err := r.sums(ctx, backup.Bounds(all))
+	if err != nil {
+		return err
+	}
+	alike := backup.Alike(all, sums)
+	if !alike[0] && r.one() {
+		m := r.request()
+		m.Divide, m.Only = runFacts, r.only
+		reply, err := r.page(ctx, m)
+		if err != nil {
+			return err
+		}
+		if sums, err = r.sums(ctx, reply.GetBounds()); err != nil {
+			return err
+		}
+		if all, err = backup.RangesAt(reply.GetBounds()); err != nil {
+			return err
+		}
+		alike = backup.Alike(all, sums)
+	}
+	var want crdt.Sum // of what is alike
+	for i := range alike {
+		if alike[i] && r.one() {
+			sum, _ := backup.SumAt(sums, i)
+			want = want.Add(sum)
+		}
+		if err := r.next(ctx, backup.SpanOf(all, i), alike[i]); err != nil {
+			return err
+		}
+	}
+	if err := r.read(ctx); err != nil {
+		return err
+	}
+	if r.alone != want {
+		return errUnlike
+	}
+	return nil
+}
+
+// errUnlike says that a replica does not have what its tree has counted, or has read at two
+// moments: then all of the partition is read from a majority.
+var errUnlike = errors.New("a replica holds something else than it has said")
+
+// one tells whether what is alike is read from one replica.
+func (r *reading) one() bool { return r.only != "" && !r.whole }
+
+// next adds a run of IDs to the segment that is to be read, and reads that before where it ends.
+func (r *reading) next(ctx context.Context, s backup.Span, alike bool) error {
+	alike = alike && r.one()
+	if r.segment != nil && r.segment.To == s.From && r.alike == alike {
+		r.segment.To = s.To
+		return nil
+	}
+	if err := r.read(ctx); err != nil {
+		return err
+	}
+	r.segment, r.alike = &s, alike
+	return nil
+}
+
+// read reads the segment that is to be read, if there is one.
+func (r *reading) read(ctx context.Context) error {
+	s := r.segment
+	if s == nil {
+		return nil
+	}
+	r.segment = nil
+	return r.span(ctx, *s)
 }
 
 func (r *reading) request() *nornv1.BackupRequest {
 	return &nornv1.BackupRequest{Partition: uint32(r.p), Session: r.session[:]}
 }
 
-// changed asks which ranges are not what they were.
-func (r *reading) changed(ctx context.Context, was []backup.Range) ([]backup.Span, error) {
+// sums asks for the sums over runs of IDs, of a majority: at the first one each of them begins to
+// read as of one moment. It notes of whom the runs can be read that are alike.
+func (r *reading) sums(ctx context.Context, bounds []byte) ([]byte, error) {
 	m := r.request()
-	m.Bounds = backup.Bounds(was)
+	m.Bounds = bounds
 	reply, err := r.page(ctx, m)
 	if err != nil {
 		return nil, err
 	}
 	r.heard(reply)
-	return backup.Changed(was, reply.GetSums())
+	if r.only = ""; len(reply.GetNodes()) > 0 {
+		r.only, r.epoch = reply.GetNodes()[0], reply.GetEpoch()
+	}
+	return reply.GetSums(), nil
 }
 
 // held gathers the claims of tasks that have not changed.
@@ -124,7 +234,7 @@ func (r *reading) held(ctx context.Context, changed []backup.Span) error {
 // release writes the claims of tasks before one; nil: all that are left.
 func (r *reading) release(ctx context.Context, before *id.ID) error {
 	for len(r.claims) > 0 && (before == nil || r.claims[0].ID.Compare(*before) < 0) {
-		if err := r.add(ctx, r.out, r.w, &r.claims[0]); err != nil {
+		if err := r.add(ctx, r.out, r.w, &backup.Seen{Task: &r.claims[0]}); err != nil {
 			return err
 		}
 		r.claims = r.claims[1:]
@@ -145,8 +255,11 @@ func (r *reading) span(ctx context.Context, s backup.Span) error {
 	ranger := backup.NewRanger(s.From)
 	var whole backup.Assembler
 	m := r.request()
-	if s != (backup.Span{}) {
+	if !s.From.IsZero() {
 		m.From = s.From.Bytes()
+	}
+	if r.alike {
+		m.Only = r.only
 	}
 	if !s.To.IsZero() {
 		m.Before = s.To.Bytes()
@@ -156,8 +269,14 @@ func (r *reading) span(ctx context.Context, s backup.Span) error {
 		if err != nil {
 			return err
 		}
+		if m.Only != "" && reply.GetEpoch() != r.epoch {
+			m.Only = "" // it may not be one of the cohort any more
+			continue
+		}
+		if m.Only == "" {
+			r.heard(reply)
+		}
 		m.After, last = reply.GetNext(), len(reply.GetNext()) == 0
-		r.heard(reply)
 		page, err := backup.DecodePage(reply.GetTasks(), reply.GetNext())
 		if err != nil {
 			return err
@@ -180,15 +299,21 @@ func (r *reading) span(ctx context.Context, s backup.Span) error {
 }
 
 // task takes one that was read.
-func (r *reading) task(ctx context.Context, ranger *backup.Ranger, t *backup.Task) error {
-	ranger.Saw(t)
+func (r *reading) task(ctx context.Context, ranger *backup.Ranger, one *backup.Task) error {
+	t, err := backup.See(one)
+	if err != nil {
+		return err
+	}
+	if ranger.Saw(&t); r.alike {
+		r.alone = r.alone.Add(t.Sum)
+	}
 	if err := r.release(ctx, &t.ID); err != nil {
 		return err
 	}
-	take, err := r.filter.Take(t)
+	take, err := r.filter.TakeSeen(&t)
 	if err != nil || !take {
 		return err
 	}
-	ranger.Kept(t)
-	return r.add(ctx, r.out, r.w, t)
+	ranger.Kept(&t)
+	return r.add(ctx, r.out, r.w, &t)
 }

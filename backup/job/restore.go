@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -73,8 +74,6 @@ type restore struct {
 	partitions int
 	living     bool // it has not begun anew since the backup: claims of then may be held still
 	pace       *pace
-	batches    [][]byte // by partition
-	gathered   int
 
 	send    chan batch
 	cancel  context.CancelCauseFunc
@@ -87,6 +86,21 @@ type restore struct {
 type batch struct {
 	partition int
 	tasks     []byte
+}
+
+// gathering is what was read of one partition of the backup and is not sent yet.
+type gathering struct {
+	*restore
+	batches  []gathered // by partition of the cluster
+	gathered int        // bytes
+}
+
+// gathered is tasks for one partition. They are in the order of their IDs unless mixed: those of
+// one backup of a chain are, and so they lie in a row where they go.
+type gathered struct {
+	tasks []byte
+	last  id.ID
+	mixed bool
 }
 
 // Restore gives a cluster the tasks of a backup of itself: the same cluster, with the same
@@ -108,7 +122,6 @@ func Restore(ctx context.Context, o RestoreOptions) (*Report, error) {
 		return nil, err
 	}
 	r := &restore{RestoreOptions: o, partitions: len(status.GetPartitions()), living: status.GetRegister().GetGeneration() == o.Manifest.Generation, pace: newPace(o.Rate), send: make(chan batch)}
-	r.batches = make([][]byte, r.partitions)
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
 	for range requests {
@@ -120,18 +133,27 @@ func Restore(ctx context.Context, o RestoreOptions) (*Report, error) {
 			}
 		})
 	}
-	err = Each(ctx, o.From, o.Manifest, o.Keys, o.Progress, func(t *backup.Task) error { return r.task(ctx, t) })
-	for p := range r.batches {
-		if err == nil {
-			err = r.flush(ctx, p)
-		}
-	}
+	err = r.read(ctx)
 	close(r.send)
 	r.running.Wait()
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
 	return &r.report, err
+}
+
+// read reads the backup, some partitions of it at a time.
+func (r *restore) read(ctx context.Context) error {
+	chain, err := Chain(ctx, r.From, r.Manifest)
+	if err != nil {
+		return err
+	}
+	w := &walk{from: r.From, chain: chain, keys: r.Keys, tell: r.Progress, together: runtime.GOMAXPROCS(0)}
+	w.begin = func() (do func(int, *backup.Task) error, end func() error) {
+		g := &gathering{restore: r, batches: make([]gathered, r.partitions)}
+		return func(_ int, t *backup.Task) error { return g.task(ctx, t) }, func() error { return g.flushAll(ctx) }
+	}
+	return w.run(ctx)
 }
 
 // fits refuses a cluster that the tasks do not belong to.
@@ -159,7 +181,8 @@ func rises(m *backup.Manifest, token uint64, s *nornv1.StatusReply) error {
 }
 
 // task gathers one task.
-func (r *restore) task(ctx context.Context, t *backup.Task) error {
+func (g *gathering) task(ctx context.Context, t *backup.Task) error {
+	r := g.restore
 	r.mu.Lock()
 	r.report.Tasks++
 	if r.living || r.Scratch {
@@ -180,42 +203,58 @@ func (r *restore) task(ctx context.Context, t *backup.Task) error {
 	if t.Size() > requestBytes {
 		return r.large(ctx, p, t)
 	}
-	before := len(r.batches[p])
-	r.batches[p] = backup.AppendTask(r.batches[p], t)
-	r.gathered += len(r.batches[p]) - before
-	if len(r.batches[p]) >= requestBytes {
-		return r.flush(ctx, p)
+	b := &g.batches[p]
+	if b.tasks == nil {
+		b.tasks = make([]byte, 0, requestBytes/8)
 	}
-	if r.gathered >= gatherBytes {
+	before := len(b.tasks)
+	b.mixed = b.mixed || before > 0 && t.ID.Compare(b.last) <= 0
+	b.tasks, b.last = backup.AppendTask(b.tasks, t), t.ID
+	g.gathered += len(b.tasks) - before
+	if len(b.tasks) >= requestBytes {
+		return g.flush(ctx, p)
+	}
+	if g.gathered >= gatherBytes {
 		fullest := 0
-		for p := range r.batches {
-			if len(r.batches[p]) > len(r.batches[fullest]) {
+		for p := range g.batches {
+			if len(g.batches[p].tasks) > len(g.batches[fullest].tasks) {
 				fullest = p
 			}
 		}
-		return r.flush(ctx, fullest)
+		return g.flush(ctx, fullest)
 	}
 	return nil
 }
 
-// flush sends what was gathered for a partition. Tasks come by partitions of the backup, and
-// in order of their IDs only within one: so they are sorted here.
-func (r *restore) flush(ctx context.Context, p int) error {
-	b := r.batches[p]
-	if len(b) == 0 {
+// flushAll sends all that was gathered.
+func (g *gathering) flushAll(ctx context.Context) error {
+	for p := range g.batches {
+		if err := g.flush(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flush sends what was gathered for a partition.
+func (g *gathering) flush(ctx context.Context, p int) error {
+	b := g.batches[p]
+	if len(b.tasks) == 0 {
 		return nil
 	}
-	r.gathered -= len(b)
-	r.batches[p] = nil
-	sorted, err := inOrder(b)
-	if err != nil {
-		return err
+	g.gathered -= len(b.tasks)
+	g.batches[p] = gathered{}
+	if b.mixed {
+		var err error
+		if b.tasks, err = inOrder(b.tasks); err != nil {
+			return err
+		}
 	}
-	if err := r.pace.spend(ctx, len(b)); err != nil {
+	if err := g.pace.spend(ctx, len(b.tasks)); err != nil {
 		return err
 	}
 	select {
-	case r.send <- batch{p, sorted}:
+	case g.send <- batch{p, b.tasks}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -51,6 +51,8 @@ func methodOf(m gproto.Message) nornv1.Method {
 		return nornv1.Method_METHOD_SESSION
 	case *nornv1.BackupRequest:
 		return nornv1.Method_METHOD_BACKUP
+	case *nornv1.RestoreRequest:
+		return nornv1.Method_METHOD_RESTORE
 	}
 	return nornv1.Method_METHOD_GET
 }

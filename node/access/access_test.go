@@ -159,3 +159,33 @@ func TestAnAuditThatCannotBeWrittenIsSaid(t *testing.T) {
 		t.Errorf("the log says %q", log.String())
 	}
 }
+
+// TestABackupIsOneLine of the audit, as a restore is, however many requests it takes; one that begins after a pause
+// is another one, and so is that of somebody else.
+func TestABackupIsOneLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		d := New(Config{Audit: NewAudit(AuditConfig{To: &b})})
+		one, two := Self(), Self()
+		ask := func(c *Caller, m nornv1.Method, body gproto.Message) {
+			if _, err := d.Check(c, m, body); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for p := range uint32(100) {
+			for _, c := range []*Caller{one, two} {
+				ask(c, nornv1.Method_METHOD_BACKUP, &nornv1.BackupRequest{Partition: p})
+				ask(c, nornv1.Method_METHOD_RESTORE, &nornv1.RestoreRequest{Partition: p})
+			}
+			time.Sleep(time.Minute)
+		}
+		if got := len(records(t, b.Bytes())); got != 4 {
+			t.Errorf("%d lines", got)
+		}
+		time.Sleep(movePause)
+		ask(one, nornv1.Method_METHOD_BACKUP, &nornv1.BackupRequest{})
+		if got := len(records(t, b.Bytes())); got != 5 {
+			t.Errorf("%d lines after a pause", got)
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/norn-dev/norn/internal/seldom"
@@ -157,10 +158,29 @@ func (a *Audit) judged(c *Caller, m nornv1.Method, request gproto.Message, err *
 		a.denied(c, v, m, request)
 		return
 	}
-	if v&always == 0 && (a.o.Data != DataAll || v == guard.None) {
+	if v&always == 0 && (a.o.Data != DataAll || v == guard.None) || c.goesOn(m, time.Now().UnixNano()) {
 		return
 	}
 	a.write(a.record(c, v, m, request, allowed))
+}
+
+// movePause is how long a backup or a restore may pause and be the same one.
+const movePause = 10 * time.Minute
+
+// goesOn tells whether a request goes on with a backup or a restore, which take thousands of them: a
+// line says when it begins.
+func (c *Caller) goesOn(m nornv1.Method, now int64) bool {
+	var last *atomic.Int64
+	switch m {
+	case nornv1.Method_METHOD_BACKUP:
+		last = &c.moved[0]
+	case nornv1.Method_METHOD_RESTORE:
+		last = &c.moved[1]
+	default:
+		return false
+	}
+	before := last.Swap(now)
+	return before != 0 && now-before < int64(movePause)
 }
 
 // denied writes a refusal down, or counts it for the line that is to come.

@@ -96,6 +96,9 @@ type Caller struct {
 	file  *secrets.Set // the tokens of the file of which it has shown one; nil: it has shown none
 	shown string       // that one
 
+	// moved is when it last read or wrote whole partitions, wall ns, for a backup and for a restore.
+	moved [2]atomic.Int64
+
 	as      *identity // what it has shown; nil: a token, or nothing
 	arrived *uses     // of its tenant, while its connection is open
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/norn-dev/norn/backup"
@@ -28,7 +29,11 @@ func TestSumsOfRuns(t *testing.T) {
 		ranger := backup.NewRanger(id.ID{})
 		tasks, _ := r.backedUp(1, p)
 		for i := range tasks {
-			ranger.Saw(&tasks[i])
+			seen, err := backup.See(&tasks[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			ranger.Saw(&seen)
 		}
 		ranges[p] = ranger.Ranges()
 	}
@@ -78,5 +83,56 @@ func TestSumsOfRuns(t *testing.T) {
 	r.settle()
 	if e := r.peers[0].replies[from].Err; e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
 		t.Errorf("bounds that do not ascend: %v", e)
+	}
+}
+
+// TestARunFromOneReplica: who sums up a partition is named, and gives by itself what it holds; what
+// only that one has keeps the sums from being alike. One that is not of the cohort is refused.
+func TestARunFromOneReplica(t *testing.T) {
+	r := newTrio(t)
+	r.tell()
+	r.work()
+	for range 50 {
+		r.enqueue(0, r.ids.Next(r.now.Wall), nil)
+		r.now.Wall += 1e9
+	}
+	r.settle()
+	zero := make([]byte, id.Size)
+	alike := 0
+	for p := range uint32(testPartitions) {
+		m := ask[*nornv1.BackupReply](r, 1, &nornv1.BackupRequest{Partition: p, Bounds: zero})
+		if len(m.Nodes) != 2 || m.Nodes[0] != nameOf(r.peers[1].core.cfg.Self) {
+			t.Fatalf("partition %d was summed up by %q", p, m.Nodes)
+		}
+		if backup.Alike(make([]backup.Range, 1), m.Sums)[0] {
+			alike++
+		}
+		bounds := ask[*nornv1.BackupReply](r, 1, &nornv1.BackupRequest{Partition: p, Divide: 2, Only: m.Nodes[0]}).Bounds
+		if all, err := backup.DecodeBounds(bounds); err != nil || len(all) == 0 {
+			t.Errorf("partition %d is divided at %v: %v", p, all, err)
+		}
+	}
+	if alike == 0 {
+		t.Error("no partition is alike at two replicas")
+	}
+	r.cut[[2]int{0, 1}], r.cut[[2]int{0, 2}] = true, true // what comes now stays at the first node
+	task := r.ids.Next(r.now.Wall)
+	r.enqueue(0, task, nil)
+	r.settle()
+	delete(r.cut, [2]int{0, 1})
+	delete(r.cut, [2]int{0, 2})
+	p := uint32(ring.Of(task, testPartitions))
+	for i := range 2 {
+		m := ask[*nornv1.BackupReply](r, 2, &nornv1.BackupRequest{Partition: p, Only: nameOf(r.peers[i].core.cfg.Self)})
+		page, err := backup.DecodePage(m.Tasks, m.Next)
+		has := slices.ContainsFunc(page.Tasks, func(o backup.Task) bool { return o.ID == task })
+		if err != nil || m.Replicas != 1 || has != (i == 0) {
+			t.Errorf("node %d by itself: %d replicas, has the task: %v, %v", i, m.Replicas, has, err)
+		}
+	}
+	from := r.send(0, &nornv1.BackupRequest{Only: "nobody/00"})
+	r.settle()
+	if e := r.peers[0].replies[from].Err; e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
+		t.Errorf("of a stranger alone: %v", e)
 	}
 }

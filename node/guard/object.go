@@ -38,9 +38,9 @@ func Object(request gproto.Message) (object string, items int) {
 	case *nornv1.VerifyRequest:
 		return "", len(m.GetPartitions())
 	case *nornv1.BackupRequest:
-		return fmt.Sprintf("partition %d", m.GetPartition()), 1
+		return fmt.Sprintf("tasks of all queues, from partition %d on", m.GetPartition()), 0
 	case *nornv1.RestoreRequest:
-		return fmt.Sprintf("partition %d", m.GetPartition()), 1
+		return fmt.Sprintf("tasks, from partition %d on", m.GetPartition()), 0
 	case *nornv1.LinesRequest:
 		return "worker " + m.GetWorker(), 1
 	}

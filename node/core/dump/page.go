@@ -18,6 +18,9 @@ import (
 // PageBytes is about how much is on a page: a page ends with the fact that makes it as much.
 const PageBytes = 1 << 20
 
+// pageFacts is how many facts there is room for at first.
+const pageFacts = 4096
+
 // SessionSize is the length of the name of a session in bytes.
 const SessionSize = 16
 
@@ -62,6 +65,8 @@ func Read(view store.View, p ring.Partition, m *nornv1.BackupRequest) (*nornv1.B
 	switch {
 	case len(bounds) > 0:
 		return sums(view, p, bounds)
+	case m.GetDivide() > 0:
+		return divided(view, p, uint64(m.GetDivide())), nil
 	case m.GetClaims():
 		return held(view, p, after.Task)
 	case after.IsZero():
@@ -95,6 +100,19 @@ func sums(view store.View, p ring.Partition, bounds []id.ID) (*nornv1.BackupRepl
 		m.Sums = backup.AppendSum(m.Sums, all[i].Sum, all[i].Count)
 	}
 	return m, nil
+}
+
+// divided gives where runs of about so many facts begin; without a tree all of them are one.
+func divided(view store.View, p ring.Partition, most uint64) *nornv1.BackupReply {
+	all := []id.ID{{}}
+	if tree := vnode.Counted(view, p); tree != nil {
+		all = tree.Divide(view, most, backup.MaxRanges)
+	}
+	m := &nornv1.BackupReply{Bounds: make([]byte, 0, len(all)*id.Size)}
+	for _, one := range all {
+		m.Bounds = append(m.Bounds, one[:]...)
+	}
+	return m
 }
 
 // held is a page of the claims that are held, of tasks behind one.
@@ -133,7 +151,7 @@ func claimOf(h *vnode.Held) backup.Claim {
 // page reads what is behind a position, of tasks before one.
 func page(view store.View, p ring.Partition, from backup.Position, before id.ID) (*nornv1.BackupReply, error) {
 	var page backup.Page
-	size := 0
+	size, bodies, facts := 0, make([]byte, 0, 2*PageBytes), make([]crdt.Fact, 0, pageFacts)
 	for f, err := range vnode.EachFact(view, p, antientropy.Position(from), before) {
 		if err != nil {
 			return nil, err
@@ -147,9 +165,13 @@ func page(view store.View, p ring.Partition, from backup.Position, before id.ID)
 			page.Tasks = append(page.Tasks, backup.Task{ID: f.Task})
 			size += id.Size
 		}
-		f.Body = slices.Clone(f.Body)
+		// Few allocations: bodies lie in a row, and so do facts, those of a task next to each other.
+		from := len(bodies)
+		bodies = append(bodies, f.Body...)
+		f.Body = bodies[from:len(bodies):len(bodies)]
+		facts = append(facts, f)
 		last := &page.Tasks[len(page.Tasks)-1]
-		last.Facts = append(last.Facts, f)
+		last.Facts = facts[len(facts)-len(last.Facts)-1 : len(facts) : len(facts)]
 		size += len(f.Body) + 2*crdt.KeySize
 	}
 	if err := claims(view, p, &page); err != nil {
@@ -163,7 +185,7 @@ func claims(view store.View, p ring.Partition, page *backup.Page) error {
 	if len(page.Tasks) == 0 {
 		return nil
 	}
-	held, err := vnode.Active(view, p)
+	held, err := vnode.ActiveOf(view, p, page.Tasks[0].ID, page.Tasks[len(page.Tasks)-1].ID)
 	if err != nil {
 		return err
 	}
@@ -198,20 +220,35 @@ type Pages struct {
 	Epoch        uint64
 	Cohort, Need int
 
+	first *nornv1.BackupReply // not read as long as it is the only one: then it is the answer
 	pages []backup.Page
-	sums  []byte // over those that have answered
+	nodes []string // who has answered
+	sums  []byte   // over those that have answered
 	err   *proto.Error
 }
 
 // Take takes the answer of one.
 func (j *Pages) Take(m *nornv1.BackupReply) {
-	switch {
-	case len(j.pages) == 0:
-		j.sums = m.GetSums()
-	case !backup.SameSums(j.sums, m.GetSums()):
+	if len(j.nodes) == 0 && j.first == nil {
+		j.first, j.sums = m, m.GetSums()
+		if j.nodes = append(j.nodes, m.GetNodes()...); j.Need > 1 {
+			j.decode(m)
+		}
+		return
+	}
+	if !backup.SameSums(j.sums, m.GetSums()) {
 		j.Fail(proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "replicas have summed up other runs"))
 		return
 	}
+	if len(j.pages) == 0 {
+		j.decode(j.first)
+	}
+	j.nodes = append(j.nodes, m.GetNodes()...)
+	j.decode(m)
+}
+
+// decode reads a page, which is to be joined with others.
+func (j *Pages) decode(m *nornv1.BackupReply) {
 	page, err := backup.DecodePage(m.GetTasks(), m.GetNext())
 	if err != nil {
 		j.Fail(proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "a replica's page: %v", err))
@@ -225,6 +262,11 @@ func (j *Pages) Fail(err *proto.Error) { j.err = err }
 
 // Answer is the union of what those hold that have answered.
 func (j *Pages) Answer() (*nornv1.BackupReply, *proto.Error) {
+	if j.Need == 1 && j.first != nil && len(j.pages) == 0 {
+		m := j.first
+		m.Epoch, m.Cohort, m.Replicas = j.Epoch, uint32(j.Cohort), 1
+		return m, nil
+	}
 	if len(j.pages) < j.Need || len(j.pages) == 0 {
 		why := "too few of them are in reach"
 		if j.err != nil {
@@ -234,7 +276,7 @@ func (j *Pages) Answer() (*nornv1.BackupReply, *proto.Error) {
 	}
 	page := backup.Union(j.pages)
 	m := Reply(&page)
-	m.Sums = j.sums
+	m.Sums, m.Nodes = j.sums, j.nodes
 	m.Epoch, m.Cohort, m.Replicas = j.Epoch, uint32(j.Cohort), uint32(len(j.pages))
 	return m, nil
 }

@@ -1967,7 +1967,12 @@ type BackupRequest struct {
 	// the first one zero. The last run has no end.
 	Bounds []byte `protobuf:"bytes,8,opt,name=bounds,proto3" json:"bounds,omitempty"`
 	// Only the claims that are held, as tasks without facts.
-	Claims        bool `protobuf:"varint,9,opt,name=claims,proto3" json:"claims,omitempty"`
+	Claims bool `protobuf:"varint,9,opt,name=claims,proto3" json:"claims,omitempty"`
+	// Only what this one holds: one of nodes of a reply with sums, whose facts are those of a
+	// majority there.
+	Only string `protobuf:"bytes,10,opt,name=only,proto3" json:"only,omitempty"`
+	// Not tasks but bounds: where runs of IDs begin that have about so many facts each.
+	Divide        uint32 `protobuf:"varint,11,opt,name=divide,proto3" json:"divide,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2065,6 +2070,20 @@ func (x *BackupRequest) GetClaims() bool {
 	return false
 }
 
+func (x *BackupRequest) GetOnly() string {
+	if x != nil {
+		return x.Only
+	}
+	return ""
+}
+
+func (x *BackupRequest) GetDivide() uint32 {
+	if x != nil {
+		return x.Divide
+	}
+	return 0
+}
+
 // BackupReply is a page.
 type BackupReply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2080,7 +2099,11 @@ type BackupReply struct {
 	Replicas uint32 `protobuf:"varint,5,opt,name=replicas,proto3" json:"replicas,omitempty"`
 	// For each run of IDs that was asked for the sum over its facts and their number, 24 bytes,
 	// big endian. The number 2^64-1: it is not known, or not the same everywhere.
-	Sums          []byte `protobuf:"bytes,6,opt,name=sums,proto3" json:"sums,omitempty"`
+	Sums []byte `protobuf:"bytes,6,opt,name=sums,proto3" json:"sums,omitempty"`
+	// Who has answered, as only of a request takes it.
+	Nodes []string `protobuf:"bytes,7,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// Where runs of IDs begin, as a request has them.
+	Bounds        []byte `protobuf:"bytes,8,opt,name=bounds,proto3" json:"bounds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2153,6 +2176,20 @@ func (x *BackupReply) GetReplicas() uint32 {
 func (x *BackupReply) GetSums() []byte {
 	if x != nil {
 		return x.Sums
+	}
+	return nil
+}
+
+func (x *BackupReply) GetNodes() []string {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *BackupReply) GetBounds() []byte {
+	if x != nil {
+		return x.Bounds
 	}
 	return nil
 }
@@ -2461,7 +2498,7 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"unfinished\x12\x1c\n" +
 	"\tcompleted\x18\x03 \x01(\x04R\tcompleted\x12\x12\n" +
 	"\x04dead\x18\x04 \x01(\x04R\x04dead\x12\x1c\n" +
-	"\tcancelled\x18\x05 \x01(\x04R\tcancelled\"\xf2\x01\n" +
+	"\tcancelled\x18\x05 \x01(\x04R\tcancelled\"\x9e\x02\n" +
 	"\rBackupRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\fR\x05after\x12\x18\n" +
@@ -2471,14 +2508,19 @@ const file_norn_v1_cluster_proto_rawDesc = "" +
 	"\x04from\x18\x06 \x01(\fR\x04from\x12\x16\n" +
 	"\x06before\x18\a \x01(\fR\x06before\x12\x16\n" +
 	"\x06bounds\x18\b \x01(\fR\x06bounds\x12\x16\n" +
-	"\x06claims\x18\t \x01(\bR\x06claims\"\x95\x01\n" +
+	"\x06claims\x18\t \x01(\bR\x06claims\x12\x12\n" +
+	"\x04only\x18\n" +
+	" \x01(\tR\x04only\x12\x16\n" +
+	"\x06divide\x18\v \x01(\rR\x06divide\"\xc3\x01\n" +
 	"\vBackupReply\x12\x14\n" +
 	"\x05tasks\x18\x01 \x01(\fR\x05tasks\x12\x12\n" +
 	"\x04next\x18\x02 \x01(\fR\x04next\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x16\n" +
 	"\x06cohort\x18\x04 \x01(\rR\x06cohort\x12\x1a\n" +
 	"\breplicas\x18\x05 \x01(\rR\breplicas\x12\x12\n" +
-	"\x04sums\x18\x06 \x01(\fR\x04sums\"y\n" +
+	"\x04sums\x18\x06 \x01(\fR\x04sums\x12\x14\n" +
+	"\x05nodes\x18\a \x03(\tR\x05nodes\x12\x16\n" +
+	"\x06bounds\x18\b \x01(\fR\x06bounds\"y\n" +
 	"\x0eRestoreRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
 	"\x05tasks\x18\x02 \x01(\fR\x05tasks\x123\n" +

@@ -13,29 +13,35 @@ class AcceptLoss(_message.Message):
     def __init__(self, nodes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BackupReply(_message.Message):
-    __slots__ = ["cohort", "epoch", "next", "replicas", "sums", "tasks"]
+    __slots__ = ["bounds", "cohort", "epoch", "next", "nodes", "replicas", "sums", "tasks"]
+    BOUNDS_FIELD_NUMBER: _ClassVar[int]
     COHORT_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     SUMS_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
+    bounds: bytes
     cohort: int
     epoch: int
     next: bytes
+    nodes: _containers.RepeatedScalarFieldContainer[str]
     replicas: int
     sums: bytes
     tasks: bytes
-    def __init__(self, tasks: _Optional[bytes] = ..., next: _Optional[bytes] = ..., epoch: _Optional[int] = ..., cohort: _Optional[int] = ..., replicas: _Optional[int] = ..., sums: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, tasks: _Optional[bytes] = ..., next: _Optional[bytes] = ..., epoch: _Optional[int] = ..., cohort: _Optional[int] = ..., replicas: _Optional[int] = ..., sums: _Optional[bytes] = ..., nodes: _Optional[_Iterable[str]] = ..., bounds: _Optional[bytes] = ...) -> None: ...
 
 class BackupRequest(_message.Message):
-    __slots__ = ["after", "before", "bounds", "claims", "epoch", "partition", "session", "whole_cohort"]
+    __slots__ = ["after", "before", "bounds", "claims", "divide", "epoch", "only", "partition", "session", "whole_cohort"]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     BEFORE_FIELD_NUMBER: _ClassVar[int]
     BOUNDS_FIELD_NUMBER: _ClassVar[int]
     CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    DIVIDE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     FROM_FIELD_NUMBER: _ClassVar[int]
+    ONLY_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     WHOLE_COHORT_FIELD_NUMBER: _ClassVar[int]
@@ -43,11 +49,13 @@ class BackupRequest(_message.Message):
     before: bytes
     bounds: bytes
     claims: bool
+    divide: int
     epoch: int
+    only: str
     partition: int
     session: bytes
     whole_cohort: bool
-    def __init__(self, partition: _Optional[int] = ..., after: _Optional[bytes] = ..., session: _Optional[bytes] = ..., whole_cohort: bool = ..., epoch: _Optional[int] = ..., before: _Optional[bytes] = ..., bounds: _Optional[bytes] = ..., claims: bool = ..., **kwargs) -> None: ...
+    def __init__(self, partition: _Optional[int] = ..., after: _Optional[bytes] = ..., session: _Optional[bytes] = ..., whole_cohort: bool = ..., epoch: _Optional[int] = ..., before: _Optional[bytes] = ..., bounds: _Optional[bytes] = ..., claims: bool = ..., only: _Optional[str] = ..., divide: _Optional[int] = ..., **kwargs) -> None: ...
 
 class ClusterReply(_message.Message):
     __slots__ = ["changed", "comparisons", "copies", "nodes", "notes", "partitions", "register"]
