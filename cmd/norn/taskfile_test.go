@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -21,7 +22,7 @@ func TestTasksTravelAsLines(t *testing.T) {
 		}
 		return r.out + r.err
 	}
-	one := strings.TrimSpace(run(0, "task", "enqueue", "-q", "mail", "--priority", "7", "one"))
+	one := strings.TrimSpace(run(0, "task", "enqueue", "-q", "mail", "--priority", "7", "--kind", "send", "--tag", "vip", "--tag", "eu", "one"))
 	two := strings.TrimSpace(run(0, "task", "enqueue", "-q", "mail", "--key", "k", "--after", one, "two"))
 	run(0, "task", "enqueue", "-q", "mail", "--after", two, "three")
 	over := strings.TrimSpace(run(0, "task", "enqueue", "-q", "mail", "over"))
@@ -44,9 +45,9 @@ func TestTasksTravelAsLines(t *testing.T) {
 		t.Errorf("with a prefix: %s", out)
 	}
 	type listed struct {
-		ID, Payload, State, Key string
-		Priority                int
-		Dependencies            []string
+		ID, Payload, State, Key, Kind string
+		Priority                      int
+		Dependencies, Tags            []string
 	}
 	all := map[string]listed{}
 	for _, x := range jsonOf[[]listed](t, at, "task", "list", "-q", "old/mail") {
@@ -55,6 +56,9 @@ func TestTasksTravelAsLines(t *testing.T) {
 	first, second, third := all["b25l"], all["dHdv"], all["dGhyZWU="]
 	if first.ID == "" || first.ID == one || first.Priority != 7 || second.Key != "k" || len(second.Dependencies) != 1 || second.Dependencies[0] != first.ID || len(third.Dependencies) != 1 || third.Dependencies[0] != second.ID {
 		t.Errorf("imported %+v", all)
+	}
+	if first.Kind != "send" || !slices.Equal(slices.Sorted(slices.Values(first.Tags)), []string{"eu", "vip"}) {
+		t.Errorf("imported with kind %q and tags %q", first.Kind, first.Tags)
 	}
 	if err := os.WriteFile(file, append(b, []byte("{\"id\": 5}\n")...), 0o600); err != nil {
 		t.Fatal(err)
