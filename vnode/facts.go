@@ -256,17 +256,12 @@ func (v *Vnode) endClaim(tx store.Tx, task id.ID, token uint64, outcome claim.Ou
 	}
 }
 
-// Unknown tells whether no fact of the task is stored here; of most that are not it knows that
-// without a read.
+// Unknown tells whether Known is false, of most tasks that are new without a read.
 func Unknown(v *Vnode, view store.View, task id.ID) bool {
 	return !v.recent.Maybe(task) || !Known(view, v.Partition, task)
 }
 
 // Known tells whether any fact of the task is stored here.
 func Known(view store.View, p ring.Partition, task id.ID) bool {
-	prefix := appendTask(nil, tableFacts, p, task)
-	for range view.Scan(prefix, after(prefix)) {
-		return true
-	}
-	return false
+	return hasKey(view, appendTask(nil, tableFacts, p, task))
 }

@@ -242,19 +242,9 @@ func Active(view store.View, p ring.Partition) ([]Held, error) {
 	return stored(view, tableActive, p)
 }
 
-// ActiveOf is Active of the tasks from one to another one.
-func ActiveOf(view store.View, p ring.Partition, first, last id.ID) ([]Held, error) {
-	return storedIn(view, appendTask(nil, tableActive, p, first), after(appendTask(nil, tableActive, p, last)))
-}
-
 func stored(view store.View, table byte, p ring.Partition) (all []Held, err error) {
 	prefix := appendPrefix(nil, table, p)
-	return storedIn(view, prefix, after(prefix))
-}
-
-// storedIn gives the claims whose keys are in a range.
-func storedIn(view store.View, from, to []byte) (all []Held, err error) {
-	for key, value := range view.Scan(from, to) {
+	for key, value := range view.Scan(prefix, after(prefix)) {
 		if len(key) != prefixSize+len(id.ID{})+8 {
 			return nil, fmt.Errorf("%w: claim key %x", ErrDamaged, key)
 		}

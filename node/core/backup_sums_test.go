@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/backup"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/dump"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 )
@@ -13,6 +14,8 @@ import (
 // TestSumsOfRuns: after a backup of each partition the sums of its ranges are what they were
 // then, through each node; what changed after it, also at one replica alone, is in a range
 // whose sum is another one, or is not known.
+//
+// Long because: it is one story.
 func TestSumsOfRuns(t *testing.T) {
 	r := newTrio(t)
 	r.tell()
@@ -101,7 +104,7 @@ func TestARunFromOneReplica(t *testing.T) {
 	alike := 0
 	for p := range uint32(testPartitions) {
 		m := ask[*nornv1.BackupReply](r, 1, &nornv1.BackupRequest{Partition: p, Bounds: zero})
-		if len(m.Nodes) != 2 || m.Nodes[0] != nameOf(r.peers[1].core.cfg.Self) {
+		if len(m.Nodes) != 2 || m.Nodes[0] != dump.Name(r.peers[1].core.cfg.Self) {
 			t.Fatalf("partition %d was summed up by %q", p, m.Nodes)
 		}
 		if backup.Alike(make([]backup.Range, 1), m.Sums)[0] {
@@ -123,7 +126,7 @@ func TestARunFromOneReplica(t *testing.T) {
 	delete(r.cut, [2]int{0, 2})
 	p := uint32(ring.Of(task, testPartitions))
 	for i := range 2 {
-		m := ask[*nornv1.BackupReply](r, 2, &nornv1.BackupRequest{Partition: p, Only: nameOf(r.peers[i].core.cfg.Self)})
+		m := ask[*nornv1.BackupReply](r, 2, &nornv1.BackupRequest{Partition: p, Only: dump.Name(r.peers[i].core.cfg.Self)})
 		page, err := backup.DecodePage(m.Tasks, m.Next)
 		has := slices.ContainsFunc(page.Tasks, func(o backup.Task) bool { return o.ID == task })
 		if err != nil || m.Replicas != 1 || has != (i == 0) {

@@ -1,16 +1,12 @@
 package core
 
 import (
-	"slices"
-
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/dump"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
-	"github.com/norn-dev/norn/quorum"
-	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/vnode"
@@ -31,37 +27,14 @@ func (c backups) asked(m *nornv1.BackupRequest) (*groups, *pages, gproto.Message
 		return nil, nil, nil
 	}
 	cell := &c.view.Cells[m.GetPartition()]
-	join := &pages{dump.Pages{Epoch: cell.Epoch, Cohort: len(cell.Cohort), Need: quorum.Majority(len(cell.Cohort))}}
-	ask := gproto.CloneOf(m)
+	asks, need := dump.Whom(m, cell.Cohort, c.cfg.Self, c.view.Up)
+	ask, who := gproto.CloneOf(m), newGroups()
 	ask.Epoch = cell.Epoch
-	who := newGroups()
-	add := func(at register.Member) {
-		if c.view.Up(at) && (len(who.order) < join.Need || m.GetWholeCohort()) {
-			who.add(at, int(m.GetPartition()))
-		}
+	for _, at := range asks {
+		who.add(at, int(m.GetPartition()))
 	}
-	if only := m.GetOnly(); only != "" || m.GetDivide() > 0 {
-		join.Need = 1
-		for _, at := range cell.Cohort {
-			if only == "" || only == nameOf(at) {
-				add(at)
-			}
-		}
-		return who, join, ask
-	}
-	if slices.Contains(cell.Cohort, c.cfg.Self) { // what is here need not travel
-		add(c.cfg.Self)
-	}
-	for _, at := range cell.Cohort {
-		if at != c.cfg.Self {
-			add(at)
-		}
-	}
-	return who, join, ask
+	return who, &pages{dump.Pages{Epoch: cell.Epoch, Cohort: len(cell.Cohort), Need: need}}, ask
 }
-
-// nameOf is what a member is called in answers: its name alone may be another one's tomorrow.
-func nameOf(at register.Member) string { return at.Node + "/" + at.Incarnation.String() }
 
 // page reads what is here, where it counts.
 func (c backups) page(r *message.Request, m *nornv1.BackupRequest) (gproto.Message, *proto.Error) {
@@ -82,7 +55,7 @@ func (c backups) page(r *message.Request, m *nornv1.BackupRequest) (gproto.Messa
 	return c.round.Read(message.Read{From: r.From, AsOf: dump.Session(m), Func: func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
 		reply, err := dump.Read(view, p, m)
 		if err == nil {
-			reply.Epoch, reply.Cohort, reply.Replicas, reply.Nodes = epoch, 1, 1, []string{nameOf(c.cfg.Self)}
+			reply.Epoch, reply.Cohort, reply.Replicas, reply.Nodes = epoch, 1, 1, []string{dump.Name(c.cfg.Self)}
 		}
 		return reply, nil, err
 	}}, nil)

@@ -185,7 +185,7 @@ func claims(view store.View, p ring.Partition, page *backup.Page) error {
 	if len(page.Tasks) == 0 {
 		return nil
 	}
-	held, err := vnode.ActiveOf(view, p, page.Tasks[0].ID, page.Tasks[len(page.Tasks)-1].ID)
+	held, err := vnode.Active(view, p)
 	if err != nil {
 		return err
 	}
