@@ -159,13 +159,13 @@ func walkAll(view store.View, p ring.Partition, keep func(*crdt.Enqueued) bool, 
 func TestManyLargeCompletionsFitAMessage(t *testing.T) {
 	r := newRig(t)
 	task := r.enqueue(crdt.Enqueued{})
-	result := make([]byte, 1<<20)
-	for n := range uint64(100) {
-		r.put(crdt.Completed{Token: n + 1, At: 500 - int64(n%37), Result: result}.Fact(task)) // 37 counts
-	}
 	r.put(crdt.Failed{Token: 1, Error: "once"}.Fact(task))
 	for n := range uint64(200) {
 		r.put(crdt.Failed{Token: n + 101, Error: strings.Repeat("x", 16<<10)}.Fact(task))
+	}
+	result := make([]byte, 1<<20)
+	for n := range uint64(40) { // each one is read again with the next
+		r.put(crdt.Completed{Token: n + 1, At: 500 - int64(n%37), Result: result}.Fact(task)) // 37 counts
 	}
 	r.flush()
 	whole, err := LoadTask(r.tx, r.v.Partition, task)
