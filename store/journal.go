@@ -50,8 +50,10 @@ const (
 	// appends syncs.
 	maxPending = 8 << 20
 	// placeEvery is after how many bytes of batches the index notes the place in the log. It
-	// is what a start applies again beyond what is in no table.
-	placeEvery = 256 << 10
+	// is what a start applies again beyond what is in no table, and about what writes wait
+	// that the index gets with it. A store with small memtables does so after a part of one.
+	placeEvery = 1 << 20
+	placePart  = 16
 )
 
 // append adds a batch in Pebble's form and returns its number.
@@ -153,27 +155,30 @@ func batches(record []byte, give func(repr []byte) error) error {
 	return nil
 }
 
-// apply makes a batch visible and gives its number in the log.
+// apply makes a batch of Pebble's visible and gives its number in the log.
 func (p *Pebble) apply(w *pebble.Batch) (n uint64) {
 	p.order.Lock()
 	defer p.order.Unlock()
+	p.writeLate(nil) // it is older
 	n = p.log.append(w.Repr())
 	if err := p.db.Apply(w, pebble.NoSync); err != nil {
 		p.fatal(fmt.Errorf("store: apply: %w", err))
 	}
-	if size := p.log.size.Load(); size >= p.placed+placeEvery {
-		p.placed = size
-		p.keepPlace()
-	}
+	p.placeSoon()
 	return n
 }
 
-// keepPlace writes the place in the log into the index.
-func (p *Pebble) keepPlace() {
-	if err := p.db.Set([]byte(placeKey), p.log.place(), pebble.NoSync); err != nil {
-		p.fatal(fmt.Errorf("store: place in the log: %w", err))
+// placeSoon has the index note its place in the log from time to time. The caller holds order.
+func (p *Pebble) placeSoon() {
+	if size := p.log.size.Load(); size >= p.placed+min(placeEvery, int64(p.memTable)/placePart) {
+		p.placed = size
+		p.keepPlace()
 	}
 }
+
+// keepPlace writes the place in the log into the index, with what waited for it. The caller
+// holds order, or nobody else writes yet.
+func (p *Pebble) keepPlace() { p.writeLate(p.log.place()) }
 
 // durablePlace is the place in the log that a table has.
 func (p *Pebble) durablePlace() (series uint64, at wal.Position, found bool, err error) {

@@ -23,8 +23,9 @@ type Pebble struct {
 	memTable uint64
 	dir      string
 
-	order   sync.Mutex // guards placed; the log and the index have batches in one order
+	order   sync.Mutex // guards placed and late; the log and the index have batches in one order
 	placed  int64      // size of the journal when the index last noted its place
+	late    *writeBack
 	log     journal
 	tending chan struct{} // holds one token when there is something to tend
 	ending  chan struct{} // closed at the end; nil: nothing is tended yet
@@ -46,6 +47,14 @@ var _ Store = (*Pebble)(nil)
 func (p *Pebble) Get(key []byte) ([]byte, bool) {
 	p.whole.RLock()
 	defer p.whole.RUnlock()
+	if p.late.takes(key) {
+		p.order.Lock()
+		value, found, waits := p.late.get(key)
+		p.order.Unlock()
+		if waits {
+			return value, found
+		}
+	}
 	return get(p.db, key, p.fatal)
 }
 
@@ -88,12 +97,7 @@ func (p *Pebble) Apply(b *Batch) {
 			return
 		}
 	}
-	w, lent := p.batch(b)
-	p.apply(w)
-	if lent && w.Empty() { // it was very large after all: it is read until it is flushed
-		b.data = slices.Clone(b.data)
-	}
-	_ = w.Close() // gives its memory back: cannot fail
+	p.write(b)
 }
 
 // Commit makes the batch visible and begins to make it durable, with everything
@@ -108,13 +112,8 @@ func (p *Pebble) Commit(b *Batch) (wait func()) {
 			return wait
 		}
 	}
-	w, lent := p.batch(b)
-	wait = p.commit(w)
-	if lent && w.Empty() { // it was very large after all: it is read until it is flushed
-		b.data = slices.Clone(b.data)
-	}
-	_ = w.Close() // gives its memory back: cannot fail
-	return wait
+	n := p.write(b)
+	return func() { p.log.sync(n) }
 }
 
 // commit applies a batch of Pebble's and begins to make it durable.
@@ -123,17 +122,40 @@ func (p *Pebble) commit(w *pebble.Batch) (wait func()) {
 	return func() { p.log.sync(n) }
 }
 
-// batch is Pebble's form of a batch. It is lent the buffer, if that may be: Pebble
-// has copied it, into its log and its memtable, when the write is applied.
-func (p *Pebble) batch(b *Batch) (w *pebble.Batch, lent bool) {
-	if p.lends(b) {
+// write makes a batch visible and gives its number in the log.
+func (p *Pebble) write(b *Batch) (n uint64) {
+	if !p.lends(b) {
+		w := p.batch(b, false)
+		defer func() { _ = w.Close() }() // gives its memory back: cannot fail
+		return p.apply(w)
+	}
+	p.order.Lock()
+	defer p.order.Unlock()
+	n = p.log.append(b.repr())
+	if rest := p.late.split(b); rest.Len() > 0 {
+		w := p.batch(rest, true)
+		if err := p.db.Apply(w, pebble.NoSync); err != nil {
+			p.fatal(fmt.Errorf("store: apply: %w", err))
+		}
+		if w.Empty() { // it was very large after all: it is read until it is flushed
+			rest.data = slices.Clone(rest.data)
+		}
+		_ = w.Close() // gives its memory back: cannot fail
+	}
+	p.placeSoon()
+	return n
+}
+
+// batch is Pebble's form of a batch. It may be lent the buffer: Pebble has copied
+// it into its memtable when the write is applied.
+func (p *Pebble) batch(b *Batch, lent bool) (w *pebble.Batch) {
+	if lent {
 		w = p.db.NewBatch(pebble.WithMaxRetainedSizeBytes(1)) // it must not keep what is ours
 		if err := w.SetRepr(b.repr()); err != nil {
 			p.fatal(fmt.Errorf("store: batch: %w", err))
 		}
-		return w, true
+		return w
 	}
-	const perWrite = 1 + 2*5 // kind and two lengths
 	w = p.db.NewBatchWithSize(b.Size() + perWrite*b.Len() + headLen)
 	for op := range b.All() {
 		if op.Delete {
@@ -142,8 +164,10 @@ func (p *Pebble) batch(b *Batch) (w *pebble.Batch, lent bool) {
 		}
 		_ = w.Set(op.Key, op.Value, nil)
 	}
-	return w, false
+	return w
 }
+
+const perWrite = 1 + 2*5 // what a write takes in Pebble's form beside key and value, at most: kind and two lengths
 
 // lends tells whether Pebble may have the buffer of a batch. Of a very large one,
 // of half a memtable, it would be kept until that is flushed; and what was dropped
@@ -162,6 +186,9 @@ func (p *Pebble) Sync() { p.log.sync(p.log.last()) }
 func (p *Pebble) Snapshot() Snapshot {
 	p.whole.RLock()
 	defer p.whole.RUnlock()
+	p.order.Lock()
+	defer p.order.Unlock()
+	p.writeLate(nil)
 	return &pebbleSnapshot{p.db.NewSnapshot(), p.fatal}
 }
 
@@ -255,6 +282,7 @@ type wholes struct{ *Pebble }
 func (p wholes) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
 	p.whole.RLock()
 	defer p.whole.RUnlock()
+	p.settle(o.LowerBound, o.UpperBound)
 	return p.db.NewIter(o) //nolint:wrapcheck // the caller does
 }
 

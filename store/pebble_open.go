@@ -43,6 +43,9 @@ type PebbleOptions struct {
 	// Segment is the size of a segment of the log in bytes; 0: half of MemTable, at most
 	// [wal.DefaultSegment].
 	Segment int64
+	// WriteBack are the first bytes of keys that change again and again. Of what is written
+	// to such a key between two moments only the last write reaches the index.
+	WriteBack string
 	// Files is about how many files are open at once; 0: DefaultFiles.
 	Files  int
 	Logger *slog.Logger // nil: nothing is logged
@@ -83,7 +86,7 @@ func OpenPebble(o PebbleOptions) (*Pebble, error) {
 		return nil, lockError(dir, err)
 	}
 	defer func() { _ = lock.Close() }() // the database keeps a reference of its own
-	p := &Pebble{events: &events{o: o}, fatal: o.Fatal, memTable: o.MemTable, least: tableLeast, dir: dir}
+	p := &Pebble{events: &events{o: o}, fatal: o.Fatal, memTable: o.MemTable, least: tableLeast, dir: dir, late: newWriteBack(o.WriteBack)}
 	p.tending = make(chan struct{}, 1)
 	p.log.fatal, p.log.moved = o.Fatal, p.tendSoon
 	o.FS, p.health = vfs.WithDiskHealthChecks(o.FS, max(o.SlowAfter, 0), nil, p.events.diskSlow)

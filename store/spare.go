@@ -17,6 +17,11 @@ import (
 // has nothing to do takes.
 func (p *Pebble) Rest() {
 	p.dropSpare()
+	p.order.Lock()
+	if p.late.latest.Pending() > 0 {
+		p.keepPlace()
+	}
+	p.order.Unlock()
 	if p.db.Flush() != nil {
 		return // the store is damaged or full: its events say so, and Pebble tries again
 	}

@@ -121,6 +121,7 @@ func (p *Pebble) vacant(b *Batch, r run) bool {
 // commitBulk commits a batch of which some becomes tables. ok is false, and
 // nothing is done, when nothing of it does.
 func (p *Pebble) commitBulk(b *Batch) (wait func(), ok bool) {
+	p.settle(nil, nil) // what waits is older than the tables
 	runs, taken := p.runs(b)
 	if len(runs) == 0 {
 		return nil, false

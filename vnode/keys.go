@@ -40,6 +40,10 @@ const (
 	tableDropping   = 'z' // nothing -> nothing: the partition is being deleted
 )
 
+// Rewritten are the tables whose keys are written again and again, or soon deleted: of such
+// writes a store may keep the last one only ([store.PebbleOptions.WriteBack]).
+const Rewritten = string(tableActive) + string(tableQueues) + string(tableSizes) + string(tablePartition) + string(tableTree) + string(tableTouched)
+
 const prefixSize = 3
 
 func appendPrefix(dst []byte, table byte, p ring.Partition) []byte {

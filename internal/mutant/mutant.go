@@ -140,6 +140,7 @@ const (
 	ReplayPartial          // of a batch of the log only the first write is applied again: a claim without its deadline
 	PromiseUnlogged        // a batch of one write, as a promise is, is not in the log
 	TailTooFar             // the last record of the log that is whole is cut with the torn one
+	PlaceAlone             // the index notes a place in the log without the writes up to it that wait
 	last
 )
 
@@ -258,6 +259,7 @@ var names = [...]string{
 	"of a batch of the log only the first write is applied again",
 	"a batch of one write, as a promise is, is not in the log",
 	"the last record of the log that is whole is cut with the torn one",
+	"the index notes a place in the log without the writes up to it that wait",
 }
 
 // String is the mistake in words.
