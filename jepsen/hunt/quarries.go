@@ -91,7 +91,7 @@ func times() []Quarry {
 		by("store", "TestCrashUnderLoad", mutant.ReplayPartial),
 		by("store", "TestOneWriteSurvivesAPowerFailure", mutant.PromiseUnlogged),
 		by("wal", "TestPowerFailsAtEveryStep", mutant.TailTooFar),
-		by("store", "TestCrashUnderLoad", mutant.PlaceAlone),
+		by("store", "TestThePlaceHasWhatWaited", mutant.PlaceAlone),
 		by("register/raftnode", "TestGroupKeepsTheContract", mutant.RegisterUnsynced),
 		by("archive", "TestPowerFailureAtEveryStep", mutant.ArchiveUnsynced),
 		by("archive", "TestEveryFailure", mutant.ArchiveUnnamed),
