@@ -71,7 +71,9 @@ func TestPebbleContract(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, func(t testing.TB) storetest.Machine {
 				m := &machine{t: t, fs: vfs.NewCrashableMem(), rnd: rand.New(rand.NewPCG(1, 2)), late: late}
-				m.s = m.open()
+				if m.s = m.open(); m.s == nil {
+					t.Fatal("no store")
+				}
 				return m
 			})
 		})

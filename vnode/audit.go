@@ -165,7 +165,7 @@ func (a *audit) tasks() error {
 		}
 		e := d.Task.Enqueued
 		if e == nil && d.Task.Collected() {
-			a.graves[string(appendGrave(nil, a.p, max(d.Task.CollectedAt(), 0), task))] = false
+			a.graves[string(appendTimed(nil, tableGraves, a.p, max(d.Task.CollectedAt(), 0), task))] = false
 			continue
 		}
 		if e == nil {
@@ -182,7 +182,7 @@ func (a *audit) tasks() error {
 		case crdt.StateReady:
 			a.want[string(appendReady(nil, a.p, e.Queue, &rank))] = false
 		case crdt.StateScheduled:
-			a.want[string(appendScheduled(nil, a.p, d.Task.NotBefore(), task))] = false
+			a.want[string(appendTimed(nil, tableScheduled, a.p, d.Task.NotBefore(), task))] = false
 		case crdt.StateCompleted, crdt.StateDead, crdt.StateCancelled:
 			a.want[string(appendFinished(nil, a.p, d.State, e.Queue, d.Task.FinishedAt(), task))] = false
 		}

@@ -27,7 +27,7 @@ func dig(v *Vnode, tx store.Tx, stone crdt.Tombstone, task id.ID, now clock.Time
 
 // graveOf is the key of a tombstone's grave.
 func graveOf(p ring.Partition, stone crdt.Tombstone, task id.ID) []byte {
-	return appendGrave(nil, p, max(stone.Collected, 0), task)
+	return appendTimed(nil, tableGraves, p, max(stone.Collected, 0), task)
 }
 
 // GravesCursor says where a search for old tombstones goes on. The zero value

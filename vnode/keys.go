@@ -81,13 +81,9 @@ func appendEdge(dst []byte, table byte, p ring.Partition, a, b id.ID) []byte {
 	return append(appendTask(dst, table, p, a), b[:]...)
 }
 
-func appendGrave(dst []byte, p ring.Partition, collected int64, task id.ID) []byte {
-	dst = binary.BigEndian.AppendUint64(appendPrefix(dst, tableGraves, p), uint64(collected))
-	return append(dst, task[:]...)
-}
-
-func appendScheduled(dst []byte, p ring.Partition, at int64, task id.ID) []byte {
-	dst = binary.BigEndian.AppendUint64(appendPrefix(dst, tableScheduled, p), uint64(at))
+// appendTimed is a key of a table that is in the order of a time, wall ns.
+func appendTimed(dst []byte, table byte, p ring.Partition, at int64, task id.ID) []byte {
+	dst = binary.BigEndian.AppendUint64(appendPrefix(dst, table, p), uint64(at))
 	return append(dst, task[:]...)
 }
 

@@ -93,7 +93,7 @@ func wake(notBefore int64, now clock.Time) (crdt.State, int64) {
 
 // scheduled tells whether a task stands in the scheduled index.
 func scheduled(view store.View, p ring.Partition, at int64, task id.ID) bool {
-	_, ok := view.Get(appendScheduled(nil, p, at, task))
+	_, ok := view.Get(appendTimed(nil, tableScheduled, p, at, task))
 	return ok
 }
 
@@ -120,7 +120,7 @@ func (v *Vnode) leave(tx store.Tx, task id.ID, p *place) {
 		q.head.Remove(&p.rank)
 		v.fill(tx, q)
 	case crdt.StateScheduled:
-		tx.Delete(appendScheduled(v.keyspace[:0], v.Partition, p.at, task))
+		tx.Delete(appendTimed(v.keyspace[:0], tableScheduled, v.Partition, p.at, task))
 	case crdt.StateCompleted, crdt.StateDead, crdt.StateCancelled:
 		tx.Delete(appendFinished(v.keyspace[:0], v.Partition, p.state, p.queue, p.at, task))
 	}
@@ -143,7 +143,7 @@ func (v *Vnode) enter(tx store.Tx, task id.ID, p *place) {
 		q.head.Insert(claim.Ready{Rank: p.rank, Fresh: p.fresh, Body: p.body, CRC: p.crc})
 		v.fill(tx, q)
 	case crdt.StateScheduled:
-		tx.Set(appendScheduled(v.keyspace[:0], v.Partition, p.at, task), nil)
+		tx.Set(appendTimed(v.keyspace[:0], tableScheduled, v.Partition, p.at, task), nil)
 		v.nextDue = min(v.nextDue, p.at)
 		if v.record.above(p.at, task) { // the clock went back
 			v.record.write(tx, v.Partition)

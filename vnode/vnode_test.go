@@ -201,7 +201,7 @@ func TestAuditFinds(t *testing.T) {
 			b.Delete(appendReady(nil, 0, "q", &rank))
 		},
 		"extra index entry": func(r *rig, task id.ID, b *store.Batch) {
-			b.Set(appendScheduled(nil, 0, 7, task), nil)
+			b.Set(appendTimed(nil, tableScheduled, 0, 7, task), nil)
 		},
 		"wrong counter": func(r *rig, task id.ID, b *store.Batch) {
 			b.Set(appendQueue(nil, tableQueues, 0, "q"), record.AppendQueue(nil, &Counts{}, *r.v.Best("q"), true))
@@ -243,7 +243,7 @@ func TestAuditFinds(t *testing.T) {
 		"claims of a collected task": func(r *rig, task id.ID, b *store.Batch) {
 			f := crdt.Tombstone{Outcome: crdt.StateCompleted}.Fact(r.ids.Next(r.now.Wall))
 			b.Set(appendFact(nil, 0, f.Task, f.Key), f.Body)
-			b.Set(appendGrave(nil, 0, 0, f.Task), nil)
+			b.Set(appendTimed(nil, tableGraves, 0, 0, f.Task), nil)
 			b.Set(appendClaim(nil, tableEnded, 0, f.Task, 1), (&claim.Record{Token: 1, Outcome: claim.Failed}).AppendTo(nil))
 		},
 	}
