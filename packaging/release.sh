@@ -49,7 +49,7 @@ tarball() { # file, directory, name in it: the same bytes for the same content
 echo "man pages and completions"
 here=$stage/host/norn
 CGO_ENABLED=0 GOOS= GOARCH= go build -trimpath -ldflags "-s -w -X main.version=$VERSION -X main.commit=$commit" -o "$here" ./cmd/norn
-go test -count=1 -ldflags "-X github.com/norn-dev/norn/cmd/norn.version=$VERSION" -run '^TestManPages$' ./cmd/norn -man "$stage/man" >/dev/null
+CGO_ENABLED=0 GOOS= GOARCH= go test -trimpath -count=1 -ldflags "-X github.com/norn-dev/norn/cmd/norn.version=$VERSION" -run '^TestManPages$' ./cmd/norn -man "$stage/man" >/dev/null
 gzip -n9 "$stage"/man/*.1
 "$here" completion bash >"$stage/completions/norn.bash"
 "$here" completion zsh >"$stage/completions/_norn"

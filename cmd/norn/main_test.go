@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -43,6 +44,10 @@ var the built
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
+	flag.Parse()
+	if *manTo != "" {
+		return m.Run() // a release makes its man pages so: they need no server
+	}
 	dir, err := os.MkdirTemp("", "norn-test-")
 	if err != nil {
 		panic(err)
