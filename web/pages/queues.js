@@ -94,22 +94,26 @@ function Rates({ name }) {
     <${Facts} of=${[["ready until claimed", took(h.wait)], ["run time", took(h.run)], ["enqueued until finished", took(h.finish)]]} />`}<//></div>`;
 }
 
-// Takers are the workers with a session that take a queue, and its newest failures.
-function Takers({ name }) {
-  const live = useLive(async (s) => {
-    const [workers, dead] = await Promise.all([get("/api/v1/workers", { queue: name, limit: 50 }, s), get("/api/v1/tasks", { queue: name, states: ["dead"], limit: 10 }, s)]);
-    return { workers: workers.workers, dead: dead.tasks, looked: dead.tasks.length < 10 && dead.next_cursor ? num(dead.looked_at) : 0 };
-  }, 5000, [name]);
-  return html`<${Live} of=${live}>${({ workers, dead, looked }) => html`
+// Takers are the workers with a session that take a queue, and below them its dead tasks.
+function Takers({ name, dead }) {
+  const live = useLive((s) => get("/api/v1/workers", { queue: name, limit: 50 }, s), 5000, [name]);
+  return html`<${Live} of=${live}>${({ workers }) => html`
     <h2>Workers</h2>
     <${Table} label="workers" empty=${html`no worker with a session takes it: <code>norn work -q ${name} -- CMD</code>`} head=${["worker", "state", "machine", { n: "busy" }, { n: "slots" }]}
       rows=${workers.map((w) => html`<tr key=${w.instance}><th scope="row"><a href=${link("workers", w.name)}>${w.name}</a></th>
         <td><${State} is=${w.draining ? "draining" : w.state} /> ${w.trouble && html`<small class="bad">${w.trouble}</small>`}</td><td>${w.machine}</td>
         <td class="n">${w.running.length}</td><td class="n">${w.slots}</td></tr>`)} />
-    <h2>Dead tasks</h2>
-    ${looked > 0 && html`<p class="quiet">among the oldest ${count(looked)} tasks; <a href=${link("tasks", "", { queue: name, states: ["dead"] })}>among all</a></p>`}
+    <${Dead} name=${name} any=${dead} />`}<//>`;
+}
+
+// Dead are dead tasks of a queue. No index has them: where there is none nobody looks for them, and of many tasks the
+// oldest are looked at.
+function Dead({ name, any }) {
+  const live = useLive((s) => (any ? get("/api/v1/tasks", { queue: name, states: ["dead"], limit: 10 }, s) : Promise.resolve({ tasks: [] })), 5000, [name, any]);
+  return html`<h2>Dead tasks</h2><${Live} of=${live}>${({ tasks, next_cursor: more, looked_at: looked }) => html`
+    ${more && tasks.length < 10 && html`<p class="quiet">among the oldest ${count(looked)} tasks; <a href=${link("tasks", "", { queue: name, states: ["dead"] })}>among all</a></p>`}
     <${Table} stack label="dead tasks" empty="none" head=${["task", "error"]}
-      rows=${dead.map((t) => html`<tr key=${t.id}><th scope="row"><${TaskLink} id=${t.id} /></th><td class="reads bad">${t.error}</td></tr>`)} />`}<//>`;
+      rows=${tasks.map((t) => html`<tr key=${t.id}><th scope="row"><${TaskLink} id=${t.id} /></th><td class="reads bad">${t.error}</td></tr>`)} />`}<//>`;
 }
 
 const seconds = (s, none) => (num(s) ? span(num(s)) : none);
@@ -136,5 +140,5 @@ function One({ q, done }) {
       ["most tasks", num(e.max_tasks) ? count(e.max_tasks) : "no limit"],
     ]} />
     ${may("operate", q.name) && html`<${Settings} q=${q} done=${done} />`}
-    <${Takers} name=${q.name} />`;
+    <${Takers} name=${q.name} dead=${num(q.count.dead) > 0} />`;
 }
