@@ -17,7 +17,7 @@ import (
 // joinConfig is a node that joins another one.
 func joinConfig(t testing.TB, name string, seeds ...*Node) *config.Config {
 	c := testConfig(t)
-	c.Name, c.GossipInterval, c.RepairInterval = name, 200*time.Millisecond, time.Second
+	c.Name, c.Partitions, c.GossipInterval, c.RepairInterval = name, 16, 200*time.Millisecond, time.Second
 	for _, s := range seeds {
 		c.Join = append(c.Join, s.PeerAddr().String())
 	}
