@@ -80,6 +80,21 @@ func (v *View) Copy(p ring.Partition, self register.Member) (c Copy, ok bool) {
 	return c, true
 }
 
+// Coming gives the living newcomers of the partitions that self keeps.
+func (v *View) Coming(self register.Member) (all []register.Member) {
+	for p := range v.state.Cells {
+		if !slices.Contains(v.state.Cells[p].Cohort, self) {
+			continue
+		}
+		for _, m := range v.Planned(ring.Partition(p)) {
+			if v.isAlive(m) && v.newcomer(ring.Partition(p), m) && !slices.Contains(all, m) {
+				all = append(all, m)
+			}
+		}
+	}
+	return all
+}
+
 // first orders what is so before what is not.
 func first(a, b bool) int {
 	switch {

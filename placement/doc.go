@@ -65,7 +65,9 @@
 // least; where nobody lives nothing changes. Leadership goes back to the preferred
 // leader once it has been alive without a break for [Config.StableFor], twice
 // as long after each further time that it was lost, up to 64 times, and
-// [Config.Returns] cells at most per [Config.ReturnEvery].
+// [Config.Returns] cells at most per [Config.ReturnEvery], [Config.AtOnce] of them
+// at one moment, as a cell on its way has no leader for some syncs. One that has not
+// got there after a second keeps no others waiting.
 //
 // # Leaving nodes
 //

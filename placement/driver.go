@@ -25,6 +25,9 @@ type Config struct {
 	// Returns is how many cells at most return to their preferred leaders in
 	// each ReturnEvery; an eighth of all, and 64 at least.
 	Returns int
+	// AtOnce is how many of them are on their way at one moment, for each has no leader for
+	// some syncs; a 32nd of all, and half as many while newcomers come into cohorts; 1 at least.
+	AtOnce int
 	// ReturnEvery is a second.
 	ReturnEvery time.Duration
 	// Settle is for how long a cohort must have been as it is, and those of it
@@ -89,13 +92,28 @@ type Driver struct {
 	planned planned
 	credit  int   // cells that may return to their preferred leaders
 	refill  int64 // when credit is filled up again
+	// returning are the cells that were asked to return and have not yet.
+	returning map[ring.Partition]returning
+	// from is the partition with which the next look begins: those that cannot return
+	// keep no others from it.
+	from int
 
 	flight *flight
 	dirty  bool
 	wake   int64
 }
 
-// flight is the one request under way.
+// returning is a cell on its way to its preferred leader.
+type returning struct {
+	cell register.Cell // as it was
+	busy int64         // until when it counts as on its way, mono ns
+	lost int64         // when it is asked for again
+}
+
+// returnPatience is for how long others wait for one: an election on a busy machine.
+const returnPatience = time.Second
+
+// flight is the one request under way, but for cells that return.
 type flight struct {
 	request register.Request
 	until   int64 // when it counts as lost
@@ -106,7 +124,7 @@ func New(cfg Config) *Driver {
 	cfg = cfg.withDefaults()
 	return &Driver{
 		cfg: cfg, view: See(register.State{}, nil), wake: clock.Never,
-		health: newHealth(&cfg), idle: map[register.Member]int64{},
+		health: newHealth(&cfg), idle: map[register.Member]int64{}, returning: map[ring.Partition]returning{},
 	}
 }
 
@@ -114,6 +132,39 @@ func New(cfg Config) *Driver {
 // formed are home within some seconds, however many there are.
 func (d *Driver) returns() int {
 	return cmp.Or(d.cfg.Returns, max(64, len(d.view.state.Cells)/8))
+}
+
+// atOnce is how many cells return at one moment.
+func (d *Driver) atOnce() int {
+	cells := len(d.view.state.Cells)
+	if d.cfg.AtOnce > 0 {
+		return d.cfg.AtOnce
+	}
+	for p := range d.view.state.Cells {
+		for _, m := range d.view.Planned(ring.Partition(p)) {
+			if d.view.isAlive(m) && d.view.newcomer(ring.Partition(p), m) {
+				return max(1, cells/64)
+			}
+		}
+	}
+	return max(1, cells/32)
+}
+
+// arrived forgets the cells that have returned, or have changed otherwise, and those that are
+// to be asked for again. It gives how many are on their way.
+func (d *Driver) arrived(now int64) (n int) {
+	for p, r := range d.returning { // Any order: they are counted.
+		switch {
+		case !d.view.cell(p).Same(&r.cell) || r.lost <= now:
+			delete(d.returning, p)
+		case r.busy > now:
+			n++
+			d.at(r.busy)
+		default:
+			d.at(r.lost)
+		}
+	}
+	return n
 }
 
 // View is the state and the hint that the driver was told last, on every node,
@@ -168,6 +219,7 @@ func (d *Driver) begin() {
 	d.whole, d.planned, d.flight = nil, planned{}, nil
 	d.credit, d.refill = 0, 0
 	clear(d.idle)
+	clear(d.returning)
 }
 
 // noteCohorts notes which cohorts have changed.
@@ -203,7 +255,8 @@ func (f *flight) settled(v *View) bool {
 
 // Ready gives what to ask the register for, if anything, and when to call again
 // at the latest though nothing has changed, mono ns; clock.Never for never. The
-// request has no tag. There is one under way at most.
+// request has no tag. There is one under way at
+// most, but for cells that return.
 func (d *Driver) Ready(now clock.Time) (requests []register.Request, wake int64) {
 	if !d.leads || d.view.state.Cluster.Partitions == 0 {
 		return nil, clock.Never
@@ -222,7 +275,15 @@ func (d *Driver) Ready(now clock.Time) (requests []register.Request, wake int64)
 	if r.Reads() {
 		return nil, d.wake
 	}
-	d.flight = &flight{request: r, until: now.Add(d.cfg.Retry).Mono}
+	waits := r
+	waits.Changes = slices.DeleteFunc(slices.Clone(r.Changes), func(c register.Change) bool {
+		_, is := d.returning[c.Partition]
+		return is
+	})
+	if waits.Reads() { // nothing else waits for those
+		return []register.Request{r}, d.wake
+	}
+	d.flight = &flight{request: waits, until: now.Add(d.cfg.Retry).Mono}
 	return []register.Request{r}, d.flight.until
 }
 
@@ -234,10 +295,12 @@ func (d *Driver) scan(now int64) register.Request {
 	var r register.Request
 	r.Plan = d.replan()
 	s := d.survey(now, r.Plan != nil)
-	for p := range d.view.state.Cells {
+	first, cells := d.from, len(d.view.state.Cells)
+	for i := range cells {
 		if len(r.Changes) == d.cfg.MaxChanges {
 			break // the rest follows with the next state
 		}
+		p := (first + i) % cells
 		cell := &d.view.state.Cells[p]
 		next, ok := s.next(ring.Partition(p), cell)
 		if !ok {

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -247,4 +248,46 @@ func TestNoPingPong(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestFewReturnAtOnce: one of 64 cells at a time is on its way to its preferred leader while
+// newcomers come in, two when none do; all of an eighth a second were, a third of the partitions
+// without a leader at one moment. Those that cannot return keep no others from it.
+func TestFewReturnAtOnce(t *testing.T) {
+	d := New(Config{Self: member("a"), Rand: rand.New(rand.NewPCG(1, 2))})
+	s := follow(t, d, at(0), cluster(64, 3, "abc"), "abc")
+	for p := range s.Cells { // a leads all
+		s.Cells[p].Leader = member("a")
+		s.Cells[p].Epoch++
+	}
+	s.Revision++
+	stuck := map[ring.Partition]bool{}
+	now := 5 * time.Second
+	for ; now < 60*time.Second; now += 50 * time.Millisecond {
+		r := ask(d, at(now), s, "abc")
+		if r == nil {
+			continue
+		}
+		if len(r.Changes) > 2 {
+			t.Fatalf("%d return at once", len(r.Changes))
+		}
+		var keep []register.Change
+		for _, c := range r.Changes {
+			if len(stuck) < 5 || stuck[c.Partition] {
+				stuck[c.Partition] = true // who is asked to lead it cannot
+				continue
+			}
+			keep = append(keep, c)
+		}
+		s, _, _ = s.Apply(&register.Request{Changes: keep})
+	}
+	away := 0
+	for p := range s.Cells {
+		if s.Cells[p].Leader != d.View().Planned(ring.Partition(p))[0] {
+			away++
+		}
+	}
+	if away != 5 {
+		t.Errorf("%d cells have not returned after %v, 5 cannot", away, now)
+	}
 }

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -93,6 +94,7 @@ func (s *sim) mint(name string) register.Member {
 func (s *sim) start(m register.Member) *fake {
 	cfg := s.cfg
 	cfg.Self, cfg.Rand = m, s.rand
+	cfg.AtOnce = cmp.Or(cfg.AtOnce, 4096) // a tick is longer than an election
 	n := &fake{
 		member: m, driver: New(cfg), up: true, slow: time.Duration(s.rand.IntN(3)) * time.Second,
 		copies: map[ring.Partition]int64{}, leads: make([]uint64, len(s.facts)), moved: map[ring.Partition][]int64{},

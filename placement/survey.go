@@ -17,6 +17,7 @@ type survey struct {
 	// leads is how many cells each member leads, as far as the survey has come
 	// with what it has changed.
 	leads map[register.Member]int
+	room  int // cells that may return now, beside those on their way
 }
 
 func (d *Driver) survey(now int64, unsettled bool) *survey {
@@ -29,6 +30,7 @@ func (d *Driver) survey(now int64, unsettled bool) *survey {
 	if now >= d.refill {
 		d.credit = d.returns()
 	}
+	s.room = d.atOnce() - d.arrived(now)
 	return s
 }
 
@@ -42,6 +44,7 @@ func (s *survey) next(p ring.Partition, cell *register.Cell) (next register.Cell
 	leader, _ := Leading(cell)
 	dead := s.health.deadAt(leader)
 	if dead <= s.now {
+		delete(s.returning, p)
 		return s.succeed(cell, leader, planned)
 	}
 	s.at(dead)
@@ -49,9 +52,10 @@ func (s *survey) next(p ring.Partition, cell *register.Cell) (next register.Cell
 		return register.Cell{}, false
 	}
 	if next, ok = s.shrink(p, cell, planned); ok {
+		delete(s.returning, p)
 		return next, true
 	}
-	return s.handBack(cell, leader, planned)
+	return s.handBack(p, cell, leader, planned)
 }
 
 // begins gives a cell its first cohort. One whose members are all given up
@@ -141,7 +145,7 @@ func (s *survey) kept(cell *register.Cell) int {
 
 // handBack returns a cell to its preferred leader, or takes it from a leader
 // that is leaving.
-func (s *survey) handBack(cell *register.Cell, leader register.Member, planned []register.Member) (register.Cell, bool) {
+func (s *survey) handBack(p ring.Partition, cell *register.Cell, leader register.Member, planned []register.Member) (register.Cell, bool) {
 	fits := func(m register.Member) bool {
 		if s.view.standing[m].Status != register.Active {
 			return false
@@ -162,6 +166,9 @@ func (s *survey) handBack(cell *register.Cell, leader register.Member, planned [
 	if !ok {
 		return register.Cell{}, false
 	}
+	if _, asked := s.returning[p]; asked || s.room <= 0 {
+		return register.Cell{}, false // looked at again with the next state, or when one is lost
+	}
 	if s.credit == 0 {
 		s.at(s.refill)
 		return register.Cell{}, false
@@ -170,5 +177,9 @@ func (s *survey) handBack(cell *register.Cell, leader register.Member, planned [
 		s.refill = s.now + int64(s.cfg.ReturnEvery)
 	}
 	s.credit--
+	s.room--
+	s.returning[p] = returning{cell: *cell, busy: s.now + int64(returnPatience), lost: s.now + int64(s.cfg.Retry)}
+	s.at(s.returning[p].busy)
+	s.from = int(p) + 1
 	return s.led(cell, leader, to), true
 }

@@ -97,7 +97,7 @@ func TestWhatIsMarked(t *testing.T) {
 	m.Durable = 7
 	to, stranger := r.peers[1].self, register.Member{Node: "x"}
 	sends := []message.Send{{To: to, Message: &message.FactsTaken{}}, {To: to, Message: &message.FactsTaken{}, After: 5}, {To: stranger, Message: &message.FactsTaken{}}}
-	m.Stamp(sends)
+	m.Stamp(&message.Ready{Send: sends})
 	for i, want := range []uint64{7, 0, 0} {
 		if got := sends[i].Message.(*message.FactsTaken).Mark; got != want {
 			t.Errorf("number %d bears %d, not %d", i, got, want)

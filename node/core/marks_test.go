@@ -545,3 +545,28 @@ func TestAnAnswerToTheProcessBeforeSaysNothing(t *testing.T) {
 		t.Fatal("that the disk was set back was not noticed")
 	}
 }
+
+// TestALeadersOwnCopyIsKnownToThoseItWroteTo: within a tenth of a second they know how far the disk
+// is whose copy counts with theirs, so that one that is set back by that much is found out (K4);
+// and within a second, or two, all know who share a cohort with it.
+func TestALeadersOwnCopyIsKnownToThoseItWroteTo(t *testing.T) {
+	r := newCluster(t, 5, time.Minute)
+	r.live(5*time.Second, 250*time.Millisecond, nothing)
+	i := r.leader(1)
+	r.put(i, 1)
+	own := r.peers[i].core.standing.Disk.Durable
+	r.live(150*time.Millisecond, 50*time.Millisecond, nothing)
+	for _, m := range r.state().Cells[1].Cohort {
+		for j, o := range r.peers {
+			if seen := o.core.standing.Disk.HeardOf[r.peers[i].self]; o.self == m && j != i && seen < own {
+				t.Errorf("node %d has seen mark %d of the leader, whose copy is of %d", j+1, seen, own)
+			}
+		}
+	}
+	r.live(2*time.Second, 250*time.Millisecond, nothing)
+	for j, o := range r.peers {
+		if seen := o.core.standing.Disk.HeardOf[r.peers[i].self]; j != i && slices.Contains(r.peers[i].core.standing.Company(), o.self) && seen < own {
+			t.Errorf("node %d has seen mark %d of the leader after two seconds, which is at %d", j+1, seen, own)
+		}
+	}
+}

@@ -444,3 +444,50 @@ func TestVnodesAreOpenOfWhatIsKept(t *testing.T) {
 		t.Errorf("%d tasks are enqueued, %d completed", l.enqueued, l.completed)
 	}
 }
+
+// TestMarksGoWhereTheyCount: of twenty nodes that share cohorts with most others, one that writes tells
+// how far its disk is to those who keep with it what it writes, soon, and to the others once a second;
+// and nobody says anything where nothing is written. All others were told ten times a second: 22.6
+// messages for a task. What was seen of others was a write like any other, which all were told of,
+// and wrote down.
+func TestMarksGoWhereTheyCount(t *testing.T) {
+	const nodes, through, rate, seconds = 20, 3, 100, 5
+	l := newLarge(t, nodes, 64)
+	l.settle()
+	l.works = true
+	for i := range through {
+		for range 4 {
+			l.claim(i)
+		}
+	}
+	l.second(0)
+	marks, all := 0, 0
+	l.said = func(_, _ int, m any) {
+		all++
+		if _, is := m.(*message.DurabilityEpoch); is {
+			marks++
+		}
+	}
+	for n := range rate * seconds {
+		l.enqueue(n%through, 1)
+		l.run(time.Second / rate)
+	}
+	each := float64(marks) / (rate * seconds)
+	t.Logf("%.1f of %.1f messages for a task say how far a disk is", each, float64(all)/(rate*seconds))
+	if each > 8 || l.completed == 0 {
+		t.Errorf("%.1f messages for each of %d tasks say how far a disk is", each, l.completed)
+	}
+	l.run(10 * time.Second)
+	marks = 0
+	l.run(10 * time.Second)
+	if marks > nodes {
+		t.Errorf("%d messages of 10 s in which nothing is written say how far a disk is", marks)
+	}
+	for i, c := range l.cores { // they go by what they know
+		for m, mark := range c.standing.Disk.HeardOf {
+			if own := l.cores[l.index[m]].standing.Disk.Durable; mark != own {
+				t.Errorf("node %d has seen mark %d of node %d, which is at %d", i, mark, l.index[m], own)
+			}
+		}
+	}
+}

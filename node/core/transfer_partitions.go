@@ -43,6 +43,9 @@ const (
 	// partition may wait for it. A link of 100 Mbit/s takes 1.4 s for what maxCopies
 	// ask for at once, and whoever asks again too soon has it sent twice.
 	moveTimeout, moveRetries = 2500 * time.Millisecond, 1
+	// admissionPatience is for how long one request to let this node into a cohort counts as on
+	// its way: an election on a busy machine.
+	admissionPatience = time.Second
 	// dropStep is how many records are deleted in one round of the loop.
 	dropStep = 2000
 )
@@ -75,6 +78,8 @@ type transfer struct {
 	moved uint64 // partitions copied and admitted
 	left  uint64 // partitions handed over and deleted
 
+	asked int // requests to let this node into cohorts that are on their way; nobody leads those meanwhile
+
 	retired uint64 // revision at which this node has asked for its removal
 }
 
@@ -88,6 +93,7 @@ type move struct {
 	clear []register.Member // who has answered that it is not
 	tries int               // comparisons in a row after which something was left
 	pause int64             // mono ns until which nothing is tried
+	asked int64             // mono ns until which a request to let this node in is on its way
 	aside asideMove         // what is kept aside of it
 	lacks bool              // something came here after the comparison under way had begun
 	vain  register.Member   // with whom a comparison has come to nothing last; zero: nobody
@@ -127,9 +133,14 @@ func (m *transfer) learn(now clock.Time) {
 		}
 	}
 	m.incoming, m.outgoing = in, out
-	m.c.view.Arriving = make(map[ring.Partition]bool, len(in))
+	come, arrived := view.Coming(m.c.cfg.Self), len(m.c.view.Arriving)
+	company := !slices.Equal(come, m.c.view.Coming) || len(in) != arrived
+	m.c.view.Coming, m.c.view.Arriving = come, make(map[ring.Partition]bool, len(in))
 	for p := range in { // Any order: a set.
 		m.c.view.Arriving[p] = true
+	}
+	if company {
+		m.c.standing.Clocks.Met()
 	}
 	if len(m.todo) > 0 {
 		m.at = min(m.at, now.Mono)
@@ -181,7 +192,10 @@ func (m *transfer) keep(old *move, p ring.Partition) *move {
 	}
 	if !old.cell.Same(&m.c.view.Cells[p]) {
 		// Who was compared with still has everything it had then.
-		old.cell, old.probe, old.clear, old.aside = m.c.view.Cells[p], 0, nil, asideMove{}
+		old.cell, old.probe, old.clear, old.aside, old.asked = m.c.view.Cells[p], 0, nil, asideMove{}, 0
+		if old.tries == 0 {
+			old.pause = 0 // it may be this node's turn
+		}
 	}
 	return old
 }
@@ -206,6 +220,13 @@ func (m *transfer) work(now clock.Time) {
 	m.delete()
 	if len(m.todo) == 0 {
 		return
+	}
+	m.asked = 0
+	for _, move := range m.incoming { // Any order: they are counted.
+		if move.asked > now.Mono {
+			m.asked++
+			m.at = min(m.at, move.asked)
+		}
 	}
 	var asks []register.Change
 	for _, p := range m.todo {
@@ -233,7 +254,13 @@ func (m *transfer) bring(now clock.Time, p ring.Partition, move *move, asks []re
 	if view.Copied(p, with) {
 		change, ok := view.Admit(p, m.c.cfg.Self, m.c.cfg.Rand.Uint64())
 		if ok && c.Turn {
+			if m.asked >= max(1, len(m.c.view.Cells)/64) {
+				return asks // until one of those on its way is in, or lost
+			}
 			asks = append(asks, change)
+			m.asked++
+			move.asked = now.Mono + int64(admissionPatience)
+			m.at = min(m.at, move.asked)
 		}
 		m.hold(now, move)
 		return asks

@@ -165,7 +165,7 @@ func (e *Machine) Able(p ring.Partition) bool {
 
 // start begins a candidacy for the cohort to.
 func (e *Machine) start(now clock.Time, p ring.Partition, to []register.Member, transfer bool) {
-	if e.resign || !e.Able(p) {
+	if e.resign || !e.Able(p) || transfer && !e.env.Standing.Disk.Told(to) {
 		return
 	}
 	started := e.Runs.Start(now, p, CellOf(&e.env.View.Cells[p]), to, transfer, e.Acceptors.All[p].Promise)

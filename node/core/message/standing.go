@@ -40,6 +40,22 @@ func DurabilityIn(m PeerMessage) *uint64 {
 	return nil
 }
 
+// OwnCopyCounts tells whether a message asks for what counts together with what its sender writes
+// itself: facts, claims, and votes. Whoever gets it is to know how far the sender's disk is.
+func OwnCopyCounts(m PeerMessage) bool {
+	switch m := m.(type) {
+	case *Facts:
+		return true
+	case *Claims:
+		return true
+	case *Pushes:
+		return true
+	case *Ballots:
+		return len(m.Ballots) > 0 && !m.Ballots[0].Pre
+	}
+	return false
+}
+
 // Forgot says that this disk has lost what it had acknowledged, as the register's group has
 // found or another node has said. From then on the node neither votes nor takes claims.
 // As it may be in reach of nobody, whoever runs it asks whether it can be spared (MayRetire of package core).

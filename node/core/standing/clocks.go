@@ -66,7 +66,7 @@ func newClocks(env *Env, disk *Disk) *Clocks {
 
 // work asks the others for their time, and judges this node's own.
 func (k *Clocks) work(now clock.Time) {
-	if k.env.View.Alone && len(k.Bad) == 0 && !k.set {
+	if k.env.View.Alone && len(k.env.View.Coming) == 0 && len(k.Bad) == 0 && !k.set {
 		k.at, k.right = clock.Never, reckoning{}
 		return
 	}
@@ -74,7 +74,7 @@ func (k *Clocks) work(now clock.Time) {
 		return
 	}
 	k.at = now.Mono + int64(beatEvery)
-	company := k.env.company()
+	company := k.env.asked()
 	if k.asks = append(k.asks, now); len(k.asks) > maxAsks {
 		k.asks = k.asks[1:]
 	}
@@ -93,7 +93,7 @@ func (k *Clocks) work(now clock.Time) {
 // Met has those asked at once who have come into reach and have not told yet what
 // they know of this node.
 func (k *Clocks) Met() {
-	for _, m := range k.env.company() {
+	for _, m := range k.env.asked() {
 		if k.env.View.Up(m) && !k.disk.ConfirmedBy[m] {
 			k.at = 0
 			return

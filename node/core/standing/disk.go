@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -43,9 +44,13 @@ const (
 	// spareAfter is for how long others are asked what they know of their disks before it
 	// counts: those that were set back together find out at about the same time.
 	spareAfter = 2 * beatEvery
-	// markEvery is the least pause between two times that all others hear how far this disk is.
-	// What one of them alone knows decides nothing ([words]), so it is short.
+	// markEvery is the least pause between two times that others hear how far this disk is where
+	// its own copy counts, as they are sent what it writes: a disk that is set back further is
+	// known to them.
 	markEvery = 100 * time.Millisecond
+	// allMarksEvery is the same for all others. What one of them alone knows decides nothing
+	// ([words]), so that they hear as well.
+	allMarksEvery = time.Second
 	// maxMark is beyond the mark of any disk: a million a second for two thousand years.
 	// maxMarkJump is by how much one may be ahead of what was last seen of that node.
 	maxMark     = 1 << 56
@@ -64,9 +69,13 @@ const (
 type Disk struct {
 	env         *Env
 	Durable     uint64
-	Base        uint64 // when this process began
-	last        uint64 // when the others were last told
-	tellAt      int64  // they are not told again before, mono ns
+	Base        uint64                     // when this process began
+	last        uint64                     // when all others were last told
+	allAt       int64                      // they are not told again before, mono ns
+	tellAt      int64                      // nobody is told again before, mono ns
+	owed        map[register.Member]bool   // who was sent what counts with this disk's copy, and has not heard of its mark since
+	told        map[register.Member]uint64 // the highest mark that each has been told
+	quiet       bool                       // this round writes what was seen of others alone
 	HeardOf     map[register.Member]uint64
 	dirty       int64                    // since when seen is not on disk, mono ns; 0: it is
 	at          int64                    // it is not written again before, mono ns
@@ -89,7 +98,7 @@ func openDisk(env *Env, view store.View, now clock.Time) (*Disk, error) {
 	if env.View != nil { // who only reads the disk has none
 		partitions = len(env.View.Cells)
 	}
-	m := &Disk{env: env, HeardOf: make(map[register.Member]uint64), ConfirmedBy: make(map[register.Member]bool), sure: make([]bool, partitions), Words: newWords()}
+	m := &Disk{env: env, HeardOf: make(map[register.Member]uint64), ConfirmedBy: make(map[register.Member]bool), sure: make([]bool, partitions), Words: newWords(), owed: make(map[register.Member]bool), told: make(map[register.Member]uint64)}
 	m.Peers = peerHealth{m: m, Of: make(map[register.Member]health), Look: true}
 	if b, ok := view.Get(OwnMarkKey); ok {
 		if len(b) != 16 || binary.BigEndian.Uint64(b) != xxhash.Sum64(b[8:]) {
@@ -151,30 +160,52 @@ func (m *Disk) sum() (sum uint64) {
 // waits for an earlier round only is not stamped, and neither is what goes to
 // somebody who has not told yet what it knows of this node before this process, or who
 // says that this disk has lost something: hearing of nothing newer it says what it had seen
-// before, and takes back what was not so, however far the disk is by then.
-func (m *Disk) Stamp(sends []message.Send) {
-	if m.env.Round.Tx.Pending() > 0 && !m.env.View.Alone {
+// before, and takes back what was not so, however far the disk is by then. A round that
+// writes only what was seen of others is not numbered: nobody goes by it, and each number
+// would have the others write what they have seen.
+func (m *Disk) Stamp(ready *message.Ready) {
+	if m.env.Round.Tx.Pending() > 0 && !m.env.View.Alone && !m.quiet {
 		m.Durable++
 		b := binary.BigEndian.AppendUint64(make([]byte, 8, 16), m.Durable)
 		binary.BigEndian.PutUint64(b, xxhash.Sum64(b[8:]))
 		m.env.Round.Tx.Set(OwnMarkKey, b)
 	}
-	for i := range sends {
-		if at := message.DurabilityIn(sends[i].Message); at != nil && sends[i].After == 0 && m.ConfirmedBy[sends[i].To] && !m.Words.says(sends[i].To) {
+	for _, sends := range [][]message.Send{ready.Early, ready.Send} {
+		for i := range sends {
+			if message.OwnCopyCounts(sends[i].Message) {
+				m.owed[sends[i].To] = true
+			}
+		}
+	}
+	for i := range ready.Send {
+		s := &ready.Send[i]
+		if at := message.DurabilityIn(s.Message); at != nil && s.After == 0 && m.ConfirmedBy[s.To] && !m.Words.says(s.To) {
 			*at = m.Durable
+			m.told[s.To] = m.Durable
+			delete(m.owed, s.To)
 		}
 	}
 }
 
-// tell has the others hear how far this disk is, where they do not by what this
-// node acknowledges: a leader's own copy counts too.
+// tell has others hear how far this disk is, where they do not by what this node
+// acknowledges: soon where its own copy counts, a leader's too, and all others now and then.
 func (m *Disk) tell(now clock.Time) {
-	if m.Durable == m.last || m.env.View.Alone || now.Mono < m.tellAt {
+	if m.env.View.Alone || now.Mono < m.tellAt {
 		return
 	}
-	m.last, m.tellAt = m.Durable, now.Mono+int64(markEvery)
-	for _, o := range m.env.company() {
-		if m.env.View.Up(o) {
+	all := m.Durable != m.last && now.Mono >= m.allAt
+	if !all && len(m.owed) == 0 {
+		return
+	}
+	m.tellAt = now.Mono + int64(markEvery)
+	to := view.MembersOf(m.owed)
+	clear(m.owed)
+	if all {
+		m.last, m.allAt = m.Durable, now.Mono+int64(allMarksEvery)
+		to = m.env.company()
+	}
+	for _, o := range to {
+		if m.env.View.Up(o) && m.told[o] < m.Durable && m.ConfirmedBy[o] && !m.Words.says(o) {
 			m.env.Round.Send(o, &message.DurabilityEpoch{})
 		}
 	}
@@ -209,10 +240,12 @@ func (m *Disk) room() bool {
 
 // save writes what was seen, now and then.
 func (m *Disk) save(now clock.Time) {
+	m.quiet = false
 	if m.dirty == 0 || mutant.MarksUnsaved.On() || now.Mono < m.at || m.env.Round.Tx.Pending() == 0 && now.Mono < m.dirty+int64(SeenAfter) {
 		return
 	}
 	m.dirty, m.at = 0, now.Mono+int64(seenEvery)
+	m.quiet = m.env.Round.Tx.Pending() == 0
 	var w wire.Writer
 	w.Uint(uint64(len(m.HeardOf)))
 	for _, member := range view.MembersOf(m.HeardOf) {
@@ -236,8 +269,12 @@ func (m *Disk) next() int64 {
 	if m.dirty != 0 {
 		at = min(at, m.dirty+int64(SeenAfter))
 	}
-	if m.Durable != m.last && !m.env.View.Alone {
+	switch {
+	case m.env.View.Alone:
+	case len(m.owed) > 0:
 		at = min(at, m.tellAt)
+	case m.Durable != m.last:
+		at = min(at, max(m.tellAt, m.allAt))
 	}
 	return at
 }
@@ -278,6 +315,10 @@ func (m *Disk) Found(why string, asked bool) {
 // Changed looks at the cohorts anew.
 func (m *Disk) Changed() {
 	clear(m.sure)
+	maps.DeleteFunc(m.told, func(who register.Member, _ uint64) bool {
+		_, known := m.env.View.State.Find(who)
+		return !known
+	})
 	m.Peers.Look = true
 	m.env.say(Recount, 0)
 }
@@ -322,6 +363,18 @@ func (m *Disk) intact(p ring.Partition) bool {
 // whatever its disk says.
 func (m *Disk) Forgetful(p ring.Partition) bool {
 	return m.Lost != 0 && (len(m.env.View.Cells[p].Cohort) > 1 || m.env.View.Company() || m.By.Incarnation != register.Incarnation{})
+}
+
+// Told tells whether a majority of the members that are to be a cohort has told, so that this
+// node can lead it. Else the partition would have no leader from the votes on until they tell.
+func (m *Disk) Told(to []register.Member) bool {
+	n := 0
+	for _, o := range to {
+		if o == m.env.Self || m.ConfirmedBy[o] {
+			n++
+		}
+	}
+	return n >= quorum.Majority(len(to)) || mutant.TrustsAlways.On()
 }
 
 // Telling counts those of a cohort that have told, and this node.

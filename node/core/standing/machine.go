@@ -73,6 +73,15 @@ func (e *Env) company() []register.Member {
 	return all
 }
 
+// asked are those whom this node asks what they know of its disk, and for their time: those who
+// share a cohort with it, and who comes into one. Where only they know, this node could not lead
+// the partition right after they came.
+func (e *Env) asked() []register.Member {
+	all := slices.Concat(e.company(), e.View.Coming)
+	slices.SortFunc(all, register.Member.Compare)
+	return slices.Compact(all)
+}
+
 // Machine is what this node may stand for: by its disk, by its clock, and by the register.
 type Machine struct {
 	Disk     *Disk
@@ -119,7 +128,7 @@ func (m *Machine) Work(now clock.Time) {
 func (m *Machine) Close(now clock.Time) {
 	m.Disk.save(now)
 	m.Rollback.keep(m.env)
-	m.Disk.Stamp(m.env.Round.Ready.Send)
+	m.Disk.Stamp(&m.env.Round.Ready)
 }
 
 // Due is when something is due, mono ns.

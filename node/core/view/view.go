@@ -41,6 +41,8 @@ type View struct {
 	Changes uint64
 	// Arriving are the partitions that this node is to keep and does not yet.
 	Arriving map[ring.Partition]bool
+	// Coming are the members in reach that are to keep a partition with this node and do not yet.
+	Coming []register.Member
 	// Dropping are the partitions that are being deleted here.
 	Dropping map[ring.Partition]bool
 
