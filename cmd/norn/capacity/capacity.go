@@ -33,7 +33,7 @@ type Coefficients struct {
 	// node (docs/explanation/scaling.md, 3 to 60 real processes).
 	CPUIdle, CPUPeer float64
 	// MemoryNode, MemoryPeer and MemoryPartition are MiB of a node, for each other node, and for each
-	// partition of the cluster (docs/explanation/scaling.md).
+	// partition that it keeps (docs/explanation/scaling.md).
 	MemoryNode, MemoryPeer, MemoryPartition float64
 	// DiskTask and DiskTombstone are bytes of a copy of a task beyond its payload, and of what is
 	// left of it once it is collected (docs/how-to/deploy.md, How large the disk).
@@ -51,7 +51,7 @@ var Measured = Coefficients{
 	CPUOne: 211 + 442, CPUBatch: 24 + 61, CPUIdle: 15, CPUPeer: 4 * 0.28, // four connections
 	MemoryNode: 49, MemoryPeer: 0.085, MemoryPartition: 7.0 / 1024,
 	DiskTask: 110, DiskTombstone: 90, DiskSpare: 2,
-	PacketsTask: 25, FramesPeer: 16,
+	PacketsTask: 25, FramesPeer: 2,
 }
 
 const (
@@ -111,7 +111,7 @@ func (c Coefficients) Reckon(d Demand) (p Plan, err error) {
 	nodes := float64(p.Nodes)
 	kept := (d.Payload+c.DiskTask)*d.Retention.Hours()/24 + c.DiskTombstone*d.GCGrace.Hours()/24 // bytes of a copy, of one task a day
 	p.Disk = d.TasksPerDay / float64(p.Clusters) * kept * float64(d.Replicas) / nodes * c.DiskSpare
-	p.Memory = c.MemoryNode + c.MemoryPeer*(nodes-1) + c.MemoryPartition*float64(p.Partitions)
+	p.Memory = c.MemoryNode + c.MemoryPeer*(nodes-1) + c.MemoryPartition*float64(p.Partitions*d.Replicas)/nodes
 	p.Signs = c.FramesPeer * (nodes - 1)
 	p.Packets = p.Rate * c.PacketsTask * 2 / nodes // each is sent by one and got by another
 	return p, nil
