@@ -78,8 +78,6 @@ type transfer struct {
 	moved uint64 // partitions copied and admitted
 	left  uint64 // partitions handed over and deleted
 
-	asked int // requests to let this node into cohorts that are on their way; nobody leads those meanwhile
-
 	retired uint64 // revision at which this node has asked for its removal
 }
 
@@ -93,7 +91,7 @@ type move struct {
 	clear []register.Member // who has answered that it is not
 	tries int               // comparisons in a row after which something was left
 	pause int64             // mono ns until which nothing is tried
-	asked int64             // mono ns until which a request to let this node in is on its way
+	asked int64             // when this node asked last to be let in, mono ns; 0: not since the cell changed
 	aside asideMove         // what is kept aside of it
 	lacks bool              // something came here after the comparison under way had begun
 	vain  register.Member   // with whom a comparison has come to nothing last; zero: nobody
@@ -221,32 +219,52 @@ func (m *transfer) work(now clock.Time) {
 	if len(m.todo) == 0 {
 		return
 	}
-	m.asked = 0
-	for _, move := range m.incoming { // Any order: they are counted.
-		if move.asked > now.Mono {
-			m.asked++
-			m.at = min(m.at, move.asked)
-		}
-	}
-	var asks []register.Change
+	var ready []admission
 	for _, p := range m.todo {
 		switch {
 		case m.c.view.Dropping[p]:
 		case m.incoming[p] != nil:
-			asks = m.bring(now, p, m.incoming[p], asks)
+			ready = m.bring(now, p, m.incoming[p], ready)
 		case m.outgoing[p] != nil:
 			m.hand(now, p, m.outgoing[p])
 		}
 	}
-	m.c.elector.Want(now, asks)
+	m.enter(now, ready)
+}
+
+// admission is a change that lets this node into a cohort.
+type admission struct {
+	change register.Change
+	move   *move
+}
+
+// enter asks for some of the admissions: nobody leads a partition while its cohort changes, so
+// that one in 64 is on its way at once, and one that has not come to be keeps no others waiting.
+func (m *transfer) enter(now clock.Time, ready []admission) {
+	room := max(1, len(m.c.view.Cells)/64)
+	for _, move := range m.incoming { // Any order: they are counted.
+		if until := move.asked + int64(admissionPatience); move.asked != 0 && until > now.Mono {
+			room--
+			m.at = min(m.at, until)
+		}
+	}
+	slices.SortStableFunc(ready, func(a, b admission) int { return cmp.Compare(a.move.asked, b.move.asked) })
+	var changes []register.Change
+	for _, a := range ready[:max(0, min(room, len(ready)))] {
+		changes = append(changes, a.change)
+		a.move.asked = now.Mono
+		m.at = min(m.at, now.Mono+int64(admissionPatience))
+		m.hold(now, a.move)
+	}
+	m.c.elector.Want(now, changes)
 }
 
 // bring goes on with a partition that is to be kept here.
-func (m *transfer) bring(now clock.Time, p ring.Partition, move *move, asks []register.Change) []register.Change {
+func (m *transfer) bring(now clock.Time, p ring.Partition, move *move, ready []admission) []admission {
 	view := m.driver.View()
 	c, ok := view.Copy(p, m.c.cfg.Self)
 	if !ok || m.wait(now, move) {
-		return asks
+		return ready
 	}
 	// What was collected since a comparison began is to be seen.
 	move.met = slices.DeleteFunc(move.met, func(x met) bool { return m.c.retention.Tombstones.Stale(now, x.began) })
@@ -254,21 +272,15 @@ func (m *transfer) bring(now clock.Time, p ring.Partition, move *move, asks []re
 	if view.Copied(p, with) {
 		change, ok := view.Admit(p, m.c.cfg.Self, m.c.cfg.Rand.Uint64())
 		if ok && c.Turn {
-			if m.asked >= max(1, len(m.c.view.Cells)/64) {
-				return asks // until one of those on its way is in, or lost
-			}
-			asks = append(asks, change)
-			m.asked++
-			move.asked = now.Mono + int64(admissionPatience)
-			m.at = min(m.at, move.asked)
+			return append(ready, admission{change, move})
 		}
 		m.hold(now, move)
-		return asks
+		return ready
 	}
 	if from, ok := m.other(move, c.From, with); ok {
 		m.compare(now, p, move, from)
 	}
-	return asks
+	return ready
 }
 
 // hand goes on with a partition that others keep now: they are given what only
