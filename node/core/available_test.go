@@ -36,7 +36,6 @@ func TestWhatIsMissing(t *testing.T) {
 	r.tell()
 	look("two that have nothing yet", missing{short: testPartitions, nodes: 3})
 	r.run(3)
-	r.tell() // of the last one that came in
 	look("three nodes", missing{nodes: 3})
 	before := r.peers[0].core.Available(Sight{})
 	if again := r.peers[0].core.Available(before.Seen); again != nil {

@@ -22,7 +22,6 @@ func TestARemovedNodeHandsOverAndServesNobody(t *testing.T) {
 	r.join()
 	r.join()
 	r.run(3)
-	r.tell() // of the last one that came in
 	for i := range 2 {
 		r.cut[[2]int{i, 2}], r.cut[[2]int{2, i}] = true, true
 	}

@@ -87,6 +87,8 @@ func (r *trio) run(replicas int) {
 		r.tell()
 		r.settle()
 		if why = r.unsettled(replicas); why == "" {
+			r.tell() // of the last one that came in
+			r.settle()
 			return
 		}
 	}
