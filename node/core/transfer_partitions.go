@@ -43,9 +43,6 @@ const (
 	// partition may wait for it. A link of 100 Mbit/s takes 1.4 s for what maxCopies
 	// ask for at once, and whoever asks again too soon has it sent twice.
 	moveTimeout, moveRetries = 2500 * time.Millisecond, 1
-	// admissionPatience is for how long one request to let this node into a cohort counts as on
-	// its way: an election on a busy machine.
-	admissionPatience = time.Second
 	// dropStep is how many records are deleted in one round of the loop.
 	dropStep = 2000
 )
@@ -65,8 +62,9 @@ var movePauses = clock.Backoff{First: moveRetry, Most: 5 * time.Minute}
 // that it is not to keep any longer (design 4): it copies first and asks for its
 // admission after, and it deletes what a majority of the others has.
 type transfer struct {
-	c      *Core
-	driver *placement.Driver
+	c       *Core
+	driver  *placement.Driver
+	entries placement.Entries
 
 	incoming map[ring.Partition]*move
 	outgoing map[ring.Partition]*move
@@ -91,7 +89,6 @@ type move struct {
 	clear []register.Member // who has answered that it is not
 	tries int               // comparisons in a row after which something was left
 	pause int64             // mono ns until which nothing is tried
-	asked int64             // when this node asked last to be let in, mono ns; 0: not since the cell changed
 	aside asideMove         // what is kept aside of it
 	lacks bool              // something came here after the comparison under way had begun
 	vain  register.Member   // with whom a comparison has come to nothing last; zero: nobody
@@ -190,7 +187,7 @@ func (m *transfer) keep(old *move, p ring.Partition) *move {
 	}
 	if !old.cell.Same(&m.c.view.Cells[p]) {
 		// Who was compared with still has everything it had then.
-		old.cell, old.probe, old.clear, old.aside, old.asked = m.c.view.Cells[p], 0, nil, asideMove{}, 0
+		old.cell, old.probe, old.clear, old.aside = m.c.view.Cells[p], 0, nil, asideMove{}
 		if old.tries == 0 {
 			old.pause = 0 // it may be this node's turn
 		}
@@ -219,52 +216,30 @@ func (m *transfer) work(now clock.Time) {
 	if len(m.todo) == 0 {
 		return
 	}
-	var ready []admission
+	var asks []register.Change
 	for _, p := range m.todo {
 		switch {
 		case m.c.view.Dropping[p]:
 		case m.incoming[p] != nil:
-			ready = m.bring(now, p, m.incoming[p], ready)
+			asks = m.bring(now, p, m.incoming[p], asks)
 		case m.outgoing[p] != nil:
 			m.hand(now, p, m.outgoing[p])
 		}
 	}
-	m.enter(now, ready)
-}
-
-// admission is a change that lets this node into a cohort.
-type admission struct {
-	change register.Change
-	move   *move
-}
-
-// enter asks for some of the admissions: nobody leads a partition while its cohort changes, so
-// that one in 64 is on its way at once, and one that has not come to be keeps no others waiting.
-func (m *transfer) enter(now clock.Time, ready []admission) {
-	room := max(1, len(m.c.view.Cells)/64)
-	for _, move := range m.incoming { // Any order: they are counted.
-		if until := move.asked + int64(admissionPatience); move.asked != 0 && until > now.Mono {
-			room--
-			m.at = min(m.at, until)
-		}
+	asks, at := m.entries.Pick(now.Mono, m.driver.View(), asks)
+	m.at = min(m.at, at)
+	for i := range asks {
+		m.hold(now, m.incoming[asks[i].Partition])
 	}
-	slices.SortStableFunc(ready, func(a, b admission) int { return cmp.Compare(a.move.asked, b.move.asked) })
-	var changes []register.Change
-	for _, a := range ready[:max(0, min(room, len(ready)))] {
-		changes = append(changes, a.change)
-		a.move.asked = now.Mono
-		m.at = min(m.at, now.Mono+int64(admissionPatience))
-		m.hold(now, a.move)
-	}
-	m.c.elector.Want(now, changes)
+	m.c.elector.Want(now, asks)
 }
 
 // bring goes on with a partition that is to be kept here.
-func (m *transfer) bring(now clock.Time, p ring.Partition, move *move, ready []admission) []admission {
+func (m *transfer) bring(now clock.Time, p ring.Partition, move *move, asks []register.Change) []register.Change {
 	view := m.driver.View()
 	c, ok := view.Copy(p, m.c.cfg.Self)
 	if !ok || m.wait(now, move) {
-		return ready
+		return asks
 	}
 	// What was collected since a comparison began is to be seen.
 	move.met = slices.DeleteFunc(move.met, func(x met) bool { return m.c.retention.Tombstones.Stale(now, x.began) })
@@ -272,15 +247,15 @@ func (m *transfer) bring(now clock.Time, p ring.Partition, move *move, ready []a
 	if view.Copied(p, with) {
 		change, ok := view.Admit(p, m.c.cfg.Self, m.c.cfg.Rand.Uint64())
 		if ok && c.Turn {
-			return append(ready, admission{change, move})
+			return append(asks, change)
 		}
 		m.hold(now, move)
-		return ready
+		return asks
 	}
 	if from, ok := m.other(move, c.From, with); ok {
 		m.compare(now, p, move, from)
 	}
-	return ready
+	return asks
 }
 
 // hand goes on with a partition that others keep now: they are given what only
