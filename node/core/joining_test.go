@@ -40,7 +40,20 @@ type forming struct {
 	index  map[register.Member]int
 	ids    *id.Generator
 
+	down       []bool
+	said       func(from, to int, m any) // hears each message
+	spoke      map[[2]int]int64          // when one node last said something to another one, mono ns
+	signs      int                       // half seconds in which one had nothing else to say to another one
+	works      bool                      // a worker at each node claims one task after the other, and completes it
+	tokens     map[id.ID]map[uint64]bool
+	acked      map[id.ID]bool           // tasks that were taken in, and whether they are completed
+	asked      map[message.Origin]id.ID // enqueues
+	completing map[message.Origin]id.ID
+	requests   uint64
+	refused    int
+
 	good    []int64 // by partition, when it was last led, mono ns; 0: never yet
+	led     int     // partitions now
 	least   int     // partitions led at one moment
 	longest time.Duration
 	after   func(now int64) // looks around at each moment
@@ -71,6 +84,7 @@ func newForming(t testing.TB, partitions int) *forming {
 	g := &forming{
 		t: t, now: clock.Time{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: 1}, index: map[register.Member]int{},
 		ids: id.NewGenerator(1, rand.New(rand.NewPCG(1, 2)).Uint64), good: make([]int64, partitions), least: partitions,
+		spoke: map[[2]int]int64{}, tokens: map[id.ID]map[uint64]bool{}, completing: map[message.Origin]id.ID{}, acked: map[id.ID]bool{}, asked: map[message.Origin]id.ID{},
 	}
 	g.state = register.First(register.Cluster{ID: register.UUID{1}, Partitions: partitions, Replicas: 3}, register.Node{Member: formingMember(0), Weight: 100})
 	g.join(1)
@@ -81,44 +95,58 @@ func formingMember(i int) register.Member {
 	return register.Member{Node: fmt.Sprintf("n%03d", i), Incarnation: register.Incarnation{byte(i), byte(i >> 8), 1}}
 }
 
+// open starts the next node.
+func (g *forming) open(i int) {
+	g.t.Helper()
+	m, s := formingMember(i), memstore.New()
+	c, err := Open(Config{
+		Self: m, Cluster: g.state.Cluster, Eta: eta, Buffer: eta, GCGrace: 7 * 24 * time.Hour, Lease: leaseTime,
+		Retry: crdt.Retry{MaxAttempts: 3, Initial: time.Second, Max: time.Hour, Multiplier: 2000}, HeadSize: 256,
+		MaxPayload: 1 << 20, MaxWaiters: 100, MaxQueues: 100, MaxClaims: 1000, CollectInterval: time.Minute, Tree: true,
+		Retention: retention.Rule{What: nornv1.Retention_RETENTION_DELETE, After: time.Hour}, Repair: 10 * time.Second,
+		Rand: rand.New(rand.NewPCG(uint64(i), 1)),
+	}, s, g.now)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.index[m] = i
+	g.cores, g.stores, g.wake, g.down = append(g.cores, c), append(g.stores, s), append(g.wake, g.now.Mono), append(g.down, false)
+}
+
+// enter starts the next node, and has the register name it.
+func (g *forming) enter(i int) {
+	g.open(i)
+	for version, status := range []register.NodeStatus{register.Joining, register.Active} {
+		if i > 0 {
+			g.state, _, _ = g.state.Apply(&register.Request{Nodes: []register.NodeChange{{Old: uint64(version), New: register.Node{Member: formingMember(i), Status: status, Weight: 100}}}})
+		}
+	}
+}
+
 // join lets so many nodes in, all of them at once.
 func (g *forming) join(n int) {
 	g.t.Helper()
 	for range n {
-		i := len(g.cores)
-		m := formingMember(i)
-		g.index[m] = i
-		s := memstore.New()
-		c, err := Open(Config{
-			Self: m, Cluster: g.state.Cluster, Eta: eta, Buffer: eta, GCGrace: 7 * 24 * time.Hour, Lease: leaseTime,
-			Retry: crdt.Retry{MaxAttempts: 3, Initial: time.Second, Max: time.Hour, Multiplier: 2000}, HeadSize: 256,
-			MaxPayload: 1 << 20, MaxWaiters: 100, MaxQueues: 100, MaxClaims: 1000, CollectInterval: time.Minute, Tree: true,
-			Retention: retention.Rule{What: nornv1.Retention_RETENTION_DELETE, After: time.Hour}, Repair: 10 * time.Second,
-			Rand: rand.New(rand.NewPCG(uint64(i), 1)),
-		}, s, g.now)
-		if err != nil {
-			g.t.Fatal(err)
-		}
-		g.cores, g.stores, g.wake = append(g.cores, c), append(g.stores, s), append(g.wake, g.now.Mono)
-		for version, status := range []register.NodeStatus{register.Joining, register.Active} {
-			if i > 0 {
-				g.state, _, _ = g.state.Apply(&register.Request{Nodes: []register.NodeChange{{Old: uint64(version), New: register.Node{Member: m, Status: status, Weight: 100}}}})
-			}
-		}
+		g.enter(len(g.cores))
 	}
 	if len(g.state.Members) != len(g.cores) {
 		g.t.Fatal("not all were let in")
 	}
+	g.alive()
+	g.tell()
+}
+
+// alive tells all who is up.
+func (g *forming) alive() {
 	for i := range g.cores {
 		var others []register.Member
 		for j := range g.cores {
-			if j != i {
+			if j != i && !g.down[j] {
 				others = append(others, formingMember(j))
 			}
 		}
 		g.step(i, message.Alive{Members: others})
 	}
-	g.tell()
 }
 
 // later has something happen.
@@ -128,6 +156,9 @@ func (g *forming) later(in time.Duration, do func()) {
 }
 
 func (g *forming) step(i int, event any) {
+	if g.down[i] {
+		return
+	}
 	if err := g.cores[i].Step(g.now, event); err != nil {
 		g.t.Fatal(err)
 	}
@@ -162,14 +193,16 @@ func (g *forming) run(d time.Duration) {
 			next = min(next, g.events[0].at)
 		}
 		for i := range g.wake {
-			next = min(next, g.wake[i])
+			if !g.down[i] {
+				next = min(next, g.wake[i])
+			}
 		}
 		g.now = g.now.Add(time.Duration(max(0, next-g.now.Mono)))
 		for len(g.events) > 0 && g.events[0].at <= g.now.Mono {
 			heap.Pop(&g.events).(occurrence).do()
 		}
 		for i := range g.cores {
-			if g.wake[i] <= g.now.Mono {
+			if g.wake[i] <= g.now.Mono && !g.down[i] {
 				g.turn(i)
 			}
 		}
@@ -194,7 +227,8 @@ func (g *forming) turn(i int) {
 	}
 	send := func(all []message.Send, after time.Duration) {
 		for _, s := range all {
-			if to, known := g.index[s.To]; known {
+			if to, known := g.index[s.To]; known && !g.down[to] {
+				g.says(i, to, s.Message)
 				g.later(after+formingLink, func() { g.step(to, &message.FromPeer{From: c.cfg.Self, Message: s.Message}) })
 			}
 		}
@@ -206,6 +240,9 @@ func (g *forming) turn(i int) {
 	}
 	for _, r := range ready.Commit {
 		g.ask(i, &r, disk)
+	}
+	for _, r := range ready.Replies {
+		g.answered(i, r)
 	}
 	for n := range ready.Reads {
 		reply, empty, err := ready.Reads[n].Run(g.stores[i], g.now)
@@ -226,8 +263,11 @@ func (g *forming) look() {
 	led, known := 0, 0
 	for p := range g.state.Cells {
 		is := false
-		for _, c := range g.cores {
-			is = is || c.vnodes.See(ring.Partition(p)).Leading() != 0
+		if i, known := g.index[g.state.Cells[p].Leader]; known && !g.down[i] {
+			is = g.cores[i].vnodes.See(ring.Partition(p)).Leading() == g.state.Cells[p].Epoch
+		}
+		for i := 0; !is && i < len(g.cores); i++ {
+			is = !g.down[i] && g.cores[i].vnodes.See(ring.Partition(p)).Leading() != 0
 		}
 		if is {
 			led++
@@ -239,7 +279,7 @@ func (g *forming) look() {
 			known++
 		}
 	}
-	if known == len(g.good) {
+	if g.led = led; known == len(g.good) {
 		g.least = min(g.least, led)
 	}
 	if g.after != nil {
