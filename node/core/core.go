@@ -24,6 +24,7 @@ import (
 	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/node/core/workers"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -158,7 +159,7 @@ type Core struct {
 	acceptors       *leadership.Acceptors
 	sharedConfig    sharedConfig
 	crons           *crons
-	sessions        *sessions
+	sessions        *workers.Machine
 	vcfg            vnode.Config
 	dropped         []message.GrantRef // grants of ours that nobody will hear of
 	disk            uint64             // free bytes, when they were looked at, less what was written since
@@ -190,7 +191,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		OnHead: c.readyIndex.onHead,
 		OnEnd: func(task id.ID, r *claim.Record) {
 			c.readyIndex.onEnd(task, r)
-			c.sessions.known.ended(task, r)
+			c.sessions.Known.Ended(task, r)
 		},
 		OnExpire: func(b claim.Brief, r claim.Record, s crdt.State) {
 			ended(c, message.DecidedExpired, endOfClaim(c.round.Now, &b, &r), s)
@@ -213,15 +214,15 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	boot := cfg.Rand.Uint64()
 	c.crons, c.abandonedClaims, c.sharedConfig.c = newCrons(c), newAbandonedClaims(c), c
 	var err error
-	if c.sessions, err = newSessions(c); err != nil {
-		return nil, fmt.Errorf("core: %w", err)
-	}
 	if err = openAcceptors(c, view); err != nil {
 		return nil, err
 	}
 	c.round.Now = now
 	if err := openVnodes(c, view, now); err != nil {
 		return nil, err
+	}
+	if c.sessions, err = newWorkers(c); err != nil {
+		return nil, fmt.Errorf("core: %w", err)
 	}
 	c.dependency = newDependencies(c, boot)
 	c.retention = newRetention(c, now)
@@ -294,7 +295,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 	case message.Gone:
 		c.gone(e.Conn)
 	case message.Undelivered:
-		c.undelivered(now, c.sessions.unsent(now, e.Grants))
+		c.undelivered(now, c.sessions.Unsent(now, e.Grants))
 	case message.ReadDone:
 		c.readDone(e)
 	case message.Drain:
@@ -349,7 +350,7 @@ func (c *Core) Ready(now clock.Time) (message.Ready, error) {
 	c.dependency.Watches.Work(now)
 	c.dependency.Forgotten.Work(now)
 	c.crons.work(now)
-	c.sessions.work(now)
+	c.sessions.Work(now)
 	c.abandonedClaims.work(now)
 	c.leases.Retry(now)
 	c.freshnessProbes.work(now)
@@ -368,7 +369,7 @@ func (c *Core) Ready(now clock.Time) (message.Ready, error) {
 	c.repairs.Tend(now)
 	c.routes.work(now)
 	c.routes.deliver()
-	c.sessions.late(now)
+	c.sessions.Late(now)
 	if dropped := c.dropped; len(dropped) > 0 {
 		c.dropped = nil
 		c.undelivered(now, dropped)
@@ -396,7 +397,7 @@ func (c *Core) Stats() Stats {
 	s.Waiting = len(c.readyIndex.byTime) + c.logs.count
 	s.Claims, s.Full = c.vnodes.Claimed(), c.vnodes.Full()
 	s.Cron = c.crons.m.Stats(c.crons.time(c.round.Now))
-	s.Sessions, s.SessionCounts = c.sessions.d.Open(), c.sessions.d.Counts()
+	s.Sessions, s.SessionCounts = c.sessions.Dispatcher.Open(), c.sessions.Dispatcher.Counts()
 	s.QuarantinedTasks, s.QuarantinedBytes = c.vnodes.Aside()
 	s.QuarantineFull = c.quarantine.full
 	s.HandoversLeft = len(c.transfer.outgoing) + len(c.view.Dropping)
@@ -436,7 +437,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.askAt != 0 {
 		mono = min(mono, c.askAt)
 	}
-	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.retention.Due(), c.quarantine.at, c.formerMember.at, c.quorumWrites.next(), c.repairs.Due(), c.routes.byTime.Next(), c.remoteClaims.next(), c.headGossip.next(), c.freshnessProbes.next(), c.queues.remoteCounts.next(), c.fetches.byTime.Next(), c.transfer.next(), c.dependency.Due(), c.leases.Due(), c.confirms.next(), c.offers.next(), c.abandonedClaims.next(), c.elector.Next(), c.standing.Due(), c.sessions.next())
+	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.retention.Due(), c.quarantine.at, c.formerMember.at, c.quorumWrites.next(), c.repairs.Due(), c.routes.byTime.Next(), c.remoteClaims.next(), c.headGossip.next(), c.freshnessProbes.next(), c.queues.remoteCounts.next(), c.fetches.byTime.Next(), c.transfer.next(), c.dependency.Due(), c.leases.Due(), c.confirms.next(), c.offers.next(), c.abandonedClaims.next(), c.elector.Next(), c.standing.Due(), c.sessions.Due())
 }
 
 // Audit tells what the core would overlook: a vnode that something was done with
@@ -534,13 +535,13 @@ func (c *Core) other(now clock.Time, r *message.Request) (gproto.Message, *proto
 	case *nornv1.ChangeSchedulesRequest:
 		return scheduling{c}.change(r, m)
 	case *nornv1.SessionRequest:
-		return c.sessions.request(now, r, m)
+		return c.sessions.Request(now, r, m)
 	case *nornv1.WorkersRequest:
-		return workers{c.sessions}.list(now, r, m)
+		return c.sessions.List(now, r, m)
 	case *nornv1.SetWorkerRequest:
-		return workers{c.sessions}.set(now, r, m)
+		return c.sessions.Set(now, r, m)
 	case *nornv1.LinesRequest:
-		return workers{c.sessions}.lines(now, r, m)
+		return c.sessions.Lines(now, r, m)
 	}
 	return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that")
 }

@@ -72,7 +72,7 @@ func (c peers) take(now clock.Time, m *message.FromPeer) {
 	case *message.NotHeld:
 		c.leases.DropNotHeld(now, b)
 	case *message.Work:
-		c.sessions.known.take(now, m.From, b)
+		c.sessions.Known.Take(now, m.From, b)
 	case *message.ReclaimLease:
 		c.leases.TakenBack(now, b)
 	case *message.AbandonClaims:

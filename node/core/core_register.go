@@ -173,7 +173,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 		c.logs.moved(c)
 	}
 	c.crons.m.Observe(c.crons.time(now), s)
-	c.sessions.names.learn(now, s)
+	c.sessions.Names.Learn(now, s)
 	c.readyIndex.tenants.Learn(s)
 	if bad := c.queues.load(s); bad != nil {
 		c.round.Check(bad)

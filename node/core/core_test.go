@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/workers"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
@@ -220,7 +221,7 @@ func TestAWorkersClockDoesNotMoveItsTasks(t *testing.T) {
 		r.pass(time.Minute)
 		own := f(60)
 		end := session.End{Kind: session.EndFailed, RetryAt: own.RetryAt.AsTime().UnixNano(), RetryIn: time.Minute}
-		said := (&workAsks{}).failure(&session.Settle{Claim: session.Claim{Task: task, Token: own.Token}, End: end})
+		said := workers.Failure(&session.Settle{Claim: session.Claim{Task: task, Token: own.Token}, End: end}, 0)
 		must[*nornv1.WriteReply](r, &nornv1.FailRequest{Failures: []*nornv1.Failure{said}})
 		due("a session")
 		r.pass(time.Minute)

@@ -30,7 +30,7 @@ func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest)
 		return nil, err
 	}
 	if !w.routed {
-		if err := c.sessions.foreign(w.ask.Session, w.ask.By); err != nil {
+		if err := c.sessions.Foreign(w.ask.Session, w.ask.By); err != nil {
 			return nil, err
 		}
 	}

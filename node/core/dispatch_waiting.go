@@ -51,7 +51,7 @@ func (c *Core) timeouts(now clock.Time) {
 // exactly one reply.
 func (c *Core) cancel(from message.Origin) {
 	c.routes.cancel(from)
-	c.sessions.cancel(from)
+	c.sessions.Cancel(from)
 	for _, o := range c.fetches.forsake(func(o message.Origin) bool { return message.NumberOf(o) == message.NumberOf(from) }) {
 		c.round.Refuse(o, refusal.Cancelled())
 	}
@@ -82,7 +82,7 @@ func (c *Core) gone(conn uint64) {
 	delete(c.readyIndex.lines, conn)
 	c.fetches.forsake(func(o message.Origin) bool { return o.Conn == conn })
 	c.freshnessProbes.take(func(h *freshnessProbe) bool { return h.r.From.Conn == conn })
-	c.sessions.gone(c.round.Now, conn)
+	c.sessions.Gone(c.round.Now, conn)
 	for _, w := range c.readyIndex.of(conn) {
 		c.readyIndex.drop(w)
 	}
@@ -113,5 +113,5 @@ func (c *Core) drain(why *proto.Error) {
 			c.round.Refuse(w.from, why)
 		}
 	}
-	c.sessions.drain(why)
+	c.sessions.Drain(why)
 }

@@ -263,7 +263,7 @@ func (q *queues) wire(now clock.Time, name string, about []ring.Partition) *norn
 // where it leads nothing, and so is not asked.
 func (q *queues) join(m *nornv1.QueuesRequest) *query.Queues {
 	l := &query.Queues{Asked: m}
-	if groups, _ := q.c.routes.readers(); groups != nil && groups.of[q.c.cfg.Self] == nil {
+	if groups, _ := q.c.routes.readers(); groups != nil && groups.Of[q.c.cfg.Self] == nil {
 		l.Waits = q.c.readyIndex.waiting
 	}
 	return l
@@ -379,7 +379,7 @@ func (q *queues) ask(from message.Origin, name string, join joiner, then func(*s
 	switch {
 	case lost != nil:
 		return false, lost
-	case len(groups.order) == 1 && groups.order[0] == q.c.cfg.Self:
+	case len(groups.Order) == 1 && groups.Order[0] == q.c.cfg.Self:
 		return false, nil
 	case crowds(r, from):
 		return false, refusal.Crowded(maxGathers)

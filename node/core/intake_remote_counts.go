@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/quota"
 	"github.com/norn-dev/norn/proto"
@@ -113,7 +114,7 @@ func (t *remoteCounts) work(now clock.Time) {
 			delete(t.tenants, prefix)
 		}
 	}
-	r, who, sum := t.c.routes, newGroups(), quota.NewSum()
+	r, who, sum := t.c.routes, call.NewGroups(), quota.NewSum()
 	here := make([]ring.Partition, 0, len(t.c.view.Cells))
 	for p := range t.c.view.Cells {
 		to, ok := r.keeper(ring.Partition(p))
@@ -124,10 +125,10 @@ func (t *remoteCounts) work(now clock.Time) {
 			here = append(here, ring.Partition(p))
 			continue
 		}
-		who.add(to, p)
+		who.Add(to, p)
 	}
-	t.at = now.Mono + int64(min(max(tallyEvery*time.Duration(len(who.order)), tallyLeast), tallyMost))
-	if len(who.order) == 0 || len(r.byTime) >= maxGathers {
+	t.at = now.Mono + int64(min(max(tallyEvery*time.Duration(len(who.Order)), tallyLeast), tallyMost))
+	if len(who.Order) == 0 || len(r.byTime) >= maxGathers {
 		return
 	}
 	t.asked = t.c.crons.origin(nornv1.Method_METHOD_QUEUES)

@@ -309,10 +309,10 @@ func (c settling) complete(now clock.Time, r *message.Request, m *nornv1.Complet
 		if done.GetAutoSeq() {
 			f.Seq = vnode.NextSeq(c.round.Tx, ring.Of(task, len(c.view.Cells)), task, f.Token)
 		}
-		c.sessions.known.tells(done.GetSession())
+		c.sessions.Known.Tells(done.GetSession())
 		end, was := endBefore(c.Core, now, task, done.GetToken()), c.stats.Completed
 		c.add(now, task, f.Fact(task), &c.stats.Completed, res)
-		c.sessions.known.tells(nil)
+		c.sessions.Known.Tells(nil)
 		if c.stats.Completed > was {
 			decided(c.Core, message.DecidedCompleted, end)
 		}
@@ -434,8 +434,8 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, principal string, r
 		return bad
 	}
 	v := c.vnode(task)
-	c.sessions.known.tells(f.GetSession())
-	defer c.sessions.known.tells(nil)
+	c.sessions.Known.Tells(f.GetSession())
+	defer c.sessions.Known.Tells(nil)
 	end := endBefore(c.Core, now, task, f.GetToken())
 	if r := vnode.EntryOf(v, task).Of(f.GetToken()); r != nil { // before it is ready again
 		c.readyIndex.away.Add(now.Mono, away.Taker{Worker: r.Worker, Session: r.Session}, task, proto.Seconds(f.GetKeepAwaySeconds()))
@@ -468,9 +468,9 @@ func (c settling) release(now clock.Time, q *message.Request, m *nornv1.ReleaseR
 			continue
 		}
 		v := c.vnode(task)
-		c.sessions.known.tells(ref.GetSession())
+		c.sessions.Known.Tells(ref.GetSession())
 		existed, err := v.Release(c.round.Tx, task, ref.GetToken(), now)
-		c.sessions.known.tells(nil)
+		c.sessions.Known.Tells(nil)
 		if err != nil {
 			res.Error = c.lost(task, ref.GetToken(), err).Proto()
 			continue

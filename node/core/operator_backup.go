@@ -2,6 +2,7 @@ package core
 
 import (
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/dump"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
@@ -22,16 +23,16 @@ type backups struct{ *Core }
 //
 // Invariant: a page is given only when a majority of the newest cohort that any of those who
 // answer know of is in it, so that nothing is missing that a majority has acknowledged.
-func (c backups) asked(m *nornv1.BackupRequest) (*groups, *pages, gproto.Message) {
+func (c backups) asked(m *nornv1.BackupRequest) (*call.Groups, *pages, gproto.Message) {
 	if dump.Check(m, len(c.view.Cells)) != nil {
 		return nil, nil, nil
 	}
 	cell := &c.view.Cells[m.GetPartition()]
 	asks, need := dump.Whom(m, cell.Cohort, c.cfg.Self, c.view.Up)
-	ask, who := gproto.CloneOf(m), newGroups()
+	ask, who := gproto.CloneOf(m), call.NewGroups()
 	ask.Epoch = cell.Epoch
 	for _, at := range asks {
-		who.add(at, int(m.GetPartition()))
+		who.Add(at, int(m.GetPartition()))
 	}
 	return who, &pages{dump.Pages{Epoch: cell.Epoch, Cohort: len(cell.Cohort), Need: need}}, ask
 }

@@ -8,8 +8,6 @@ import (
 
 	"github.com/norn-dev/norn/node/core/query"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
-
-	gproto "google.golang.org/protobuf/proto"
 )
 
 // TestQueuesComeInPages: queues with long notes would fit no frame, and nobody could list
@@ -51,9 +49,6 @@ func TestPagesOfSeveralNodesJoin(t *testing.T) {
 	queue := func(name string, bytes int) *nornv1.Queue {
 		return &nornv1.Queue{Name: name, Count: &nornv1.Count{Ready: 1}, Settings: &nornv1.QueueSettings{Note: strings.Repeat("x", bytes)}}
 	}
-	worker := func(name string, instance byte, bytes int) *nornv1.Worker {
-		return &nornv1.Worker{Name: name, Instance: append(make([]byte, 15), instance), Machine: strings.Repeat("x", bytes)}
-	}
 	cut := query.QueueCursor.Seal([]byte("c"))
 	for what, c := range map[string]struct {
 		pages []*nornv1.QueuesReply
@@ -78,15 +73,5 @@ func TestPagesOfSeveralNodesJoin(t *testing.T) {
 		if next := string(last); err != nil || got != c.want || next != c.next {
 			t.Errorf("%s: %s, then after %q: %v", what, got, next, err)
 		}
-	}
-	two, one := worker("a", 2, 0), worker("a", 1, 0)
-	l := &workerLists{whole: &nornv1.WorkersReply{Workers: []*nornv1.Worker{two}}}
-	l.Take(nil, &nornv1.WorkersReply{Workers: []*nornv1.Worker{one, worker("b", 0, 0)}, NextCursor: query.WorkerCursor.Seal(placeOf(one))})
-	if m, _ := l.Answer(); !gproto.Equal(m, &nornv1.WorkersReply{Workers: []*nornv1.Worker{one}, NextCursor: query.WorkerCursor.Seal(placeOf(one))}) {
-		t.Errorf("workers: %v", m)
-	}
-	l = &workerLists{whole: &nornv1.WorkersReply{Workers: []*nornv1.Worker{worker("a", 1, 3<<20), worker("b", 1, 3<<20)}}}
-	if m, _ := l.Answer(); len(m.(*nornv1.WorkersReply).GetWorkers()) != 1 || !past(worker("b", 0, 0), m.(*nornv1.WorkersReply).GetNextCursor()) {
-		t.Error("a page has no bound in bytes")
 	}
 }

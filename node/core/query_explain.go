@@ -16,7 +16,6 @@ import (
 	"github.com/norn-dev/norn/vnode"
 
 	gproto "google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // newExplain makes the read that answers why a task is not running.
@@ -41,7 +40,7 @@ func newExplain(c *Core, q *message.Request, m *nornv1.ExplainRequest) (message.
 	e.Unhandled = c.readyIndex.away.From(c.round.Now.Mono, task)
 	e.Mute = !q.Scope.May(guard.Read, name)
 	if !q.Routed {
-		e.Serving = workers{c.sessions}.serving(c.round.Now, name)
+		e.Serving = c.sessions.Serving(c.round.Now, name)
 	}
 	e.Elsewhere = c.dependency.Elsewhere(vnode.Blockers(c.round.Tx, p, task))
 	return message.Read{From: q.From, Func: func(view store.View, now clock.Time) (gproto.Message, *proto.Error, error) {
@@ -62,23 +61,6 @@ func room(c *Core, e *explain.Explainer, p ring.Partition) {
 		e.Held = n
 		e.Full = fmt.Sprintf("%d tasks are under a claim on the node that leads partition %d, its limit (max-claims): it hands out nothing until one of them ends", n, p)
 	}
-}
-
-// serving gives who takes tasks of a queue at this node.
-func (w workers) serving(now clock.Time, queue string) *explain.Serving {
-	s := &explain.Serving{}
-	s.Waiting, s.Asked = w.askedFor(queue)
-	for _, i := range w.d.Sessions(now) {
-		if explain.Serves(&i, queue) {
-			s.Workers = append(s.Workers, w.wire(&i))
-		}
-	}
-	return s
-}
-
-// askedFor is how many claim requests wait here for a queue, and when one last came.
-func (w workers) askedFor(queue string) (waiting uint64, last *timestamppb.Timestamp) {
-	return uint64(w.c.readyIndex.waiting(queue)), convert.Timestamp(w.c.readyIndex.last[queue])
 }
 
 // explaining has the node that knows a task best tell why it does not run, and then, where it is

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
@@ -73,25 +74,25 @@ func (c verifier) checkPartitions(all []uint32) *proto.Error {
 // compare asks all replicas.
 func (c verifier) compare(now clock.Time, r *message.Request, m *nornv1.VerifyRequest) (gproto.Message, *proto.Error) {
 	join := &verified{asked: m.GetPartitions()}
-	groups := newGroups()
+	groups := call.NewGroups()
 	for i, p := range m.GetPartitions() {
 		for _, at := range c.view.Cells[p].Cohort {
 			slot := len(join.slots)
 			join.slots = append(join.slots, replicaSlot{partition: i, member: at})
 			if c.view.Up(at) {
-				groups.add(at, slot)
+				groups.Add(at, slot)
 			} else {
 				join.missing(slot, "it is not in reach")
 			}
 		}
 	}
 	g := c.routes.gather(now, r, join, 0)
-	for _, to := range groups.order {
+	for _, to := range groups.Order {
 		ask := &nornv1.VerifyRequest{Queues: m.GetQueues()}
-		for _, slot := range groups.of[to] {
+		for _, slot := range groups.Of[to] {
 			ask.Partitions = append(ask.Partitions, m.GetPartitions()[join.slots[slot].partition])
 		}
-		c.routes.forward(now, g, to, groups.of[to], ask, nil)
+		c.routes.forward(now, g, to, groups.Of[to], ask, nil)
 	}
 	c.routes.finish(g)
 	return nil, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/norn-dev/norn/node/core/query"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/scope"
+	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -267,7 +268,7 @@ func (r *routes) split(now clock.Time, q *message.Request, list items) bool {
 	if list.led {
 		find = r.leader
 	}
-	groups := newGroups()
+	groups := call.NewGroups()
 	lost := make(map[int]ring.Partition) // nobody is there for them
 	for i := range list.n {
 		to := r.c.cfg.Self
@@ -282,9 +283,9 @@ func (r *routes) split(now clock.Time, q *message.Request, list items) bool {
 				continue
 			}
 		}
-		groups.add(to, i)
+		groups.Add(to, i)
 	}
-	if len(lost) == 0 && len(groups.order) == 1 && groups.order[0] == r.c.cfg.Self {
+	if len(lost) == 0 && len(groups.Order) == 1 && groups.Order[0] == r.c.cfg.Self {
 		return false
 	}
 	if crowds(r, q.From) {
@@ -295,8 +296,8 @@ func (r *routes) split(now clock.Time, q *message.Request, list items) bool {
 		list.join.Fail([]int{i}, refusal.Unreachable(p))
 	}
 	g := r.gather(now, q, list.join, 0)
-	for _, to := range groups.order {
-		idx, body := groups.of[to], q.Body
+	for _, to := range groups.Order {
+		idx, body := groups.Of[to], q.Body
 		if len(idx) < list.n {
 			body = list.some(idx)
 		}
@@ -340,7 +341,7 @@ func (r *routes) scatter(now clock.Time, q *message.Request, join joiner) bool {
 	case lost != nil:
 		r.c.round.Refuse(q.From, lost)
 		return true
-	case len(groups.order) == 1 && groups.order[0] == r.c.cfg.Self:
+	case len(groups.Order) == 1 && groups.Order[0] == r.c.cfg.Self:
 		return false
 	case crowds(r, q.From):
 		r.c.round.Refuse(q.From, refusal.Crowded(maxGathers))
@@ -352,42 +353,32 @@ func (r *routes) scatter(now clock.Time, q *message.Request, join joiner) bool {
 
 // readers are those who know each partition best, with the partitions. The error is that
 // there is nobody for one of them.
-func (r *routes) readers() (*groups, *proto.Error) {
-	groups := newGroups()
+func (r *routes) readers() (*call.Groups, *proto.Error) {
+	groups := call.NewGroups()
 	for p := range r.c.view.Cells {
 		to, ok := r.reader(ring.Partition(p))
 		if !ok {
 			return nil, refusal.Unreachable(ring.Partition(p))
 		}
-		groups.add(to, p)
+		groups.Add(to, p)
 	}
 	return groups, nil
 }
 
 // each asks them.
-func (r *routes) each(now clock.Time, g *scatterRequest, who *groups, body gproto.Message) {
-	for _, to := range who.order {
+func (r *routes) each(now clock.Time, g *scatterRequest, who *call.Groups, body gproto.Message) {
+	for _, to := range who.Order {
 		var only []ring.Partition
-		for _, p := range who.of[to] {
+		for _, p := range who.Of[to] {
 			only = append(only, ring.Partition(p))
 		}
 		r.forward(now, g, to, nil, body, only)
 	}
 }
 
-// groups are indexes by node, in the order in which the nodes were met.
-type groups struct {
-	of    map[register.Member][]int
-	order []register.Member
-}
-
-func newGroups() *groups { return &groups{of: make(map[register.Member][]int)} }
-
-func (g *groups) add(to register.Member, i int) {
-	if _, ok := g.of[to]; !ok {
-		g.order = append(g.order, to)
-	}
-	g.of[to] = append(g.of[to], i)
+// others are the other nodes that are up.
+func (r *routes) others() []register.Member {
+	return view.MembersOf(r.c.view.Alive())
 }
 
 // crowds tells whether one more request of a connection may not wait for other nodes.

@@ -349,7 +349,7 @@ func (r *routes) deliver() {
 			case !a.To.Internal():
 				out = append(out, *a)
 			case a.To.Conn == message.WorkConn:
-				r.c.sessions.asks.answers = append(r.c.sessions.asks.answers, *a)
+				r.c.sessions.Asks.Answered(a)
 			case a.To.Conn < message.PeerConns:
 				r.answered(a.To.Request, r.c.cfg.Self, a)
 			default:

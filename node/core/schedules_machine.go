@@ -6,6 +6,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/cron"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
@@ -261,7 +262,7 @@ func (r *routes) doAs(now clock.Time, is scope.Holder, from message.Origin, list
 		m, err := g.join.Answer()
 		then(r.c.round.Now, m, err)
 	}
-	groups, find := newGroups(), r.keeper
+	groups, find := call.NewGroups(), r.keeper
 	if list.find != nil {
 		find = list.find
 	}
@@ -272,10 +273,10 @@ func (r *routes) doAs(now clock.Time, is scope.Holder, from message.Origin, list
 			list.join.Fail([]int{i}, refusal.Unreachable(p))
 			continue
 		}
-		groups.add(to, i)
+		groups.Add(to, i)
 	}
-	for _, to := range groups.order {
-		idx, part := groups.of[to], body
+	for _, to := range groups.Order {
+		idx, part := groups.Of[to], body
 		if len(idx) < list.n {
 			part = list.some(idx)
 		}

@@ -53,12 +53,12 @@ func TestSharesOfWorkersThatHaveLeft(t *testing.T) {
 			c.Capacity.Queues = []session.QueueSlots{{Queue: "q", Slots: 1, Weight: 1}, {Queue: "p", Slots: 1, Weight: 2}}
 		})
 		r.days(10*time.Second, 100*time.Millisecond, func() bool { return h.m.Info().State == session.Healthy }, h)
-		r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(r.peers[0].core.sessions.asks.shares) > 0 }, h)
+		r.days(10*time.Second, 100*time.Millisecond, func() bool { return len(r.peers[0].core.sessions.Asks.Shares) > 0 }, h)
 		h.m.Drain(r.now)
 		r.days(10*time.Second, 100*time.Millisecond, func() bool { return h.m.Info().Left }, h)
 		r.live(2*time.Second, 100*time.Millisecond, nothing)
 	}
-	if n, open := len(r.peers[0].core.sessions.asks.shares), r.peers[0].core.sessions.d.Open(); n > open+1 {
+	if n, open := len(r.peers[0].core.sessions.Asks.Shares), r.peers[0].core.sessions.Dispatcher.Open(); n > open+1 {
 		t.Errorf("shares of %d workers are kept, and there are %d sessions", n, open)
 	}
 }

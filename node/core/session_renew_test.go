@@ -38,10 +38,10 @@ func TestSessionRenewalsGather(t *testing.T) {
 	began := r.now.Mono
 	r.days(time.Minute, 20*time.Millisecond, func() bool { return r.now.Mono-began > int64(15*time.Second) }, hands...)
 	beats, renewed = 0, 0
-	before, asked := calls(), r.peers[0].core.sessions.asks.number
+	before, asked := calls(), r.peers[0].core.sessions.Asks.Number
 	began = r.now.Mono
 	r.days(2*time.Minute, 20*time.Millisecond, func() bool { return r.now.Mono-began > int64(time.Minute) }, hands...)
-	made, asks := calls()-before, r.peers[0].core.sessions.asks.number-asked
+	made, asks := calls()-before, r.peers[0].core.sessions.Asks.Number-asked
 	t.Logf("%d heartbeats, %d renewals, %d requests of workers, %d of the node", beats, renewed, made, asks)
 	// A health check now and then is a request of its own, and its answer.
 	if beats < 200 || renewed < beats-20 || made > beats+beats/2 || asks > uint64(beats)*2/3 {

@@ -26,8 +26,8 @@ func TestStreamsOfWorkersThatHaveLeft(t *testing.T) {
 	}
 	r.live(10*time.Minute, time.Second, nothing)
 	s := r.peers[0].core.sessions
-	if len(s.streams) != 0 || len(s.conns) != 0 || len(s.open) != 0 {
-		t.Errorf("%d streams, of %d connections, with %d requests are kept; there are %d sessions", len(s.streams), len(s.conns), len(s.open), s.d.Open())
+	if len(s.Streams) != 0 || len(s.Conns) != 0 || len(s.Open) != 0 {
+		t.Errorf("%d streams, of %d connections, with %d requests are kept; there are %d sessions", len(s.Streams), len(s.Conns), len(s.Open), s.Dispatcher.Open())
 	}
 }
 
@@ -54,8 +54,8 @@ func TestStreamsOfWhoeverGivesUp(t *testing.T) {
 			t.Fatalf("request %d is not answered", i)
 		}
 	}
-	if s := c.sessions; len(s.streams) != 0 || len(s.conns) != 0 || len(s.open) != 0 {
-		t.Errorf("%d streams, of %d connections, with %d requests are kept; there are %d sessions", len(s.streams), len(s.conns), len(s.open), s.d.Open())
+	if s := c.sessions; len(s.Streams) != 0 || len(s.Conns) != 0 || len(s.Open) != 0 {
+		t.Errorf("%d streams, of %d connections, with %d requests are kept; there are %d sessions", len(s.Streams), len(s.Conns), len(s.Open), s.Dispatcher.Open())
 	}
 }
 
@@ -69,7 +69,7 @@ func TestALateRequestOfAnEarlierStream(t *testing.T) {
 	h.turn(0)
 	r.days(10*time.Second, 100*time.Millisecond, healthy, h)
 	c := r.peers[0].core
-	stream, open := c.sessions.streams[h.self.Instance], len(h.open)
+	stream, open := c.sessions.Streams[h.self.Instance], len(h.open)
 	r.next++
 	late := &message.Request{From: message.Origin{Conn: 999, Request: r.next}, Body: session.Bundle(h.self.Instance, 1, 1, nil, time.Minute), Received: r.now.Mono}
 	r.check(c.Step(r.now, late))
@@ -79,7 +79,7 @@ func TestALateRequestOfAnEarlierStream(t *testing.T) {
 	if !ok || reply.Err != nil || reply.Message.(*nornv1.SessionReply).GetAssociation() != 1 {
 		t.Errorf("answered %v: %v", ok, reply)
 	}
-	if now := c.sessions.streams[h.self.Instance]; now != stream || open == 0 || len(now.open) != open {
-		t.Errorf("the stream has %d requests, it had %d; the same one: %v", len(now.open), open, now == stream)
+	if now := c.sessions.Streams[h.self.Instance]; now != stream || open == 0 || len(now.Open) != open {
+		t.Errorf("the stream has %d requests, it had %d; the same one: %v", len(now.Open), open, now == stream)
 	}
 }

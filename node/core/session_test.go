@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/workers"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -310,7 +311,7 @@ func TestSessionLost(t *testing.T) {
 	took := r.days(2*time.Minute, 500*time.Millisecond, func() bool { return r.stateOf(1, tasks[0]) == nornv1.State_STATE_SCHEDULED })
 	t.Logf("lost after %v", took)
 	got := ask[*nornv1.GetReply](r, 1, &nornv1.GetRequest{Id: tasks[0].Bytes()}).Task
-	if wait := got.GetNotBefore().AsTime().UnixNano() - r.now.Wall; wait < int64(time.Second+lostMargin-time.Second) || got.GetAttempts() != 1 || got.GetClaims()[0].GetOutcome() != nornv1.ClaimOutcome_CLAIM_OUTCOME_FAILED {
+	if wait := got.GetNotBefore().AsTime().UnixNano() - r.now.Wall; wait < int64(time.Second+workers.LostMargin-time.Second) || got.GetAttempts() != 1 || got.GetClaims()[0].GetOutcome() != nornv1.ClaimOutcome_CLAIM_OUTCOME_FAILED {
 		t.Errorf("it runs again in %v: %v", time.Duration(wait), got)
 	}
 	// Every node of it may crash: it is kept.
@@ -416,7 +417,7 @@ func TestSessionLines(t *testing.T) {
 	if _, err := h.lines(2, ask); err == nil || err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
 		t.Errorf("of a silent worker: %v", err)
 	}
-	if n := len(r.peers[1].core.sessions.asked.open); n != 0 {
+	if n := len(r.peers[1].core.sessions.Questions.Open); n != 0 {
 		t.Errorf("%d questions are left", n)
 	}
 }
@@ -430,14 +431,14 @@ func TestSessionLinesAreBounded(t *testing.T) {
 	h.gone = true
 	ask := &nornv1.LinesRequest{Worker: "w", Id: make([]byte, id.Size), Token: 1}
 	var last message.Origin
-	for range maxLineAsks + 1 {
+	for range workers.MaxQuestions + 1 {
 		last = r.send(0, ask)
 	}
 	if reply, ok := r.peers[0].replies[last]; !ok || reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
 		t.Errorf("one too many: %+v", reply)
 	}
 	r.check(r.peers[0].core.Step(r.now, message.Gone{Conn: last.Conn}))
-	if n := len(r.peers[0].core.sessions.asked.open); n != 0 {
+	if n := len(r.peers[0].core.sessions.Questions.Open); n != 0 {
 		t.Errorf("%d questions of a closed connection are left", n)
 	}
 }
@@ -453,7 +454,7 @@ func TestSessionLostGrace(t *testing.T) {
 	h.gone = true
 	r.days(2*time.Minute, 500*time.Millisecond, func() bool { return r.stateOf(1, task) == nornv1.State_STATE_SCHEDULED })
 	got := ask[*nornv1.GetReply](r, 1, &nornv1.GetRequest{Id: task.Bytes()}).Task
-	if wait := time.Duration(got.GetNotBefore().AsTime().UnixNano() - r.now.Wall); wait < grace+lostMargin-time.Second {
+	if wait := time.Duration(got.GetNotBefore().AsTime().UnixNano() - r.now.Wall); wait < grace+workers.LostMargin-time.Second {
 		t.Errorf("it runs again in %v", wait)
 	}
 }
@@ -520,7 +521,7 @@ func TestSessionTurnover(t *testing.T) {
 // slots for fit into its stream come one after the other. What did not fit was given
 // back and asked for again in the same moment, without end: the node stood still.
 func TestMoreThanFitsIntoAStreamComesLater(t *testing.T) {
-	const tasks = 3 * maxStreamBytes >> 20 / 2
+	const tasks = 3 * workers.MaxStreamBytes >> 20 / 2
 	r := newTrio(t)
 	for range tasks {
 		s := spec("q")

@@ -1,4 +1,4 @@
-package core
+package workers
 
 import (
 	"maps"
@@ -21,11 +21,11 @@ const (
 	lookAgain = 10 * time.Second
 )
 
-// holdings knows what the cluster takes for held by workers. A session learns from
+// Holdings knows what the cluster takes for held by workers. A session learns from
 // its worker what that runs; what the worker does not know of, because the dispatcher
 // before has died with it on its lips, only leaders know.
-type holdings struct {
-	s     *sessions
+type Holdings struct {
+	s     *Machine
 	looks map[session.Instance]*lookup
 	at    int64 // mono ns of the next look
 	ends  []endOf
@@ -45,12 +45,12 @@ type endOf struct {
 	instance session.Instance
 }
 
-func (h *holdings) begin(s *sessions) {
+func (h *Holdings) begin(s *Machine) {
 	h.s, h.at, h.looks = s, clock.Never, make(map[session.Instance]*lookup)
 }
 
 // look has leaders asked about a worker that is new to this node.
-func (h *holdings) look(now clock.Time, i session.Instance, association uint64) {
+func (h *Holdings) look(now clock.Time, i session.Instance, association uint64) {
 	l := h.looks[i]
 	if l != nil && l.association == association {
 		return // its name was renewed
@@ -60,7 +60,7 @@ func (h *holdings) look(now clock.Time, i session.Instance, association uint64) 
 }
 
 // work asks what is due, and passes on what has ended.
-func (h *holdings) work(now clock.Time) {
+func (h *Holdings) work(now clock.Time) {
 	h.stop(now)
 	if now.Mono < h.at {
 		return
@@ -70,7 +70,7 @@ func (h *holdings) work(now clock.Time) {
 	for _, i := range slices.SortedFunc(maps.Keys(h.looks), compareInstances) {
 		l := h.looks[i]
 		switch {
-		case !h.s.d.Knows(i):
+		case !h.s.Dispatcher.Knows(i):
 			delete(h.looks, i)
 			continue
 		case l.at == clock.Never:
@@ -86,18 +86,18 @@ func (h *holdings) work(now clock.Time) {
 	if len(m.Items) == 0 {
 		return
 	}
-	h.take(now, h.s.c.cfg.Self, m)
-	for _, to := range h.s.c.remoteClaims.leaders() {
+	h.Take(now, h.s.Self, m)
+	for _, to := range h.s.Routes.Leaders() {
 		h.send(to, m.Items)
 	}
 }
 
-func (h *holdings) send(to register.Member, items []message.WorkItem) {
-	h.s.c.round.Send(to, &message.Work{Items: items})
+func (h *Holdings) send(to register.Member, items []message.WorkItem) {
+	h.s.Round.Send(to, &message.Work{Items: items})
 }
 
-// take takes news from a node.
-func (h *holdings) take(now clock.Time, from register.Member, m *message.Work) {
+// Take takes news from a node.
+func (h *Holdings) Take(now clock.Time, from register.Member, m *message.Work) {
 	asked := make(map[session.Instance]uint64)
 	for i := range m.Items {
 		x := &m.Items[i]
@@ -109,10 +109,10 @@ func (h *holdings) take(now clock.Time, from register.Member, m *message.Work) {
 			for _, c := range x.Claims {
 				all = append(all, session.Question{Claim: session.Claim{Task: c.Task, Token: c.Token}, Lease: c.Lease})
 			}
-			h.s.d.Doubt(now, x.Instance, all)
+			h.s.Dispatcher.Doubt(now, x.Instance, all)
 		case message.WorkStop:
 			for _, c := range x.Claims {
-				h.s.d.Cancel(now, x.Instance, session.Claim{Task: c.Task, Token: c.Token}, session.Cause(c.Cause))
+				h.s.Dispatcher.Cancel(now, x.Instance, session.Claim{Task: c.Task, Token: c.Token}, session.Cause(c.Cause))
 			}
 		}
 	}
@@ -122,8 +122,8 @@ func (h *holdings) take(now clock.Time, from register.Member, m *message.Work) {
 	items := h.heldBy(asked)
 	switch {
 	case len(items) == 0:
-	case from == h.s.c.cfg.Self:
-		h.take(now, from, &message.Work{Items: items})
+	case from == h.s.Self:
+		h.Take(now, from, &message.Work{Items: items})
 	default:
 		h.send(from, items)
 	}
@@ -132,9 +132,9 @@ func (h *holdings) take(now clock.Time, from register.Member, m *message.Work) {
 // heldBy lists what workers hold of the partitions led here, but for what they were
 // granted in the associations named: their dispatcher knows of that, or is about to.
 // It looks at every claim here, for all of the workers at once.
-func (h *holdings) heldBy(asked map[session.Instance]uint64) (items []message.WorkItem) {
+func (h *Holdings) heldBy(asked map[session.Instance]uint64) (items []message.WorkItem) {
 	held := make(map[session.Instance][]message.WorkClaim)
-	for _, v := range h.s.c.vnodes.Each() {
+	for _, v := range h.s.Partitions.Each() {
 		if v.Leading() == 0 {
 			continue
 		}
@@ -151,48 +151,48 @@ func (h *holdings) heldBy(asked map[session.Instance]uint64) (items []message.Wo
 	return items
 }
 
-// tells notes whose word is carried out until the next call: of what ends by it that session
+// Tells notes whose word is carried out until the next call: of what ends by it that session
 // need not be told.
-func (h *holdings) tells(by []byte) {
+func (h *Holdings) Tells(by []byte) {
 	h.by = session.Instance{}
 	copy(h.by[:], by)
 }
 
-// ended hears from a vnode that a claim has ended. Of a lease that has run out its worker
+// Ended hears from a vnode that a claim has ended. Of a lease that has run out its worker
 // knows by itself.
-func (h *holdings) ended(task id.ID, r *claim.Record) {
-	if _, worker := h.s.names.of[r.Session]; worker && r.Session != h.by && r.Outcome != claim.Expired && h.s.c.vnode(task).Leading() != 0 {
+func (h *Holdings) Ended(task id.ID, r *claim.Record) {
+	if _, worker := h.s.Names.of[r.Session]; worker && r.Session != h.by && r.Outcome != claim.Expired && h.s.vnode(task).Leading() != 0 {
 		h.ends = append(h.ends, endOf{session.Claim{Task: task, Token: r.Token}, r.Session})
 	}
 }
 
 // stop has workers told of claims that were ended by others: at once, not when they
 // renew next.
-func (h *holdings) stop(now clock.Time) {
+func (h *Holdings) stop(now clock.Time) {
 	ends := h.ends
 	h.ends = nil
 	for _, e := range ends {
 		cause := session.CauseLost
-		if (settling{h.s.c}).stateOf(e.claim.Task) == nornv1.State_STATE_CANCELLED {
+		if h.s.Node.State(e.claim.Task) == nornv1.State_STATE_CANCELLED {
 			cause = session.CauseCancelled
 		}
-		if h.s.d.Cancel(now, e.instance, e.claim, cause) {
+		if h.s.Dispatcher.Cancel(now, e.instance, e.claim, cause) {
 			continue
 		}
-		if to, ok := h.s.dispatcherOf(e.instance); ok && to != h.s.c.cfg.Self {
+		if to, ok := h.s.dispatcherOf(e.instance); ok && to != h.s.Self {
 			h.send(to, []message.WorkItem{{Kind: message.WorkStop, Instance: e.instance, Claims: []message.WorkClaim{{Task: e.claim.Task, Token: e.claim.Token, Cause: uint8(cause)}}}})
 		}
 	}
 }
 
 // handOver passes claims on whose workers have turned to other nodes.
-func (h *holdings) handOver(now clock.Time, all []session.Doubt) {
+func (h *Holdings) handOver(now clock.Time, all []session.Doubt) {
 	for _, x := range all {
 		to, ok := h.s.dispatcherOf(x.Instance)
 		switch {
 		case !ok: // their leases decide
-		case to == h.s.c.cfg.Self:
-			h.s.d.Doubt(now, x.Instance, x.Claims)
+		case to == h.s.Self:
+			h.s.Dispatcher.Doubt(now, x.Instance, x.Claims)
 		default:
 			item := message.WorkItem{Kind: message.WorkDoubt, Instance: x.Instance}
 			for _, q := range x.Claims {
@@ -204,7 +204,7 @@ func (h *holdings) handOver(now clock.Time, all []session.Doubt) {
 }
 
 // next is when there is something to do, mono ns.
-func (h *holdings) next() int64 {
+func (h *Holdings) next() int64 {
 	if len(h.ends) > 0 {
 		return 0
 	}

@@ -1,4 +1,4 @@
-package core
+package workers
 
 import (
 	"bytes"
@@ -16,18 +16,14 @@ import (
 	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
-	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/session"
 
 	gproto "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// workers are sessions as operators see them.
-type workers struct{ *sessions }
-
-// list answers with the sessions of all nodes in reach.
-func (w workers) list(now clock.Time, r *message.Request, m *nornv1.WorkersRequest) (gproto.Message, *proto.Error) {
+// List answers with the sessions of all nodes in reach.
+func (s *Machine) List(now clock.Time, r *message.Request, m *nornv1.WorkersRequest) (gproto.Message, *proto.Error) {
 	if len(m.GetNames()) > proto.MaxNames {
 		return nil, refusal.TooManyNames(len(m.GetNames()))
 	}
@@ -35,16 +31,16 @@ func (w workers) list(now clock.Time, r *message.Request, m *nornv1.WorkersReque
 	if err != nil {
 		return nil, err
 	}
-	own := &nornv1.WorkersReply{Set: &nornv1.SessionSet{Version: w.names.set.Version, Hash: w.names.set.Hash}}
+	own := &nornv1.WorkersReply{Set: &nornv1.SessionSet{Version: s.Names.set.Version, Hash: s.Names.set.Hash}}
 	page := query.NewFill(m.GetLimit())
 	if m.GetQueue() != "" {
-		own.WaitingClaims, own.LastAsked = w.askedFor(m.GetQueue())
+		own.WaitingClaims, own.LastAsked = s.Node.AskedFor(m.GetQueue())
 	}
-	for _, i := range w.d.Sessions(now) {
+	for _, i := range s.Dispatcher.Sessions(now) {
 		if len(m.GetNames()) > 0 && !slices.Contains(m.GetNames(), i.Identity.Name) || m.GetTroubled() && i.Trouble == "" || !explain.Serves(&i, m.GetQueue()) {
 			continue
 		}
-		one := w.wire(&i)
+		one := s.wire(&i)
 		if !scope.Shows(r.Scope, one) || !past(one, last) {
 			continue
 		}
@@ -57,65 +53,58 @@ func (w workers) list(now clock.Time, r *message.Request, m *nornv1.WorkersReque
 	if r.Routed {
 		return own, nil
 	}
-	to, join := w.c.routes.others(), &workerLists{whole: own, limit: m.GetLimit()}
+	to, join := view.MembersOf(s.View.Alive()), &lists{whole: own, limit: m.GetLimit()}
 	join.ended(own)
 	if len(to) == 0 {
 		return join.page(), nil
 	}
-	routes := w.c.routes
-	if crowds(routes, r.From) {
-		return nil, refusal.Crowded(maxGathers)
+	if err := s.Routes.Crowds(r.From); err != nil {
+		return nil, err
 	}
-	g := routes.gather(now, r, join, statusTimeout-forwardTimeout)
-	for _, m2 := range to {
-		routes.forward(now, g, m2, nil, m, nil)
-	}
-	routes.finish(g)
+	s.Routes.Gather(now, r, join, to, m)
 	return nil, nil
 }
 
-// set drains or kills a worker, wherever its session is.
-func (w workers) set(now clock.Time, r *message.Request, m *nornv1.SetWorkerRequest) (gproto.Message, *proto.Error) {
+// Set drains or kills a worker, wherever its session is.
+func (s *Machine) Set(now clock.Time, r *message.Request, m *nornv1.SetWorkerRequest) (gproto.Message, *proto.Error) {
 	if err := proto.CheckSetWorker(m); err != nil {
 		return nil, err
 	}
-	instance, node, ok := w.names.holder(m.GetName())
+	instance, node, ok := s.Names.holder(m.GetName())
 	if len(m.GetInstance()) > 0 {
 		instance = session.Instance(m.GetInstance())
-		if at, held := w.dispatcherOf(instance); held {
+		if at, held := s.dispatcherOf(instance); held {
 			node, ok = at, true
 		}
 	}
-	if i, here := w.d.Info(now, instance); here && i.Identity.Name == m.GetName() {
-		return w.act(now, m, instance)
+	if i, here := s.Dispatcher.Info(now, instance); here && i.Identity.Name == m.GetName() {
+		return s.act(now, m, instance)
 	}
-	if !ok || r.Routed || node == w.c.cfg.Self || !w.c.view.Up(node) {
+	if !ok || r.Routed || node == s.Self || !s.View.Up(node) {
 		return nil, refusal.NoWorker(m.GetName())
 	}
 	body := gproto.CloneOf(m)
 	body.Instance = instance[:]
-	g := w.c.routes.gather(now, r, &whole{}, 0)
-	w.c.routes.forward(now, g, node, nil, body, nil)
-	w.c.routes.finish(g)
+	s.Routes.Pass(now, r, node, body)
 	return nil, nil
 }
 
 // act tells a worker of this node what an operator wants.
-func (w workers) act(now clock.Time, m *nornv1.SetWorkerRequest, instance session.Instance) (gproto.Message, *proto.Error) {
+func (s *Machine) act(now clock.Time, m *nornv1.SetWorkerRequest, instance session.Instance) (gproto.Message, *proto.Error) {
 	if m.GetAction() == nornv1.WorkerAction_WORKER_ACTION_KILL {
-		w.d.Kill(now, instance, cmp.Or(m.GetReason(), "an operator has stopped it"))
+		s.Dispatcher.Kill(now, instance, cmp.Or(m.GetReason(), "an operator has stopped it"))
 	} else {
-		w.d.Drain(now, instance)
+		s.Dispatcher.Drain(now, instance)
 	}
-	i, _ := w.d.Info(now, instance)
+	i, _ := s.Dispatcher.Info(now, instance)
 	return &nornv1.WorkersReply{
-		Workers: []*nornv1.Worker{w.wire(&i)}, Set: &nornv1.SessionSet{Version: w.names.set.Version, Hash: w.names.set.Hash},
+		Workers: []*nornv1.Worker{s.wire(&i)}, Set: &nornv1.SessionSet{Version: s.Names.set.Version, Hash: s.Names.set.Hash},
 	}, nil
 }
 
 // order has a worker that is with another node by now hear there what an operator wants of
 // it: this node has said that it will. Whoever cannot be told for a minute is given up.
-func (a *workAsks) order(now clock.Time, o session.Order, since int64, tries int) {
+func (a *Asks) order(now clock.Time, o session.Order, since int64, tries int) {
 	m := &nornv1.SetWorkerRequest{Name: o.Identity.Name, Instance: o.Identity.Instance[:], Action: nornv1.WorkerAction_WORKER_ACTION_DRAIN, Reason: o.Reason}
 	if o.Kill {
 		m.Action = nornv1.WorkerAction_WORKER_ACTION_KILL
@@ -129,9 +118,9 @@ func (a *workAsks) order(now clock.Time, o session.Order, since int64, tries int
 }
 
 // wire is a session as clients see it.
-func (w workers) wire(i *session.Info) *nornv1.Worker {
+func (s *Machine) wire(i *session.Info) *nornv1.Worker {
 	out := &nornv1.Worker{
-		Name: i.Identity.Name, Instance: slices.Clone(i.Identity.Instance[:]), Machine: i.Identity.Machine, Lock: i.Identity.Lock, Node: w.c.cfg.Self.Node,
+		Name: i.Identity.Name, Instance: slices.Clone(i.Identity.Instance[:]), Machine: i.Identity.Machine, Lock: i.Identity.Lock, Node: s.Self.Node,
 		State: nornv1.SessionState(i.State) + 1, Named: i.Named, Draining: i.Draining, Refused: nornv1.SessionRefusal(i.Refused),
 		Slots: uint32(i.Capacity.Slots), Prefetch: uint32(i.Capacity.Prefetch), Unsure: uint32(i.Unsure), SilentSeconds: i.Silent.Seconds(),
 		Set: &nornv1.SessionSet{Version: i.Set.Version, Hash: i.Set.Hash}, Association: i.Association, Trouble: i.Trouble,
@@ -161,14 +150,14 @@ func past(w *nornv1.Worker, place []byte) bool {
 		cmp.Or(cmp.Compare(w.GetName(), string(place[n:])), bytes.Compare(w.GetInstance(), place[:n])) > 0
 }
 
-// workerLists joins pages of the sessions of several nodes.
-type workerLists struct {
+// lists joins pages of the sessions of several nodes.
+type lists struct {
 	whole *nornv1.WorkersReply
 	ends  [][]byte // of the parts that have more
 	limit uint32
 }
 
-func (l *workerLists) Take(_ []int, m gproto.Message) {
+func (l *lists) Take(_ []int, m gproto.Message) {
 	part, ok := m.(*nornv1.WorkersReply)
 	if !ok {
 		return
@@ -185,21 +174,21 @@ func (l *workerLists) Take(_ []int, m gproto.Message) {
 }
 
 // ended notes where a part has ended that has more.
-func (l *workerLists) ended(part *nornv1.WorkersReply) {
+func (l *lists) ended(part *nornv1.WorkersReply) {
 	if at, err := query.WorkerCursor.Open(part.GetNextCursor()); err == nil && len(at) > 0 {
 		l.ends = append(l.ends, at)
 	}
 }
 
 // fail: what a node that is away knows is found by others in its time.
-func (l *workerLists) Fail([]int, *proto.Error) {}
+func (l *lists) Fail([]int, *proto.Error) {}
 
-func (l *workerLists) Answer() (gproto.Message, *proto.Error) { return l.page(), nil }
+func (l *lists) Answer() (gproto.Message, *proto.Error) { return l.page(), nil }
 
 // page orders workers by name and instance, and cuts them where a part that has more has
 // ended. Of several sessions of one instance that of the newest association counts: the
 // others have not heard of it yet.
-func (l *workerLists) page() *nornv1.WorkersReply {
+func (l *lists) page() *nornv1.WorkersReply {
 	all := l.whole.Workers
 	slices.SortFunc(all, func(a, b *nornv1.Worker) int {
 		return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), slices.Compare(a.GetInstance(), b.GetInstance()), cmp.Compare(b.GetAssociation(), a.GetAssociation()))
@@ -218,7 +207,14 @@ func (l *workerLists) page() *nornv1.WorkersReply {
 	return l.whole
 }
 
-// others are the other nodes that are up.
-func (r *routes) others() []register.Member {
-	return view.MembersOf(r.c.view.Alive())
+// Serving gives who takes tasks of a queue at this node.
+func (s *Machine) Serving(now clock.Time, queue string) *explain.Serving {
+	out := &explain.Serving{}
+	out.Waiting, out.Asked = s.Node.AskedFor(queue)
+	for _, i := range s.Dispatcher.Sessions(now) {
+		if explain.Serves(&i, queue) {
+			out.Workers = append(out.Workers, s.wire(&i))
+		}
+	}
+	return out
 }

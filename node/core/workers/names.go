@@ -1,4 +1,4 @@
-package core
+package workers
 
 import (
 	"bytes"
@@ -32,12 +32,12 @@ const (
 	nameKeep  = 10 * time.Minute
 )
 
-// workerNames are the names of workers: leases in the register, one holder each. The
+// Names are the names of workers: leases in the register, one holder each. The
 // register orders the writes; whether a lease has lapsed every node decides for
 // itself, by its own monotonic clock: the whole lease and the buffer must have run
 // since it first saw the write, which came after the lease began.
-type workerNames struct {
-	s       *sessions
+type Names struct {
+	s       *Machine
 	at      uint64 // revision that the cells are of
 	cells   map[string]*shard
 	of      map[session.Instance]string // holders
@@ -60,13 +60,13 @@ type shard struct {
 	seen      int64 // mono ns at which this node saw the version
 }
 
-func (n *workerNames) begin(s *sessions) {
+func (n *Names) begin(s *Machine) {
 	n.s, n.since, n.sweepAt = s, clock.Never, clock.Never
 	n.cells, n.of = make(map[string]*shard), make(map[session.Instance]string)
 }
 
-// learn takes over what the register says.
-func (n *workerNames) learn(now clock.Time, state *register.State) {
+// Learn takes over what the register says.
+func (n *Names) Learn(now clock.Time, state *register.State) {
 	if state.NamesAt < n.at || state.NamesAt == n.at && len(n.cells) == len(state.Names) {
 		return
 	}
@@ -84,13 +84,13 @@ func (n *workerNames) learn(now clock.Time, state *register.State) {
 		}
 		next := readShard(name, held, now)
 		n.cells[name] = next
-		if c != nil && n.s.d.Knows(c.cell.Holder.Instance) {
+		if c != nil && n.s.Dispatcher.Knows(c.cell.Holder.Instance) {
 			news = append(news, n.told(now, c, next)...)
 		}
 	}
 	slices.SortFunc(news, func(a, b session.NameAnswer) int { return compareInstances(a.Instance, b.Instance) })
 	for _, a := range news {
-		n.s.d.Name(now, a)
+		n.s.Dispatcher.Name(now, a)
 		n.s.again = true
 	}
 	if n.sweepAt == clock.Never {
@@ -108,13 +108,13 @@ func (n *workerNames) learn(now clock.Time, state *register.State) {
 		}
 	}
 	n.set = session.SetVersion{Version: state.HoldersAt, Hash: sum.Sum64()}
-	n.s.d.SetVersion(n.set)
+	n.s.Dispatcher.SetVersion(n.set)
 }
 
 // told is what a session here has to hear when its name goes to somebody else, or is
 // its worker's by another node: nobody asks as long as nothing is heard of the worker.
-func (n *workerNames) told(now clock.Time, old, next *shard) []session.NameAnswer {
-	i, _ := n.s.d.Info(now, old.cell.Holder.Instance)
+func (n *Names) told(now clock.Time, old, next *shard) []session.NameAnswer {
+	i, _ := n.s.Dispatcher.Info(now, old.cell.Holder.Instance)
 	a := session.NameAnswer{Instance: i.Identity.Instance, Holder: next.cell.Holder}
 	switch {
 	case next.cell.Holder.Instance.IsZero():
@@ -148,12 +148,12 @@ func readShard(name string, held register.Name, now clock.Time) *shard {
 }
 
 // lapsed tells whether a lease is surely over, wherever its holder's clock stands.
-func (n *workerNames) lapsed(c *shard, now clock.Time) bool {
-	return now.Mono-c.seen >= int64(c.lease+clock.Margin(c.lease, 0)+n.s.c.cfg.Buffer)
+func (n *Names) lapsed(c *shard, now clock.Time) bool {
+	return now.Mono-c.seen >= int64(c.lease+clock.Margin(c.lease, 0)+n.s.Buffer)
 }
 
 // ask takes requests about names.
-func (n *workerNames) ask(now clock.Time, all []session.NameRequest) {
+func (n *Names) ask(now clock.Time, all []session.NameRequest) {
 	for _, r := range all {
 		c := n.cells[r.Identity.Name]
 		renews := r.Op == session.NameAcquire && c != nil && !c.cell.Dead && c.cell.Holder.Instance == r.Identity.Instance && c.cell.Association == r.Association
@@ -164,7 +164,7 @@ func (n *workerNames) ask(now clock.Time, all []session.NameRequest) {
 }
 
 // work decides what waits: at the register, or here where nothing is to be written.
-func (n *workerNames) work(now clock.Time) {
+func (n *Names) work(now clock.Time) {
 	if now.Mono >= n.sweepAt {
 		n.sweepAt = now.Mono + int64(nameSweep)
 		n.sweep(now)
@@ -190,7 +190,7 @@ type nameLease struct {
 
 // write decides requests by what the register had last, and has the outcomes
 // written, each from exactly that.
-func (n *workerNames) write(now clock.Time, some []session.NameRequest) {
+func (n *Names) write(now clock.Time, some []session.NameRequest) {
 	var changes []register.NameChange
 	var asked []nameLease
 	named := make(map[string]bool)
@@ -224,12 +224,12 @@ func (n *workerNames) write(now clock.Time, some []session.NameRequest) {
 		return
 	}
 	n.busy = true
-	n.s.c.send(registerRequest{then: func(now clock.Time, res register.Result) { n.written(now, asked, res) }}, register.Request{Names: changes})
+	n.s.Node.ChangeNames(changes, func(now clock.Time, res register.Result) { n.written(now, asked, res) })
 }
 
 // written passes on what became of the changes. One that somebody else was before is
 // decided again.
-func (n *workerNames) written(now clock.Time, asked []nameLease, res register.Result) {
+func (n *Names) written(now clock.Time, asked []nameLease, res register.Result) {
 	n.busy, n.s.again = false, true
 	for i, r := range asked {
 		switch {
@@ -243,25 +243,25 @@ func (n *workerNames) written(now clock.Time, asked []nameLease, res register.Re
 	}
 }
 
-func (n *workerNames) answer(now clock.Time, r session.NameRequest, v session.NameVerdict, holder session.Identity) {
+func (n *Names) answer(now clock.Time, r session.NameRequest, v session.NameVerdict, holder session.Identity) {
 	if r.No == 0 {
 		return // of a sweep
 	}
-	n.s.d.Name(now, session.NameAnswer{No: r.No, Instance: r.Identity.Instance, Verdict: v, Holder: holder})
+	n.s.Dispatcher.Name(now, session.NameAnswer{No: r.No, Instance: r.Identity.Instance, Verdict: v, Holder: holder})
 	if v == session.NameGranted && r.Op != session.NameRead {
-		n.s.known.look(now, r.Identity.Instance, r.Association)
+		n.s.Known.look(now, r.Identity.Instance, r.Association)
 	}
 }
 
 // data is what the register keeps of a holder; nothing for a name that is free.
-func (n *workerNames) data(was *shard, c session.Cell, lease time.Duration) []byte {
+func (n *Names) data(was *shard, c session.Cell, lease time.Duration) []byte {
 	if c.Holder.Instance.IsZero() {
 		return nil
 	}
-	self := n.s.c.cfg.Self
+	self := n.s.Self
 	w := &nornv1.SessionName{
 		Instance: c.Holder.Instance[:], Machine: c.Holder.Machine, Lock: c.Holder.Lock, Association: c.Association, Dead: c.Dead,
-		LeaseSeconds: lease.Seconds(), Node: self.Node, Incarnation: self.Incarnation[:], Principal: n.s.asks.holders.Of(c.Holder.Instance).By,
+		LeaseSeconds: lease.Seconds(), Node: self.Node, Incarnation: self.Incarnation[:], Principal: n.s.Asks.holders.Of(c.Holder.Instance).By,
 	}
 	if w.Principal == "" && was.cell.Holder.Instance == c.Holder.Instance {
 		w.Principal = was.principal
@@ -275,8 +275,8 @@ func (n *workerNames) data(was *shard, c session.Cell, lease time.Duration) []by
 
 // sweep has the register's leader give up names that nobody has had for long: names
 // must not pile up when workers come and go under ever new ones.
-func (n *workerNames) sweep(now clock.Time) {
-	if !n.s.c.view.Leads || n.busy {
+func (n *Names) sweep(now clock.Time) {
+	if !n.s.View.Leads || n.busy {
 		return
 	}
 	var changes []register.NameChange
@@ -290,11 +290,11 @@ func (n *workerNames) sweep(now clock.Time) {
 	}
 	slices.SortFunc(changes, func(a, b register.NameChange) int { return cmp.Compare(a.Name, b.Name) })
 	n.busy = true
-	n.s.c.send(registerRequest{then: func(clock.Time, register.Result) { n.busy = false }}, register.Request{Names: changes[:min(len(changes), nameBatch)]})
+	n.s.Node.ChangeNames(changes[:min(len(changes), nameBatch)], func(clock.Time, register.Result) { n.busy = false })
 }
 
 // next is when there is something to do, mono ns.
-func (n *workerNames) next() int64 {
+func (n *Names) next() int64 {
 	at := n.sweepAt
 	if len(n.waiting) > 0 && !n.busy {
 		if n.urgent {
@@ -306,7 +306,7 @@ func (n *workerNames) next() int64 {
 }
 
 // holder gives who has a name.
-func (n *workerNames) holder(name string) (session.Instance, register.Member, bool) {
+func (n *Names) holder(name string) (session.Instance, register.Member, bool) {
 	c := n.cells[name]
 	if c == nil || c.cell.Dead || c.cell.Holder.Instance.IsZero() {
 		return session.Instance{}, register.Member{}, false

@@ -1,4 +1,4 @@
-package core
+package workers
 
 import (
 	"slices"
@@ -34,14 +34,14 @@ const (
 // settlePauses are those between the tries.
 var settlePauses = clock.Backoff{First: workPause, Most: 4 * time.Second}
 
-// workAsks are the requests of the sessions to the cluster.
-type workAsks struct {
-	s        *sessions
-	number   uint64 // of the newest request
+// Asks are the requests of the sessions to the cluster.
+type Asks struct {
+	s        *Machine
+	Number   uint64 // of the newest request
 	open     map[uint64]func(clock.Time, *message.Reply)
 	answers  []message.Reply  // to be taken
 	wants    map[uint64]*want // by their number
-	shares   map[session.Instance]*session.Shares
+	Shares   map[session.Instance]*session.Shares
 	later    call.ByTime[*workLater]
 	renewals renewals
 	holders  scope.Holders[session.Instance] // who the workers are, see [message.Request]
@@ -53,27 +53,30 @@ type workLater struct {
 	do func(clock.Time)
 }
 
-func (a *workAsks) begin(s *sessions) {
+func (a *Asks) begin(s *Machine) {
 	a.s = s
 	a.open, a.wants = make(map[uint64]func(clock.Time, *message.Reply)), make(map[uint64]*want)
-	a.shares = make(map[session.Instance]*session.Shares)
+	a.Shares = make(map[session.Instance]*session.Shares)
 	a.renewals.at = clock.Never
 }
 
 // put asks the cluster; then takes the answer.
-func (a *workAsks) put(now clock.Time, method nornv1.Method, body gproto.Message, then func(clock.Time, *message.Reply)) (number uint64) {
-	a.number++
-	number = a.number
+func (a *Asks) put(now clock.Time, method nornv1.Method, body gproto.Message, then func(clock.Time, *message.Reply)) (number uint64) {
+	a.Number++
+	number = a.Number
 	a.open[number] = then
-	a.s.c.request(now, &message.Request{From: message.Origin{Conn: message.WorkConn, Request: number, Method: uint16(method)}, Body: body, Received: now.Mono, Scope: a.holders.Now.Scope, By: a.holders.Now.By})
+	a.s.Node.Request(now, &message.Request{From: message.Origin{Conn: message.WorkConn, Request: number, Method: uint16(method)}, Body: body, Received: now.Mono, Scope: a.holders.Now.Scope, By: a.holders.Now.By})
 	return number
 }
 
+// Answered takes the answer to a request.
+func (a *Asks) Answered(r *message.Reply) { a.answers = append(a.answers, *r) }
+
 // collect takes the answers that have come.
-func (a *workAsks) collect(now clock.Time) {
+func (a *Asks) collect(now clock.Time) {
 	for {
-		if len(a.open) > 0 && slices.ContainsFunc(a.s.c.round.Ready.Replies, func(r message.Reply) bool { return r.To.Conn == message.WorkConn }) {
-			a.s.c.round.Ready.Replies = slices.DeleteFunc(a.s.c.round.Ready.Replies, func(r message.Reply) bool {
+		if len(a.open) > 0 && slices.ContainsFunc(a.s.Round.Ready.Replies, func(r message.Reply) bool { return r.To.Conn == message.WorkConn }) {
+			a.s.Round.Ready.Replies = slices.DeleteFunc(a.s.Round.Ready.Replies, func(r message.Reply) bool {
 				if r.To.Conn == message.WorkConn {
 					a.answers = append(a.answers, r)
 				}
@@ -96,15 +99,15 @@ func (a *workAsks) collect(now clock.Time) {
 }
 
 // after has something done later.
-func (a *workAsks) after(now clock.Time, pause time.Duration, do func(clock.Time)) {
-	a.number++
+func (a *Asks) after(now clock.Time, pause time.Duration, do func(clock.Time)) {
+	a.Number++
 	l := &workLater{do: do}
-	l.Until, l.Number = now.Mono+int64(pause), a.number
+	l.Until, l.Number = now.Mono+int64(pause), a.Number
 	a.later.Add(l)
 }
 
 // retry does what the time has come for.
-func (a *workAsks) retry(now clock.Time) {
+func (a *Asks) retry(now clock.Time) {
 	for len(a.later) > 0 && a.later[0].Until <= now.Mono {
 		l := a.later[0]
 		a.later.Remove(l)
@@ -112,15 +115,15 @@ func (a *workAsks) retry(now clock.Time) {
 	}
 }
 
-func (a *workAsks) next() int64 { return min(a.later.Next(), a.renewals.at) }
+func (a *Asks) next() int64 { return min(a.later.Next(), a.renewals.at) }
 
 // byLeader groups claims by who leads their partitions, as far as that is known: so
 // that one node which does not answer holds up no answers but its own.
-func (a *workAsks) byLeader(n int, task func(int) id.ID) (groups *groups, rest []int) {
-	groups = newGroups()
+func (a *Asks) byLeader(n int, task func(int) id.ID) (groups *call.Groups, rest []int) {
+	groups = call.NewGroups()
 	for i := range n {
-		if m, ok := a.s.c.routes.leader(a.s.partition(task(i))); ok {
-			groups.add(m, i)
+		if m, ok := a.s.Routes.Leader(a.s.partition(task(i))); ok {
+			groups.Add(m, i)
 		} else {
 			rest = append(rest, i)
 		}
@@ -136,7 +139,7 @@ type ending struct {
 }
 
 // settle ends claims.
-func (a *workAsks) settle(now clock.Time, all []session.Settle) {
+func (a *Asks) settle(now clock.Time, all []session.Settle) {
 	list := make([]*ending, len(all))
 	for i := range all {
 		list[i] = &ending{Settle: all[i], since: now.Mono}
@@ -146,11 +149,11 @@ func (a *workAsks) settle(now clock.Time, all []session.Settle) {
 
 // end asks for claims to be ended: completions of whoever keeps the tasks, the rest
 // of their leaders.
-func (a *workAsks) end(now clock.Time, list []*ending) {
+func (a *Asks) end(now clock.Time, list []*ending) {
 	scope.By(&a.holders, list, func(e **ending) session.Instance { return (*e).Instance }, func(list []*ending) { a.endAll(now, list) })
 }
 
-func (a *workAsks) endAll(now clock.Time, list []*ending) {
+func (a *Asks) endAll(now clock.Time, list []*ending) {
 	for _, method := range []nornv1.Method{nornv1.Method_METHOD_COMPLETE, nornv1.Method_METHOD_FAIL, nornv1.Method_METHOD_RELEASE} {
 		var some []*ending
 		for _, e := range list {
@@ -160,8 +163,8 @@ func (a *workAsks) endAll(now clock.Time, list []*ending) {
 		}
 		groups, rest := a.byLeader(len(some), func(i int) id.ID { return some[i].Claim.Task })
 		lists := [][]int{rest}
-		for _, to := range groups.order {
-			lists = append(lists, groups.of[to])
+		for _, to := range groups.Order {
+			lists = append(lists, groups.Of[to])
 		}
 		for _, idx := range lists {
 			for len(idx) > 0 {
@@ -198,7 +201,7 @@ func methodOf(s *session.Settle) nornv1.Method {
 }
 
 // endSome asks for the ends of some claims in one request.
-func (a *workAsks) endSome(now clock.Time, method nornv1.Method, some []*ending) {
+func (a *Asks) endSome(now clock.Time, method nornv1.Method, some []*ending) {
 	var body gproto.Message
 	switch method {
 	case nornv1.Method_METHOD_COMPLETE:
@@ -214,7 +217,7 @@ func (a *workAsks) endSome(now clock.Time, method nornv1.Method, some []*ending)
 	case nornv1.Method_METHOD_FAIL:
 		m := &nornv1.FailRequest{}
 		for _, e := range some {
-			m.Failures = append(m.Failures, a.failure(&e.Settle))
+			m.Failures = append(m.Failures, Failure(&e.Settle, a.s.Buffer))
 		}
 		body = m
 	default:
@@ -245,18 +248,18 @@ func claimRefOf(c session.Claim, i session.Instance, name string) *nornv1.ClaimR
 	return ref
 }
 
-// lostMargin is added to what the handlers of a lost worker needed to end: they are
+// LostMargin is added to what the handlers of a lost worker needed to end: they are
 // over by then by their worker's own clock, which cannot be asked any more.
-const lostMargin = 5 * time.Second
+const LostMargin = 5 * time.Second
 
-// failure is the failure of a claim, by its worker's word or by its worker's loss.
-func (a *workAsks) failure(s *session.Settle) *nornv1.Failure {
+// Failure is the failure of a claim, by its worker's word or by its worker's loss.
+func Failure(s *session.Settle, buffer time.Duration) *nornv1.Failure {
 	f := &nornv1.Failure{Id: s.Claim.Task.Bytes(), Token: s.Claim.Token, Worker: s.Name}
 	if !s.Instance.IsZero() {
 		f.Session = s.Instance[:]
 	}
 	if s.Why == session.WhyLost {
-		f.Error, f.AtLeastSeconds = "the worker was lost", (s.Grace + max(lostMargin, a.s.c.cfg.Buffer)).Seconds()
+		f.Error, f.AtLeastSeconds = "the worker was lost", (s.Grace + max(LostMargin, buffer)).Seconds()
 		return f
 	}
 	f.Error, f.Uncounted, f.Discard = s.End.Error, s.End.Uncounted, s.End.Discard
@@ -297,9 +300,9 @@ func refusedEnd(err *proto.Error) session.Outcome {
 }
 
 // ended passes on what became of an end. One that its worker repeats is left to it.
-func (a *workAsks) ended(now clock.Time, e *ending, o session.Outcome) {
+func (a *Asks) ended(now clock.Time, e *ending, o session.Outcome) {
 	if e.Why == session.WhyEnded || e.Why == session.WhyNotRunning {
-		a.s.d.Settled(now, e.Instance, e.Claim, o)
+		a.s.Dispatcher.Settled(now, e.Instance, e.Claim, o)
 		return
 	}
 	if o.Done || now.Mono-e.since > int64(settleFor) || len(a.later) >= maxSettleLater {
@@ -310,10 +313,10 @@ func (a *workAsks) ended(now clock.Time, e *ending, o session.Outcome) {
 }
 
 // dispatcherOf is the node that a worker is with, as the register has it.
-func (s *sessions) dispatcherOf(i session.Instance) (register.Member, bool) {
-	name, ok := s.names.of[i]
+func (s *Machine) dispatcherOf(i session.Instance) (register.Member, bool) {
+	name, ok := s.Names.of[i]
 	if !ok {
 		return register.Member{}, false
 	}
-	return s.names.cells[name].node, true
+	return s.Names.cells[name].node, true
 }

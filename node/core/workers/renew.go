@@ -1,4 +1,4 @@
-package core
+package workers
 
 import (
 	"slices"
@@ -31,7 +31,7 @@ type renewals struct {
 }
 
 // renew has the claims of heartbeats renewed, now or soon.
-func (a *workAsks) renew(now clock.Time, all []session.Renew) {
+func (a *Asks) renew(now clock.Time, all []session.Renew) {
 	w := &a.renewals
 	for _, r := range all {
 		w.waiting, w.claims = append(w.waiting, r), w.claims+len(r.Claims)
@@ -41,12 +41,12 @@ func (a *workAsks) renew(now clock.Time, all []session.Renew) {
 }
 
 // renewDue asks for what has gathered, when it is time.
-func (a *workAsks) renewDue(now clock.Time) {
+func (a *Asks) renewDue(now clock.Time) {
 	w := &a.renewals
 	if now.Mono < w.at && w.claims < maxRenewGather || len(w.waiting) == 0 {
 		return
 	}
-	all := slices.DeleteFunc(w.waiting, func(r session.Renew) bool { return !a.s.d.Renews(r.Instance) })
+	all := slices.DeleteFunc(w.waiting, func(r session.Renew) bool { return !a.s.Dispatcher.Renews(r.Instance) })
 	*w = renewals{at: clock.Never}
 	scope.By(&a.holders, all, func(r *session.Renew) session.Instance { return r.Instance }, func(all []session.Renew) { a.renewAll(now, all) })
 }
@@ -58,7 +58,7 @@ type renewing struct {
 }
 
 // renewAll renews the claims of heartbeats, by one request per leader.
-func (a *workAsks) renewAll(now clock.Time, all []session.Renew) {
+func (a *Asks) renewAll(now clock.Time, all []session.Renew) {
 	type one struct {
 		of    *renewing
 		claim session.Claim
@@ -76,8 +76,8 @@ func (a *workAsks) renewAll(now clock.Time, all []session.Renew) {
 		}
 	}
 	groups, rest := a.byLeader(len(claims), func(i int) id.ID { return claims[i].claim.Task })
-	for _, to := range groups.order {
-		for idx := range slices.Chunk(groups.of[to], proto.MaxBatchTasks) {
+	for _, to := range groups.Order {
+		for idx := range slices.Chunk(groups.Of[to], proto.MaxBatchTasks) {
 			m := &nornv1.RenewRequest{}
 			for _, i := range idx {
 				m.Claims = append(m.Claims, claimRefOf(claims[i].claim, claims[i].of.Instance, claims[i].of.Name))
@@ -121,8 +121,8 @@ func renewal(c session.Claim, r *nornv1.RenewResult) session.Renewal {
 }
 
 // renewed passes on what is known; no items stand for one claim that is undecided.
-func (a *workAsks) renewed(now clock.Time, of *renewing, items []session.Renewal) {
+func (a *Asks) renewed(now clock.Time, of *renewing, items []session.Renewal) {
 	of.left -= max(1, len(items))
 	items = slices.DeleteFunc(items, func(r session.Renewal) bool { return r.Lease <= 0 && r.Lost == session.CauseNone })
-	a.s.d.Renewed(now, of.Instance, of.Association, of.Echo, items, of.left <= 0)
+	a.s.Dispatcher.Renewed(now, of.Instance, of.Association, of.Echo, items, of.left <= 0)
 }

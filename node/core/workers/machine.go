@@ -1,4 +1,4 @@
-package core
+package workers
 
 import (
 	"slices"
@@ -15,6 +15,7 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/session"
+	"github.com/norn-dev/norn/vnode"
 
 	gproto "google.golang.org/protobuf/proto"
 )
@@ -23,46 +24,55 @@ import (
 // them messages are dropped, which the protocol bears; a task that is dropped is
 // known not to have been sent.
 const (
-	maxStreamOut   = proto.MaxSessionMessages
-	maxStreamBytes = 8 << 20
+	maxStreamOut = proto.MaxSessionMessages
+	// MaxStreamBytes is how much of that there is.
+	MaxStreamBytes = 8 << 20
 	// maxStreamOpen is how many requests a worker keeps open; beyond that the oldest
 	// is answered, with nothing if need be.
 	maxStreamOpen = 2
 )
 
-// sessions is the dispatcher's side of the worker protocol in a node: package
+// Machine is the dispatcher's side of the worker protocol in a node: package
 // session decides, this carries. What the machine wants of the cluster is asked for
 // by requests of the client port, which go the way that any client's go; so routing,
 // majorities and write levels are those of everybody.
 //
 // What comes of a round leaves with the round's answers, after its sync: nothing is
 // told to a worker that a power failure could undo.
-type sessions struct {
-	c       *Core
-	d       *session.Dispatcher
-	streams map[session.Instance]*stream
-	conns   map[uint64]map[session.Instance]*stream // by connection
-	dirty   []*stream                               // with something to say, or an answer too many
-	open    map[message.Origin]*heldOpen
-	waits   call.ByTime[*heldOpen]
-	arrived uint64 // of requests
-	wakeAt  int64  // of the machine
-	again   bool   // something was begun after the round had ended
+type Machine struct {
+	Env
+	// Dispatcher decides about the sessions.
+	Dispatcher *session.Dispatcher
+	// Streams are the ways to workers, and Conns has them by connection.
+	// Invariant: Conns has exactly the streams of Streams, and those of their workers' later
+	// associations.
+	Streams map[session.Instance]*Stream
+	Conns   map[uint64]map[session.Instance]*Stream
+	// Open are the requests of workers that wait for something to say.
+	// Invariant: each is in the stream of its worker.
+	Open map[message.Origin]*Held
+	// Asks, Names, Known and Questions are what is under way for them.
+	Asks      Asks
+	Names     Names
+	Known     Holdings
+	Questions Questions
 
+	dirty   []*Stream // with something to say, or an answer too many
+	waits   call.ByTime[*Held]
+	arrived uint64     // of requests
+	wakeAt  int64      // of the dispatcher
+	again   bool       // something was begun after the round had ended
 	patient []patience // answers that wait for renewals, oldest first
-	asked   lineAsks
-
-	asks  workAsks
-	names workerNames
-	known holdings
 }
 
-// stream is the way to one worker.
-type stream struct {
+// Stream is the way to one worker.
+type Stream struct {
+	// Open are its requests, oldest first.
+	Open []*Held
+
 	instance    session.Instance
 	association uint64
 	conn        uint64
-	open        []*heldOpen // oldest first
 	out         []session.Message
 	bytes       int
 	dirty       bool
@@ -73,69 +83,73 @@ type stream struct {
 	patientTill int64 // mono ns at which what waits for that leaves all the same; 0: nothing waits
 }
 
-// heldOpen is a request of a worker that waits for something to say.
-type heldOpen struct {
+// Held is a request of a worker that waits for something to say.
+type Held struct {
 	call.Deadline
 	from   message.Origin
-	stream *stream
+	stream *Stream
 }
 
-func newSessions(c *Core) (*sessions, error) {
-	d, err := session.NewDispatcher(c.cfg.Sessions)
+// New makes the machine of a process that knows of no worker.
+func New(env Env) (*Machine, error) {
+	d, err := session.NewDispatcher(env.Sessions)
 	if err != nil {
 		return nil, err
 	}
-	s := &sessions{
-		c: c, d: d, streams: make(map[session.Instance]*stream), conns: make(map[uint64]map[session.Instance]*stream),
-		open: make(map[message.Origin]*heldOpen), wakeAt: clock.Never,
+	s := &Machine{
+		Env: env, Dispatcher: d, Streams: make(map[session.Instance]*Stream), Conns: make(map[uint64]map[session.Instance]*Stream),
+		Open: make(map[message.Origin]*Held), wakeAt: clock.Never,
 	}
-	s.asks.begin(s)
-	s.names.begin(s)
-	s.known.begin(s)
-	s.asked.s = s
+	s.Asks.begin(s)
+	s.Names.begin(s)
+	s.Known.begin(s)
+	s.Questions.s = s
 	return s, nil
 }
 
-// request takes messages of a worker. Its answer brings what there is to say, now
+// vnode is the partition of a task.
+func (s *Machine) vnode(task id.ID) *vnode.Vnode { return s.Partitions.Use(s.partition(task)) }
+
+// Request takes messages of a worker. Its answer brings what there is to say, now
 // or as soon as there is something.
-func (s *sessions) request(now clock.Time, r *message.Request, m *nornv1.SessionRequest) (gproto.Message, *proto.Error) {
+func (s *Machine) Request(now clock.Time, r *message.Request, m *nornv1.SessionRequest) (gproto.Message, *proto.Error) {
 	all, err := session.Unbundle(m)
 	if err != nil {
 		return nil, proto.CheckSession(m)
 	}
 	instance, association := session.Instance(m.GetInstance()), m.GetAssociation()
-	if err := s.foreign(instance, r.By); err != nil {
+	if err := s.Foreign(instance, r.By); err != nil {
 		return nil, err
 	}
-	s.asks.holders.Hold(instance, scope.Holder{Scope: r.Scope, By: r.By}, s.d.Knows)
+	s.Asks.holders.Hold(instance, scope.Holder{Scope: r.Scope, By: r.By}, s.Dispatcher.Knows)
 	st := s.stream(now, r.From.Conn, instance, association)
 	for _, message := range all {
-		s.d.Step(now, message)
+		s.Dispatcher.Step(now, message)
 	}
 	if st == nil { // of a stream that the worker has left: nobody waits for the answer
 		return &nornv1.SessionReply{Association: association}, nil
 	}
 	s.arrived++
-	h := &heldOpen{from: r.From, stream: st}
+	h := &Held{from: r.From, stream: st}
 	h.Until, h.Number = now.Mono+int64(proto.Seconds(m.GetWaitSeconds())), s.arrived
 	if r.Deadline != 0 {
 		h.Until = min(h.Until, r.Deadline)
 	}
-	if old := s.open[message.NumberOf(r.From)]; old != nil {
+	if old := s.Open[message.NumberOf(r.From)]; old != nil {
 		s.forget(old) // a client that uses a number twice
 	}
-	s.open[message.NumberOf(r.From)], st.open = h, append(st.open, h)
+	s.Open[message.NumberOf(r.From)], st.Open = h, append(st.Open, h)
 	s.waits.Add(h)
 	s.touch(st)
 	return nil, nil
 }
 
-// foreign refuses a principal the session that another one has opened, here or elsewhere: who
+// Foreign refuses a principal the session that another one has opened, here or elsewhere: who
 // may see workers is told their instances.
-func (s *sessions) foreign(instance session.Instance, by string) *proto.Error {
-	opener := s.asks.holders.Of(instance).By
-	if name, held := s.names.of[instance]; held && !s.d.Knows(instance) {
-		opener = s.names.cells[name].principal
+func (s *Machine) Foreign(instance session.Instance, by string) *proto.Error {
+	opener := s.Asks.holders.Of(instance).By
+	if name, held := s.Names.of[instance]; held && !s.Dispatcher.Knows(instance) {
+		opener = s.Names.cells[name].principal
 	}
 	if by == "" || opener == "" || by == opener || mutant.ClaimOfOthers.On() {
 		return nil
@@ -146,8 +160,8 @@ func (s *sessions) foreign(instance session.Instance, by string) *proto.Error {
 }
 
 // stream gives the stream of an association, nil when there is a later one.
-func (s *sessions) stream(now clock.Time, conn uint64, instance session.Instance, association uint64) *stream {
-	st := s.streams[instance]
+func (s *Machine) stream(now clock.Time, conn uint64, instance session.Instance, association uint64) *Stream {
+	st := s.Streams[instance]
 	switch {
 	case st != nil && association < st.association:
 		return nil
@@ -156,98 +170,98 @@ func (s *sessions) stream(now clock.Time, conn uint64, instance session.Instance
 	case st != nil:
 		s.close(now, st)
 	}
-	st = &stream{instance: instance, association: association, conn: conn}
-	s.streams[instance] = st
-	if s.conns[conn] == nil {
-		s.conns[conn] = make(map[session.Instance]*stream)
+	st = &Stream{instance: instance, association: association, conn: conn}
+	s.Streams[instance] = st
+	if s.Conns[conn] == nil {
+		s.Conns[conn] = make(map[session.Instance]*Stream)
 	}
-	s.conns[conn][instance] = st
+	s.Conns[conn][instance] = st
 	return st
 }
 
 // close ends a stream. What it was to bring and has not is known not to have been
 // sent; its requests are answered with nothing.
-func (s *sessions) close(now clock.Time, st *stream) {
-	for len(st.open) > 0 {
-		s.answer(st.open[0], nil)
+func (s *Machine) close(now clock.Time, st *Stream) {
+	for len(st.Open) > 0 {
+		s.answer(st.Open[0], nil)
 	}
 	s.drop(now, st)
 }
 
 // drop forgets a stream.
-func (s *sessions) drop(now clock.Time, st *stream) {
-	for len(st.open) > 0 {
-		s.forget(st.open[0])
+func (s *Machine) drop(now clock.Time, st *Stream) {
+	for len(st.Open) > 0 {
+		s.forget(st.Open[0])
 	}
-	if s.streams[st.instance] == st {
-		delete(s.streams, st.instance)
+	if s.Streams[st.instance] == st {
+		delete(s.Streams, st.instance)
 	}
-	delete(s.conns[st.conn], st.instance)
-	if len(s.conns[st.conn]) == 0 {
-		delete(s.conns, st.conn)
+	delete(s.Conns[st.conn], st.instance)
+	if len(s.Conns[st.conn]) == 0 {
+		delete(s.Conns, st.conn)
 	}
 	out := st.out
 	st.out, st.bytes = nil, 0
 	for _, m := range out {
 		if t, ok := m.Body.(*session.RunTask); ok && t.Check == 0 {
-			s.d.Unsent(now, m.Instance, t.Claim)
+			s.Dispatcher.Unsent(now, m.Instance, t.Claim)
 		}
 	}
-	s.d.Closed(now, st.instance, st.association)
+	s.Dispatcher.Closed(now, st.instance, st.association)
 }
 
-func (s *sessions) forget(h *heldOpen) {
-	delete(s.open, message.NumberOf(h.from))
+func (s *Machine) forget(h *Held) {
+	delete(s.Open, message.NumberOf(h.from))
 	s.waits.Remove(h)
-	h.stream.open = slices.DeleteFunc(h.stream.open, func(o *heldOpen) bool { return o == h })
+	h.stream.Open = slices.DeleteFunc(h.stream.Open, func(o *Held) bool { return o == h })
 }
 
-// gone hears that a connection has closed.
-func (s *sessions) gone(now clock.Time, conn uint64) {
-	s.asked.gone(conn)
-	all := make([]*stream, 0, len(s.conns[conn]))
-	for _, st := range s.conns[conn] { // Any order: sorted below.
+// Gone hears that a connection has closed.
+func (s *Machine) Gone(now clock.Time, conn uint64) {
+	s.Questions.gone(conn)
+	all := make([]*Stream, 0, len(s.Conns[conn]))
+	for _, st := range s.Conns[conn] { // Any order: sorted below.
 		all = append(all, st)
 	}
-	slices.SortFunc(all, func(a, b *stream) int { return compareInstances(a.instance, b.instance) })
+	slices.SortFunc(all, func(a, b *Stream) int { return compareInstances(a.instance, b.instance) })
 	for _, st := range all {
 		s.drop(now, st)
 	}
 }
 
-// cancel answers a request that its worker gave up.
-func (s *sessions) cancel(from message.Origin) {
-	if h := s.open[message.NumberOf(from)]; h != nil {
+// Cancel answers a request that its worker gave up.
+func (s *Machine) Cancel(from message.Origin) {
+	if h := s.Open[message.NumberOf(from)]; h != nil {
 		s.forget(h)
-		s.c.round.Refuse(h.from, refusal.Cancelled())
+		s.Round.Refuse(h.from, refusal.Cancelled())
 		s.touch(h.stream)
 	}
-	s.asked.cancel(from)
+	s.Questions.cancel(from)
 }
 
-// drain sends the workers to other nodes.
-func (s *sessions) drain(why *proto.Error) {
+// Drain sends the workers to other nodes.
+func (s *Machine) Drain(why *proto.Error) {
 	for len(s.waits) > 0 {
 		h := s.waits[0]
 		s.forget(h)
-		s.c.round.Refuse(h.from, why)
+		s.Round.Refuse(h.from, why)
 	}
-	s.asked.drain(why)
+	s.Questions.drain(why)
 }
 
-// unsent takes out the grants that were pushed to workers and surely never left.
-func (s *sessions) unsent(now clock.Time, grants []message.GrantRef) []message.GrantRef {
+// Unsent takes out the grants that were pushed to workers and surely never left.
+func (s *Machine) Unsent(now clock.Time, grants []message.GrantRef) []message.GrantRef {
 	if len(grants) == 0 || grants[0].Ask.Request != convert.PushedAsk {
 		return grants
 	}
 	for _, g := range grants {
-		s.d.Unsent(now, g.Ask.Session, session.Claim{Task: g.Task, Token: g.Token})
+		s.Dispatcher.Unsent(now, g.Ask.Session, session.Claim{Task: g.Task, Token: g.Token})
 	}
 	return nil
 }
 
 // touch has a stream looked at when the round ends.
-func (s *sessions) touch(st *stream) {
+func (s *Machine) touch(st *Stream) {
 	if !st.dirty {
 		st.dirty = true
 		s.dirty = append(s.dirty, st)
@@ -255,14 +269,14 @@ func (s *sessions) touch(st *stream) {
 }
 
 // say puts a message on its way to a worker.
-func (s *sessions) say(now clock.Time, m session.Message) {
-	st := s.streams[m.Instance]
+func (s *Machine) say(now clock.Time, m session.Message) {
+	st := s.Streams[m.Instance]
 	if st == nil || m.Association < st.association {
 		s.unsaid(now, m)
 		return
 	}
 	size := session.Size(m)
-	if len(st.out) >= maxStreamOut || st.bytes+size > maxStreamBytes && len(st.out) > 0 {
+	if len(st.out) >= maxStreamOut || st.bytes+size > MaxStreamBytes && len(st.out) > 0 {
 		st.full = true
 		s.unsaid(now, m)
 		return
@@ -293,12 +307,12 @@ const answerPatience = 2 * renewGather
 
 // patience is an answer that waits, and until when, mono ns.
 type patience struct {
-	stream *stream
+	stream *Stream
 	till   int64
 }
 
 // impatient lets answers go whose renewals take long.
-func (s *sessions) impatient(now clock.Time) {
+func (s *Machine) impatient(now clock.Time) {
 	for len(s.patient) > 0 && s.patient[0].till <= now.Mono {
 		p := s.patient[0]
 		s.patient = s.patient[1:]
@@ -309,37 +323,37 @@ func (s *sessions) impatient(now clock.Time) {
 	}
 }
 
-func (s *sessions) unsaid(now clock.Time, m session.Message) {
+func (s *Machine) unsaid(now clock.Time, m session.Message) {
 	if t, ok := m.Body.(*session.RunTask); ok && t.Check == 0 {
-		s.d.Unsent(now, m.Instance, t.Claim)
+		s.Dispatcher.Unsent(now, m.Instance, t.Claim)
 	}
 }
 
 // flush answers what can be answered.
-func (s *sessions) flush(now clock.Time) {
+func (s *Machine) flush(now clock.Time) {
 	s.impatient(now)
 	for _, st := range s.dirty {
 		st.dirty = false
-		for st.eager && len(st.open) > 0 && len(st.out) > 0 {
+		for st.eager && len(st.Open) > 0 && len(st.out) > 0 {
 			n := session.Fit(st.out)
 			some := st.out[:n:n]
 			st.out = st.out[n:]
 			for _, m := range some {
 				st.bytes -= session.Size(m)
 			}
-			s.answer(st.open[0], some)
+			s.answer(st.Open[0], some)
 			if st.full {
 				st.full, s.again = false, true
-				s.d.Writable(now, st.instance)
+				s.Dispatcher.Writable(now, st.instance)
 			}
 		}
 		if len(st.out) == 0 {
 			st.eager, st.patientTill = false, 0
 		}
-		for len(st.open) > maxStreamOpen {
-			s.answer(st.open[0], nil)
+		for len(st.Open) > maxStreamOpen {
+			s.answer(st.Open[0], nil)
 		}
-		if len(st.open)+len(st.out) == 0 && s.streams[st.instance] == st && (st.left || !s.d.Knows(st.instance)) {
+		if len(st.Open)+len(st.out) == 0 && s.Streams[st.instance] == st && (st.left || !s.Dispatcher.Knows(st.instance)) {
 			s.drop(now, st) // the connection may live on, with others on it; or whoever it was never became a worker
 			s.again = true
 		}
@@ -348,18 +362,18 @@ func (s *sessions) flush(now clock.Time) {
 	for len(s.waits) > 0 && s.waits[0].Until <= now.Mono {
 		st := s.waits[0].stream
 		s.answer(s.waits[0], nil)
-		if len(st.open) == 0 && len(st.out) == 0 && !s.d.Knows(st.instance) {
+		if len(st.Open) == 0 && len(st.out) == 0 && !s.Dispatcher.Knows(st.instance) {
 			s.drop(now, st) // whoever it was never became a worker
 		}
 	}
 }
 
 // answer gives messages to a worker.
-func (s *sessions) answer(h *heldOpen, all []session.Message) {
+func (s *Machine) answer(h *Held, all []session.Message) {
 	s.forget(h)
 	reply, err := session.BundleReply(all)
 	if err != nil {
-		s.c.round.Check(err) // a grant without its task cannot have been granted
+		s.Round.Check(err) // a grant without its task cannot have been granted
 		return
 	}
 	reply.Association = h.stream.association
@@ -371,50 +385,50 @@ func (s *sessions) answer(h *heldOpen, all []session.Message) {
 			})
 		}
 	}
-	s.c.round.Answer(r)
+	s.Round.Answer(r)
 }
 
-func (s *sessions) partition(task id.ID) ring.Partition { return ring.Of(task, len(s.c.view.Cells)) }
+func (s *Machine) partition(task id.ID) ring.Partition { return ring.Of(task, len(s.View.Cells)) }
 
-// work does what the time has come for, and what has come in wants.
-func (s *sessions) work(now clock.Time) {
+// Work does what the time has come for, and what has come in wants.
+func (s *Machine) Work(now clock.Time) {
 	s.again = false
-	if !s.c.view.Joined || s.c.closed != nil {
+	if !s.View.Joined || s.Node.Closed() {
 		return
 	}
-	s.d.Tick(now)
-	s.asks.retry(now)
-	s.asks.renewDue(now)
+	s.Dispatcher.Tick(now)
+	s.Asks.retry(now)
+	s.Asks.renewDue(now)
 	s.pump(now)
-	s.known.work(now)
-	s.names.work(now)
-	s.asked.late(now)
+	s.Known.work(now)
+	s.Names.work(now)
+	s.Questions.late(now)
 	s.flush(now)
 }
 
-// late takes the answers that came at the end of a round. Others may be given by it.
-func (s *sessions) late(now clock.Time) {
-	if len(s.asks.answers) == 0 || s.c.closed != nil {
+// Late takes the answers that came at the end of a round. Others may be given by it.
+func (s *Machine) Late(now clock.Time) {
+	if len(s.Asks.answers) == 0 || s.Node.Closed() {
 		return
 	}
-	before := s.asks.number
+	before := s.Asks.Number
 	s.pump(now)
-	s.names.work(now)
+	s.Names.work(now)
 	s.flush(now)
-	s.again = s.again || s.asks.number != before
+	s.again = s.again || s.Asks.Number != before
 }
 
 // pump carries out what the machine wants until it wants nothing more.
-func (s *sessions) pump(now clock.Time) {
+func (s *Machine) pump(now clock.Time) {
 	for {
-		s.asks.collect(now)
-		r := s.d.Ready()
+		s.Asks.collect(now)
+		r := s.Dispatcher.Ready()
 		s.wakeAt = r.WakeAt
 		if len(r.Names)+len(r.Renew)+len(r.Want)+len(r.Unwant)+len(r.Settle)+len(r.Doubt)+len(r.Orders)+len(r.Send)+len(r.Lines) == 0 {
 			return
 		}
 		for _, r := range r.Renew {
-			if st := s.streams[r.Instance]; st != nil {
+			if st := s.Streams[r.Instance]; st != nil {
 				st.renews = true
 			}
 		}
@@ -422,31 +436,31 @@ func (s *sessions) pump(now clock.Time) {
 			s.say(now, m)
 		}
 		for _, no := range r.Unwant {
-			s.asks.unwant(no)
+			s.Asks.unwant(no)
 		}
-		s.asks.renew(now, r.Renew)
-		s.asks.settle(now, r.Settle)
+		s.Asks.renew(now, r.Renew)
+		s.Asks.settle(now, r.Settle)
 		for _, w := range r.Want {
-			s.asks.want(now, w)
+			s.Asks.want(now, w)
 		}
-		s.names.ask(now, r.Names)
-		s.known.handOver(now, r.Doubt)
+		s.Names.ask(now, r.Names)
+		s.Known.handOver(now, r.Doubt)
 		for _, o := range r.Orders {
-			s.asks.order(now, o, now.Mono, 0)
+			s.Asks.order(now, o, now.Mono, 0)
 		}
-		s.asked.answered(r.Lines)
+		s.Questions.answered(r.Lines)
 	}
 }
 
-// next is when there is something to do, mono ns.
-func (s *sessions) next() int64 {
+// Due is when there is something to do, mono ns.
+func (s *Machine) Due() int64 {
 	if s.again {
 		return 0
 	}
-	if s.c.closed != nil {
+	if s.Node.Closed() {
 		return clock.Never
 	}
-	at := min(s.wakeAt, s.waits.Next(), s.asked.next(), s.asks.next(), s.names.next(), s.known.next())
+	at := min(s.wakeAt, s.waits.Next(), s.Questions.next(), s.Asks.next(), s.Names.next(), s.Known.next())
 	if len(s.patient) > 0 {
 		at = min(at, s.patient[0].till)
 	}

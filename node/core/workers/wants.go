@@ -1,4 +1,4 @@
-package core
+package workers
 
 import (
 	"cmp"
@@ -42,13 +42,13 @@ func plain(w *session.Want) bool {
 
 // want asks for tasks. Queues with limits or weights are asked one by one first;
 // when all of them have nothing, one task of any of them is waited for.
-func (a *workAsks) want(now clock.Time, m session.Want) {
+func (a *Asks) want(now clock.Time, m session.Want) {
 	w := &want{Want: m, open: make(map[uint64]bool)}
 	a.wants[m.No] = w
 	a.seek(now, w)
 }
 
-func (a *workAsks) seek(now clock.Time, w *want) {
+func (a *Asks) seek(now clock.Time, w *want) {
 	w.asked, w.failed = clock.Never, 0
 	if plain(&w.Want) {
 		a.claim(now, w, w.Max)
@@ -59,9 +59,9 @@ func (a *workAsks) seek(now clock.Time, w *want) {
 		w.queues = append(w.queues, session.Appetite{Queue: q.Queue, Room: min(q.Slots, w.Max), Weight: max(1, q.Weight)})
 	}
 	w.empty = make([]bool, len(w.queues))
-	if a.shares[w.Instance] == nil {
-		maps.DeleteFunc(a.shares, func(i session.Instance, _ *session.Shares) bool { return !a.s.d.Knows(i) })
-		a.shares[w.Instance] = &session.Shares{}
+	if a.Shares[w.Instance] == nil {
+		maps.DeleteFunc(a.Shares, func(i session.Instance, _ *session.Shares) bool { return !a.s.Dispatcher.Knows(i) })
+		a.Shares[w.Instance] = &session.Shares{}
 	}
 	a.share(now, w, true)
 }
@@ -69,8 +69,8 @@ func (a *workAsks) seek(now clock.Time, w *want) {
 // share asks queues for their shares of the room that is left. first says that these
 // are what weights have earned; then what is left over is offered to those who gave
 // all of theirs.
-func (a *workAsks) share(now clock.Time, w *want, first bool) {
-	sums := a.shares[w.Instance]
+func (a *Asks) share(now clock.Time, w *want, first bool) {
+	sums := a.Shares[w.Instance]
 	divide := sums.Leftover
 	if first {
 		divide = sums.Split
@@ -106,7 +106,7 @@ func (a *workAsks) share(now clock.Time, w *want, first bool) {
 }
 
 // shared gives what came of the shares, or waits for one task of any queue.
-func (a *workAsks) shared(now clock.Time, w *want) {
+func (a *Asks) shared(now clock.Time, w *want) {
 	if len(w.got) > 0 || w.gone || w.failed > 0 {
 		a.granted(now, w)
 		return
@@ -115,7 +115,7 @@ func (a *workAsks) shared(now clock.Time, w *want) {
 }
 
 // claim asks for tasks of all queues of a want, and waits for them.
-func (a *workAsks) claim(now clock.Time, w *want, most int) {
+func (a *Asks) claim(now clock.Time, w *want, most int) {
 	var names []string
 	for _, q := range w.Queues {
 		names = append(names, q.Queue)
@@ -124,10 +124,10 @@ func (a *workAsks) claim(now clock.Time, w *want, most int) {
 }
 
 // ask makes one request.
-func (a *workAsks) ask(now clock.Time, w *want, queues []string, most int, wait time.Duration, then func(now clock.Time, got int)) {
+func (a *Asks) ask(now clock.Time, w *want, queues []string, most int, wait time.Duration, then func(now clock.Time, got int)) {
 	m := &nornv1.ClaimRequest{
 		Queues: queues, MaxTasks: uint32(most), LeaseSeconds: w.Lease.Seconds(), WaitSeconds: wait.Seconds(), Worker: w.Name,
-		Session: slices.Clone(w.Instance[:]), RequestNo: w.Association<<32 | (a.number+1)&(1<<32-1),
+		Session: slices.Clone(w.Instance[:]), RequestNo: w.Association<<32 | (a.Number+1)&(1<<32-1),
 	}
 	received := now.Mono
 	number := uint64(0)
@@ -167,14 +167,14 @@ func (a *workAsks) ask(now clock.Time, w *want, queues []string, most int, wait 
 
 // unanswered has freed what a request was granted whose answer died with another node:
 // only this one knows that no worker has heard of it.
-func (a *workAsks) unanswered(now clock.Time, w *want, request uint64) {
+func (a *Asks) unanswered(now clock.Time, w *want, request uint64) {
 	a.put(now, nornv1.Method_METHOD_CLAIM, &nornv1.ClaimRequest{
-		Session: slices.Clone(w.Instance[:]), RequestNo: w.Association<<32 | (a.number+1)&(1<<32-1), Unanswered: []uint64{request},
+		Session: slices.Clone(w.Instance[:]), RequestNo: w.Association<<32 | (a.Number+1)&(1<<32-1), Unanswered: []uint64{request},
 	}, func(clock.Time, *message.Reply) {})
 }
 
 // granted answers a want. One that failed is asked again after a pause.
-func (a *workAsks) granted(now clock.Time, w *want) {
+func (a *Asks) granted(now clock.Time, w *want) {
 	pause := w.failed
 	if w.quick {
 		pause, w.quick = max(pause, workPause), false
@@ -191,11 +191,11 @@ func (a *workAsks) granted(now clock.Time, w *want) {
 	if len(w.got) == 0 && w.gone {
 		return
 	}
-	a.s.d.Granted(now, w.No, min(w.asked, now.Mono), w.got)
+	a.s.Dispatcher.Granted(now, w.No, min(w.asked, now.Mono), w.got)
 }
 
 // unwant withdraws a want. What it is granted all the same is given back.
-func (a *workAsks) unwant(no uint64) {
+func (a *Asks) unwant(no uint64) {
 	w := a.wants[no]
 	if w == nil {
 		return
@@ -208,6 +208,6 @@ func (a *workAsks) unwant(no uint64) {
 	}
 	slices.SortFunc(numbers, cmp.Compare[uint64])
 	for _, number := range numbers {
-		a.s.c.cancel(message.Origin{Conn: message.WorkConn, Request: number, Method: uint16(nornv1.Method_METHOD_CLAIM)})
+		a.s.Node.Cancel(message.Origin{Conn: message.WorkConn, Request: number, Method: uint16(nornv1.Method_METHOD_CLAIM)})
 	}
 }
