@@ -282,6 +282,9 @@ func (m *Disk) next() int64 {
 // Heard takes what another node has seen of this one.
 func (m *Disk) Heard(from register.Member, mark uint64) {
 	m.Words.hear(m, from, mark)
+	if mark < m.told[from] { // it has forgotten what it was told, and is to know (K4)
+		m.told[from], m.owed[from] = 0, true
+	}
 	if !m.ConfirmedBy[from] {
 		m.ConfirmedBy[from], m.Peers.Look = true, true
 		m.env.say(Review, 0)
