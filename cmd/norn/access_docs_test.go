@@ -107,6 +107,7 @@ func accessPage(t *testing.T, heading string) string {
 
 // TestALeakedTokenOfEachRole tries the table of docs/how-to/access.md, cell by cell.
 func TestALeakedTokenOfEachRole(t *testing.T) {
+	beside(t)
 	g := newGuarded(t)
 	var roles []string
 	tokens := map[string]string{}

@@ -10,6 +10,7 @@ import (
 // TestATenantIsAlone: in what it may do, in lists, in the dashboard's API and in metrics; acme2 is
 // another one. Its limits say which one, and how much is used.
 func TestATenantIsAlone(t *testing.T) {
+	beside(t)
 	g := &guarded{t, ownServer(t, t.TempDir(), "--auth-token-file", write(t, "r00t\n"), "--audit-log", "off", "--metrics-auth"), ""}
 	for _, name := range []string{"acme", "acme2"} {
 		g.on("r00t", "access", "tenant", "set", name, "--max-queues", "2", "--max-tasks", "3", "--max-schedules", "1", "--max-connections", "2")

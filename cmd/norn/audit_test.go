@@ -33,6 +33,7 @@ func audited(t *testing.T, file string) (all []access.Record) {
 // TestAuditSaysWhoDidIt: nobody is asked for a token, and the log has who paused, purged,
 // deleted, cancelled by filter, paused a schedule and destroyed, over the wire and over HTTP.
 func TestAuditSaysWhoDidIt(t *testing.T) {
+	beside(t)
 	file := filepath.Join(t.TempDir(), "audit.log")
 	s := ownServer(t, t.TempDir(), "--audit-log", file)
 	on := func(args ...string) {

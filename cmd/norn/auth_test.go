@@ -86,6 +86,7 @@ func replace(t *testing.T, file, by string) {
 // token that its files have when it connects anew; until they are there its log names the one
 // it shows.
 func TestWorkReadsItsFilesAgain(t *testing.T) {
+	beside(t)
 	cert, key := certificate(t)
 	token, ca := write(t, "first\n"), write(t, "")
 	replace(t, ca, cert)

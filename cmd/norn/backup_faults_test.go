@@ -11,6 +11,7 @@ import (
 // TestServersTakeBackups: one node of a cluster writes backups, a full one and incremental ones;
 // when it is killed another one goes on, and the newest is whole.
 func TestServersTakeBackups(t *testing.T) {
+	beside(t)
 	place := filepath.Join(t.TempDir(), "place")
 	c := startCompany(t, 3, "--backup-tasks-to", place, "--backup-tasks-every", "2s", "--backup-tasks-keep", "3", "--backup-tasks-incrementals", "2")
 	lines(t, []string{"NORN_ADDR=" + c.all[0].listen}, "mail", 100)

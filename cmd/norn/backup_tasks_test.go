@@ -56,6 +56,7 @@ func jsonOf[T any](t *testing.T, at []string, args ...string) (v T) {
 //
 // Long because: it is one story.
 func TestTasksSurviveTheCluster(t *testing.T) {
+	beside(t)
 	place := filepath.Join(t.TempDir(), "place")
 	lost := filepath.Join(t.TempDir(), "lost")
 	s := ownServer(t, lost, "--partitions", "8")
@@ -150,6 +151,7 @@ func TestTasksSurviveTheCluster(t *testing.T) {
 //
 // Long because: it is one story.
 func TestAnEncryptedChainIsRestored(t *testing.T) {
+	beside(t)
 	dir := t.TempDir()
 	place, key, lost := filepath.Join(dir, "place"), filepath.Join(dir, "key"), filepath.Join(dir, "lost")
 	s := ownServer(t, lost, "--partitions", "8")

@@ -24,6 +24,7 @@ func conformanceCases(t *testing.T) []conformance.Case {
 // TestConformance has the client in Go do what every client does, against a real server and
 // one that lies.
 func TestConformance(t *testing.T) {
+	beside(t)
 	for _, c := range conformanceCases(t) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()

@@ -134,6 +134,7 @@ func TestEmptyListsSaySo(t *testing.T) {
 // TestNobodyThere: at a terminal the error comes after 2 s where all addresses refuse the
 // connection, unless a time-out is given; what is silent is waited for.
 func TestNobodyThere(t *testing.T) {
+	beside(t)
 	refusing := func() string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -154,9 +155,9 @@ func TestNobodyThere(t *testing.T) {
 		args     []string
 		at, over time.Duration
 	}{
-		{"two that refuse", []string{"NORN_ADDR=" + two}, nil, 2 * time.Second, 5 * time.Second},
-		{"a time-out by flag", []string{"NORN_ADDR=" + two}, []string{"--timeout", "4s"}, 4 * time.Second, 8 * time.Second},
-		{"a time-out by environment", []string{"NORN_ADDR=" + two, "NORN_TIMEOUT=4s"}, nil, 4 * time.Second, 8 * time.Second},
+		{"two that refuse", []string{"NORN_ADDR=" + two}, nil, 2 * time.Second, 12 * time.Second},
+		{"a time-out by flag", []string{"NORN_ADDR=" + two}, []string{"--timeout", "4s"}, 4 * time.Second, 14 * time.Second},
+		{"a time-out by environment", []string{"NORN_ADDR=" + two, "NORN_TIMEOUT=4s"}, nil, 4 * time.Second, 14 * time.Second},
 	} {
 		began := time.Now()
 		r := person(t, c.env, append(c.args, "task", "count")...)

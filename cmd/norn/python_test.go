@@ -37,6 +37,7 @@ const pythonClient = "../../clients/python"
 
 // TestPythonTypes has mypy read the client and its example, strictly.
 func TestPythonTypes(t *testing.T) {
+	beside(t)
 	mypy := inPath(t, "mypy")
 	cmd := exec.CommandContext(t.Context(), mypy, "--config-file", "pyproject.toml", "--cache-dir", t.TempDir())
 	cmd.Dir = pythonClient
@@ -81,6 +82,7 @@ var skippedPython = regexp.MustCompile(`(?m)^(?:(test\w+) \(.*\)|.*) \.\.\. skip
 // TestPython runs the tests of clients/python against real servers, and what every client does
 // against one that lies.
 func TestPython(t *testing.T) {
+	beside(t)
 	python := pythonWithProtobuf(t)
 	// The document's example carries an ID of its day, so the server must be
 	// one that remembers long.

@@ -13,6 +13,7 @@ const typescriptClient = "../../clients/typescript"
 // TestTypeScript runs the tests of clients/typescript against real servers, and what every
 // client does against one that lies.
 func TestTypeScript(t *testing.T) {
+	beside(t)
 	node := inPath(t, "node")
 	if _, err := os.Stat(typescriptClient + "/node_modules"); err != nil {
 		t.Skip("the packages of clients/typescript are not installed: (cd clients/typescript && npm ci)")
