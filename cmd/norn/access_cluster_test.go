@@ -123,7 +123,7 @@ func TestRolesComeToAClusterOfAFile(t *testing.T) {
 	if len(refusals) > 0 || done < 20 {
 		t.Errorf("of %d requests %d were refused: %q", done, len(refusals), refusals)
 	}
-	if out := c.on(rootOfFile, all, "task", "count", "-q", "mail", "-o", "json"); !strings.Contains(out, fmt.Sprintf(`"total": %d`, done)) {
+	if out := c.on(rootOfFile, all, "task", "count", "-q", "mail", "-o", "json"); !strings.Contains(out, fmt.Sprintf(`"total": "%d"`, done)) {
 		t.Errorf("of %d tasks are there: %s", done, out)
 	}
 	if out := c.on(rootOfFile, all, "access", "whoami"); !strings.Contains(out, "root") {
@@ -151,8 +151,8 @@ func TestARestartWithoutTheOthers(t *testing.T) {
 		return c.as(shop, lone, "task", "enqueue", "-q", "acme/mail", "-w", "one", "--timeout", "2s", "x").code == 0
 	})
 	own := c.on(shop, lone, "task", "enqueue", "-q", "acme/mail", "-w", "one", "x")
-	c.on(shop, lone, "task", "get", own)
-	if r := c.as(shop, lone, "task", "get", theirs, "--timeout", "8s"); r.code == 0 || strings.Contains(r.out+r.err, "billing") {
+	c.on(shop, lone, "task", "get", "-r", "one", own)
+	if r := c.as(shop, lone, "task", "get", "-r", "one", theirs, "--timeout", "8s"); r.code == 0 || strings.Contains(r.out+r.err, "billing") {
 		t.Errorf("a task that may not be seen: %+v", r)
 	}
 	for _, tt := range []struct {
