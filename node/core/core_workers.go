@@ -68,7 +68,7 @@ func (c serving) Request(now clock.Time, r *message.Request) { c.request(now, r)
 func (c serving) Cancel(from message.Origin) { c.cancel(from) }
 
 // State is that of a task that is kept here.
-func (c serving) State(task id.ID) nornv1.State { return settling{c.Core}.stateOf(task) }
+func (c serving) State(task id.ID) nornv1.State { return settling(c).stateOf(task) }
 
 // AskedFor is how many claim requests wait here for a queue, and when one last came.
 func (c serving) AskedFor(queue string) (waiting uint64, last *timestamppb.Timestamp) {

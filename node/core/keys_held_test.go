@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/convert"
@@ -14,8 +13,6 @@ import (
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
-
-func clockOf(wall, mono int64) clock.Time { return clock.Time{Wall: wall, Mono: mono} }
 
 // TestAPausedLeaderSaysNothingOfAKey: while it stood still the others have retried the dead task
 // that had the key. Whoever got another ID for it would enqueue a second task with the key.

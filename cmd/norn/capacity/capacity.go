@@ -48,7 +48,7 @@ type Coefficients struct {
 
 // Measured are the coefficients of this build, on virtual cores of an AMD EPYC.
 var Measured = Coefficients{
-	CPUOne: 211 + 442, CPUBatch: 24 + 61, CPUIdle: 15, CPUPeer: 4 * 0.28, // four connections
+	CPUOne: 211 + 442, CPUBatch: 24 + 61, CPUIdle: 10.9, CPUPeer: 0.05,
 	MemoryNode: 49, MemoryPeer: 0.085, MemoryPartition: 7.0 / 1024,
 	DiskTask: 110, DiskTombstone: 90, DiskSpare: 2,
 	PacketsTask: 25, FramesPeer: 2,

@@ -17,7 +17,7 @@ func TestFromAMillionToATrillion(t *testing.T) {
 	for _, c := range []struct {
 		tasks           float64
 		clusters, nodes int
-	}{{1e6, 1, 3}, {1e7, 1, 3}, {1e8, 1, 3}, {1e9, 1, 6}, {1e10, 1, 58}} {
+	}{{1e6, 1, 3}, {1e7, 1, 3}, {1e8, 1, 3}, {1e9, 1, 6}, {1e10, 1, 57}} {
 		p, err := Measured.Reckon(usual(c.tasks))
 		if err != nil || p.Clusters != c.clusters || p.Nodes != c.nodes {
 			t.Errorf("%g tasks a day: %+v, %v, want %d nodes", c.tasks, p, err, c.nodes)
@@ -55,7 +55,7 @@ func TestMoreTasksNeedNoLess(t *testing.T) {
 func TestNonsenseIsRefused(t *testing.T) {
 	for i, change := range []func(*Demand){
 		func(d *Demand) { d.TasksPerDay = 0 }, func(d *Demand) { d.Replicas = 0 }, func(d *Demand) { d.Peak = 0.5 }, func(d *Demand) { d.Cores = 0 },
-		func(d *Demand) { d.Busy = 2 }, func(d *Demand) { d.Payload = -1 }, func(d *Demand) { d.Cores, d.TasksPerDay = 0.05, 1e12 },
+		func(d *Demand) { d.Busy = 2 }, func(d *Demand) { d.Payload = -1 }, func(d *Demand) { d.Cores, d.TasksPerDay = 0.02, 1e12 },
 	} {
 		d := usual(1e6)
 		change(&d)
