@@ -14,14 +14,14 @@ import (
 func TestATombstoneIsNotSetAside(t *testing.T) {
 	r, m, _ := leaving(t)
 	task := r.at(0)
-	r.now = r.now.Add(m.c.cfg.GCGrace + 10*eta)
+	r.now = r.now.Add(m.GCGrace + 10*eta)
 	stone := crdt.Tombstone{Outcome: crdt.StateCompleted, At: r.now.Wall - int64(eta), Collected: r.now.Wall}.Fact(task)
-	r.say(0, 4, &message.Facts{Write: 3, Parts: []message.PartFacts{{Partition: 0, Epoch: m.c.view.Cells[0].Epoch, Facts: []crdt.Fact{stone}}}})
-	r.say(1, 4, &message.QuarantineFacts{Partition: 0, Epoch: m.c.view.Cells[0].Epoch, Tasks: []id.ID{task}})
-	if n, _ := vnode.KeptAside(m.c.vnodes.See(0)); n != 0 {
+	r.say(0, 4, &message.Facts{Write: 3, Parts: []message.PartFacts{{Partition: 0, Epoch: m.View.Cells[0].Epoch, Facts: []crdt.Fact{stone}}}})
+	r.say(1, 4, &message.QuarantineFacts{Partition: 0, Epoch: m.View.Cells[0].Epoch, Tasks: []id.ID{task}})
+	if n, _ := vnode.KeptAside(m.Partitions.See(0)); n != 0 {
 		t.Errorf("%d tasks are kept aside", n)
 	}
-	if _, is := vnode.FactOf(m.c.round.Tx, 0, task, stone.Key); !is {
+	if _, is := vnode.FactOf(m.Round.Tx, 0, task, stone.Key); !is {
 		t.Error("nothing says any more that the task was collected")
 	}
 	if err := vnode.Audit(r.peers[4].store, 0); err != nil {

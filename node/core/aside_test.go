@@ -245,7 +245,7 @@ func TestWhatIsKnownAfterAllComesBack(t *testing.T) {
 	facts, err := vnode.Facts(missing.store, p, task)
 	r.check(err)
 	r.check(vnode.SetAside(missing.core.vnodes.Use(p), missing.core.round.Tx, task, append(facts, done), r.now.Wall))
-	missing.core.quarantine.at = r.now.Mono
+	missing.core.transfer.Quarantine.At = r.now.Mono
 	r.turn(0)
 	if vnode.Known(missing.store, p, task) || len(r.apart(0)) != 1 {
 		t.Fatal("it is not aside")
@@ -272,11 +272,11 @@ func TestWhatIsKnownAfterAllComesBack(t *testing.T) {
 func TestQuarantineIsBounded(t *testing.T) {
 	r, all, old := lost(t)
 	for _, p := range r.peers[:3] {
-		p.core.cfg.Quarantine = 1
+		p.core.transfer.MaxAside = 1
 	}
 	const gone = 3
 	r.open(gone)
-	r.peers[gone].core.cfg.Quarantine = 1
+	r.peers[gone].core.transfer.MaxAside = 1
 	r.tell()
 	r.until(3*time.Minute, func() bool { return false }, func() { r.never(all, 0, 1, 2) })
 	if now := r.tasksOf(gone); len(now) != len(old) || len(r.apart(0, 1, 2, gone)) != 0 {
@@ -288,7 +288,7 @@ func TestQuarantineIsBounded(t *testing.T) {
 	if n := nodeOf(r.status(0), r.peers[gone].self.Node); n.GetQuarantineRefused() == 0 {
 		t.Errorf("another node does not show that there is no room: %v", n)
 	}
-	r.peers[gone].core.cfg.Quarantine = 0
+	r.peers[gone].core.transfer.MaxAside = 0
 	if _, ok := r.until(20*time.Minute, func() bool { return len(r.tasksOf(gone)) == 0 }); !ok {
 		t.Fatalf("%d tasks are left although there is room", len(r.tasksOf(gone)))
 	}
@@ -297,7 +297,7 @@ func TestQuarantineIsBounded(t *testing.T) {
 		t.Fatalf("%d are aside there, %d with the others, which are full", n, len(r.apart(0, 1, 2)))
 	}
 	for _, p := range r.peers[:3] {
-		p.core.cfg.Quarantine = 0
+		p.core.transfer.MaxAside = 0
 	}
 	if _, ok := r.until(20*time.Minute, func() bool { return r.peers[gone].idle() }); !ok {
 		t.Fatal("it still keeps something")

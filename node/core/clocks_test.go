@@ -182,7 +182,7 @@ func TestANodeLeavesThoughAnotherClockIsOff(t *testing.T) {
 			if s := r.status1(i); s != register.Removed {
 				t.Errorf("the clock of node %d is off: node %d is %v", j+1, i+1, s)
 				for p, cell := range r.state().Cells {
-					t.Logf("partition %d: %v, led by %s, planned %v", p, cell.Cohort, cell.Leader.Node, r.peers[0].core.transfer.driver.View().Planned(ring.Partition(p)))
+					t.Logf("partition %d: %v, led by %s, planned %v", p, cell.Cohort, cell.Leader.Node, r.peers[0].core.transfer.Driver.View().Planned(ring.Partition(p)))
 				}
 			}
 		}

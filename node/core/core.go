@@ -23,6 +23,7 @@ import (
 	"github.com/norn-dev/norn/node/core/retention"
 	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/standing"
+	"github.com/norn-dev/norn/node/core/transfer"
 	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/node/core/workers"
 	"github.com/norn-dev/norn/proto"
@@ -142,15 +143,13 @@ type Core struct {
 	retention       *retention.Machine
 	quorumWrites    *quorumWrites
 	repairs         *repair.Machine
-	quarantine      *quarantine
-	formerMember    *formerMember
 	routes          *routes
 	remoteClaims    *remoteClaims
 	headGossip      *headGossip
 	freshnessProbes *freshnessProbes
 	fetches         *fetches
 	deferredAcks    *deferredAcks
-	transfer        *transfer
+	transfer        *transfer.Machine
 	leases          *lease.Machine
 	offers          offers
 	confirms        confirmWaits
@@ -209,7 +208,6 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	}
 	c.filling.c = c
 	c.vcfg, c.transfer = vcfg, newTransfer(c)
-	c.quarantine, c.formerMember = newQuarantine(c), &formerMember{c: c, at: clock.Never}
 	c.offers.waiting, c.confirms.c = make(map[message.Origin]*claimRequest), c
 	boot := cfg.Rand.Uint64()
 	c.crons, c.abandonedClaims, c.sharedConfig.c = newCrons(c), newAbandonedClaims(c), c
@@ -227,6 +225,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.dependency = newDependencies(c, boot)
 	c.retention = newRetention(c, now)
 	c.repairs = newRepairs(c)
+	openTransfer(c)
 	if c.standing, err = openStanding(c, boot, view, now); err != nil {
 		return nil, err
 	}
@@ -325,7 +324,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 		c.heard(e.Members)
 		c.standing.Disk.Peers.Reach()
 		c.view.Members, c.view.Clients = e.Members, e.Clients
-		c.transfer.learn(now)
+		c.transfer.Learn(now)
 		c.standing.Clocks.Met()
 		c.elector.Look()
 		c.leases.Met(now)
@@ -363,9 +362,9 @@ func (c *Core) Ready(now clock.Time) (message.Ready, error) {
 	c.fetches.work(now) // what goes on then may write
 	c.quorumWrites.work(now)
 	c.repairs.Work(now)
-	c.transfer.work(now)
-	c.quarantine.work(now)
-	c.formerMember.work(now)
+	c.transfer.Work(now)
+	c.transfer.Quarantine.Work(now)
+	c.transfer.Former.Work(now)
 	c.repairs.Tend(now)
 	c.routes.work(now)
 	c.routes.deliver()
@@ -399,8 +398,8 @@ func (c *Core) Stats() Stats {
 	s.Cron = c.crons.m.Stats(c.crons.time(c.round.Now))
 	s.Sessions, s.SessionCounts = c.sessions.Dispatcher.Open(), c.sessions.Dispatcher.Counts()
 	s.QuarantinedTasks, s.QuarantinedBytes = c.vnodes.Aside()
-	s.QuarantineFull = c.quarantine.full
-	s.HandoversLeft = len(c.transfer.outgoing) + len(c.view.Dropping)
+	s.Quarantined, s.QuarantinedLast, s.QuarantineFull = c.transfer.Quarantine.Count, c.transfer.Quarantine.Last, c.transfer.Quarantine.Full
+	s.HandoversLeft = c.transfer.HandoversLeft()
 	s.Differs = c.sharedConfig.diff
 	s.ClockFault, s.ClockBad, s.ClockAlone = c.standing.Clocks.Why, len(c.standing.Clocks.Bad), c.standing.Clocks.Alone
 	s.ClockRight = c.standing.Clocks.Wall(c.round.Now) - c.round.Now.Wall
@@ -437,7 +436,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.askAt != 0 {
 		mono = min(mono, c.askAt)
 	}
-	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.retention.Due(), c.quarantine.at, c.formerMember.at, c.quorumWrites.next(), c.repairs.Due(), c.routes.byTime.Next(), c.remoteClaims.next(), c.headGossip.next(), c.freshnessProbes.next(), c.queues.remoteCounts.next(), c.fetches.byTime.Next(), c.transfer.next(), c.dependency.Due(), c.leases.Due(), c.confirms.next(), c.offers.next(), c.abandonedClaims.next(), c.elector.Next(), c.standing.Due(), c.sessions.Due())
+	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.retention.Due(), c.quorumWrites.next(), c.repairs.Due(), c.routes.byTime.Next(), c.remoteClaims.next(), c.headGossip.next(), c.freshnessProbes.next(), c.queues.remoteCounts.next(), c.fetches.byTime.Next(), c.transfer.Due(), c.dependency.Due(), c.leases.Due(), c.confirms.next(), c.offers.next(), c.abandonedClaims.next(), c.elector.Next(), c.standing.Due(), c.sessions.Due())
 }
 
 // Audit tells what the core would overlook: a vnode that something was done with

@@ -41,10 +41,10 @@ func (c leading) Lost(p ring.Partition) {
 func (c leading) Compare(now clock.Time, k message.Pair) { c.repairs.Copy(now, k) }
 
 // Forget has a partition deleted.
-func (c leading) Forget(p ring.Partition) { c.transfer.forget(p) }
+func (c leading) Forget(p ring.Partition) { c.transfer.Forget(p) }
 
 // Members is what placement knows of the members.
-func (c leading) Members() *placement.View { return c.transfer.driver.View() }
+func (c leading) Members() *placement.View { return c.transfer.Driver.View() }
 
 // Change asks the register for changes.
 func (c leading) Change(changes []register.Change) { c.ask(changes) }

@@ -18,7 +18,7 @@ func newLeases(c *Core) *lease.Machine {
 	return lease.New(lease.Env{
 		Self: c.cfg.Self, Eta: c.cfg.Eta, Random: c.cfg.Rand.Uint64, View: c.view, Round: c.round, Partitions: c.vnodes,
 		Standing: c.standing, Leadership: c.elector, Acceptors: c.acceptors, Others: leasing{c},
-		Planned: func(p ring.Partition) []register.Member { return c.transfer.driver.View().Planned(p) },
+		Planned: func(p ring.Partition) []register.Member { return c.transfer.Driver.View().Planned(p) },
 	})
 }
 

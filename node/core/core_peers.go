@@ -25,7 +25,7 @@ func (c peers) take(now clock.Time, m *message.FromPeer) {
 	case *message.Facts:
 		c.facts(now, m.From, b)
 	case *message.FactsTaken:
-		if !c.transfer.answered(now, m.From, b) && !c.quarantine.answered(now, m.From, b) {
+		if !c.transfer.Answered(now, m.From, b) && !c.transfer.Quarantine.Answered(now, m.From, b) {
 			c.quorumWrites.taken(m.From, b)
 		}
 	case *message.Repair:
@@ -56,9 +56,9 @@ func (c peers) take(now clock.Time, m *message.FromPeer) {
 	case *message.Purge:
 		c.retention.Tombstones.Take(now, m.From, b)
 	case *message.Cells:
-		c.formerMember.take(now, m.From, b)
+		c.transfer.Former.Take(now, m.From, b)
 	case *message.QuarantineFacts:
-		c.quarantine.told(now, m.From, b)
+		c.transfer.Quarantine.Told(now, m.From, b)
 	case *message.Withdraw:
 		c.cancel(message.Origin{Conn: c.routes.conn(m.From), Request: b.Number})
 	case *message.Dropped:
@@ -123,7 +123,7 @@ func (c peers) facts(now clock.Time, from register.Member, m *message.Facts) {
 			}
 			// Who is no member any more does not know which cohort is the newest.
 			all = all && !(len(part.Facts) == 0 && c.view.Dismissed)
-			c.transfer.found(now, part.Partition)
+			c.transfer.Found(now, part.Partition)
 		}
 		if !all {
 			refused = append(refused, part.Partition)
@@ -207,8 +207,8 @@ func (c peers) keep(now clock.Time, from register.Member, part *message.PartFact
 		case ring.Of(task, len(c.view.Cells)) != part.Partition:
 			all = false
 			continue
-		case aside && c.quarantine.belongs(now, v, some):
-			all = c.quarantine.take(now, part.Partition, some) && all
+		case aside && c.transfer.Quarantine.Belongs(now, v, some):
+			all = c.transfer.Quarantine.Take(now, part.Partition, some) && all
 			continue
 		case c.retention.Tombstones.BelowHorizon(now, from, part.Partition, some):
 			c.stats.Stale++
@@ -228,7 +228,7 @@ func (c peers) keep(now clock.Time, from register.Member, part *message.PartFact
 			void = append(void, task)
 		}
 	}
-	c.quarantine.tell(from, part.Partition, old)
+	c.transfer.Quarantine.Tell(from, part.Partition, old)
 	return n, void, all
 }
 

@@ -168,7 +168,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	grow(c)
 	c.sharedConfig.learn(c.view.Leads)
 	c.repairs.Changed(now)
-	c.transfer.learn(now)
+	c.transfer.Learn(now)
 	if left {
 		c.logs.moved(c)
 	}
@@ -204,7 +204,7 @@ func openVnodes(c *Core, view store.Reader, now clock.Time) error {
 			open = func(p ring.Partition, cfg vnode.Config, view store.Reader, now clock.Time) (*vnode.Vnode, error) {
 				return vnode.Blank(p, cfg, view, now)
 			}
-			c.transfer.recover(ring.Partition(p))
+			c.transfer.Recover(ring.Partition(p))
 		}
 		v, err := open(ring.Partition(p), c.vcfg, view, now)
 		if err != nil {

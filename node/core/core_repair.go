@@ -6,6 +6,7 @@ import (
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/repair"
 	"github.com/norn-dev/norn/node/core/retention"
+	"github.com/norn-dev/norn/node/core/transfer"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
@@ -16,7 +17,7 @@ type repairing struct{ *Core }
 // newRepairs compares the partitions of a node.
 func newRepairs(c *Core) *repair.Machine {
 	return repair.New(repair.Env{
-		Self: c.cfg.Self, Every: c.cfg.Repair, Scrub: c.cfg.Scrub, Moving: moveConfig(),
+		Self: c.cfg.Self, Every: c.cfg.Repair, Scrub: c.cfg.Scrub, Moving: transfer.Comparisons(),
 		View: c.view, Round: c.round, Partitions: c.vnodes, Random: c.cfg.Rand.Uint64,
 		Proofs: c.retention.Tombstones, Others: repairing{c},
 	})
@@ -32,11 +33,11 @@ func (c repairing) Keep(now clock.Time, from register.Member, part *message.Part
 func (c repairing) Compared(now clock.Time, k message.Pair, r *antientropy.Result) (anew bool) {
 	c.retention.Tombstones.Ended(now, k, r)
 	elected := c.elector.Compared(k, retention.Agreed(r))
-	return c.transfer.compared(now, k, r) || elected
+	return c.transfer.Compared(now, k, r) || elected
 }
 
 // Awaits tells whether a move or an election waits for a comparison.
-func (c repairing) Awaits(k message.Pair) bool { return c.transfer.busy[k] || c.elector.Compares(k) }
+func (c repairing) Awaits(k message.Pair) bool { return c.transfer.Busy[k] || c.elector.Compares(k) }
 
 // Proposed tells whether this node is to be of the cohort of an open proposal.
 func (c repairing) Proposed(p ring.Partition) bool { return c.acceptors.Proposed(p) }

@@ -5,17 +5,18 @@ import (
 
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/transfer"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
 
 // leaving makes a node outside of partition 0's cohort that hands it over, and has asked
 // whether the cohort is about to change.
-func leaving(t *testing.T) (r *trio, m *transfer, out *move) {
+func leaving(t *testing.T) (r *trio, m *transfer.Machine, out *transfer.Move) {
 	r = newCluster(t, 5, 0)
 	m = r.peers[4].core.transfer
-	out = &move{cell: m.c.view.Cells[0], probe: 7}
-	m.outgoing[0] = out
+	out = &transfer.Move{Cell: m.View.Cells[0], Probe: 7}
+	m.Outgoing[0] = out
 	return r, m, out
 }
 
@@ -24,12 +25,12 @@ func leaving(t *testing.T) (r *trio, m *transfer, out *move) {
 // that a candidate of an older cohort counts on (docs/contributors/model.md).
 func TestWhoSaysThatNoCohortIsProposed(t *testing.T) {
 	r, m, out := leaving(t)
-	cohort := m.c.view.Cells[0].Cohort
+	cohort := m.View.Cells[0].Cohort
 	clear := func(from register.Member, a message.FactsTaken) int {
 		t.Helper()
 		a.Write = 7
-		m.answered(r.now, from, &a)
-		return len(out.clear)
+		m.Answered(r.now, from, &a)
+		return len(out.Clear)
 	}
 	if n := clear(cohort[0], message.FactsTaken{Refused: []ring.Partition{0}}); n != 0 {
 		t.Error("a refusal counts")
@@ -44,15 +45,15 @@ func TestWhoSaysThatNoCohortIsProposed(t *testing.T) {
 		t.Error("one member counts twice")
 	}
 	clear(cohort[1], message.FactsTaken{Fences: []message.Fence{{Partition: 0, Cohorts: [][]register.Member{cohort[:2]}}}})
-	if len(out.clear) != 0 || out.probe != 0 {
-		t.Errorf("a cohort is proposed, and %d have said that none is", len(out.clear))
+	if len(out.Clear) != 0 || out.Probe != 0 {
+		t.Errorf("a cohort is proposed, and %d have said that none is", len(out.Clear))
 	}
 	if n := clear(cohort[0], message.FactsTaken{}); n != 0 {
 		t.Error("an answer to the question of before counts")
 	}
-	out.probe, out.clear = 7, cohort[:1]
-	m.c.view.Cells[0].Epoch++
-	if m.keep(out, 0); len(out.clear) != 0 || out.probe != 0 {
+	out.Probe, out.Clear = 7, cohort[:1]
+	m.View.Cells[0].Epoch++
+	if m.Keep(out, 0); len(out.Clear) != 0 || out.Probe != 0 {
 		t.Error("what was said of the cell before counts for the next one")
 	}
 }
@@ -61,15 +62,15 @@ func TestWhoSaysThatNoCohortIsProposed(t *testing.T) {
 // nowhere else, and neither is what came since the last ones.
 func TestWhatCameLateIsComparedToo(t *testing.T) {
 	r, m, out := leaving(t)
-	cohort := m.c.view.Cells[0].Cohort
+	cohort := m.View.Cells[0].Cohort
 	compare := func(late bool) int {
-		m.busy[message.Pair{Partition: 0, Peer: cohort[0]}] = true
-		out.busy, out.since, out.lacks = cohort[0], r.now.Mono, false
+		m.Busy[message.Pair{Partition: 0, Peer: cohort[0]}] = true
+		out.Busy, out.Since, out.Lacks = cohort[0], r.now.Mono, false
 		if late {
-			m.hinted(r.now, 0)
+			m.Hinted(r.now, 0)
 		}
-		m.compared(r.now, message.Pair{Partition: 0, Peer: cohort[0]}, &antientropy.Result{Equal: true})
-		return len(out.met)
+		m.Compared(r.now, message.Pair{Partition: 0, Peer: cohort[0]}, &antientropy.Result{Equal: true})
+		return len(out.Met)
 	}
 	if n := compare(true); n != 0 {
 		t.Error("a comparison counts for what came after it had begun")
@@ -77,9 +78,9 @@ func TestWhatCameLateIsComparedToo(t *testing.T) {
 	if n := compare(false); n != 1 {
 		t.Error("a comparison does not count")
 	}
-	out.probe, out.clear = 7, cohort[:2]
-	if m.hinted(r.now, 0); len(out.met) != 0 || len(out.clear) != 0 || out.probe != 0 {
-		t.Errorf("something came, and counted are %d comparisons and %d words", len(out.met), len(out.clear))
+	out.Probe, out.Clear = 7, cohort[:2]
+	if m.Hinted(r.now, 0); len(out.Met) != 0 || len(out.Clear) != 0 || out.Probe != 0 {
+		t.Errorf("something came, and counted are %d comparisons and %d words", len(out.Met), len(out.Clear))
 	}
 }
 
@@ -88,8 +89,8 @@ func TestWhatCameLateIsComparedToo(t *testing.T) {
 func TestWhatWasSeenIsOnTheDiskBeforeAPartitionGoes(t *testing.T) {
 	r, m, _ := leaving(t)
 	const node = 4
-	seen := m.c.view.Cells[0].Epoch
-	m.forget(0)
+	seen := m.View.Cells[0].Epoch
+	m.Forget(0)
 	r.turn(node)
 	r.kill(node)
 	r.peers[node].mute = true

@@ -144,7 +144,7 @@ func TestARemovedNodeHandsOverWhatNobodyKnows(t *testing.T) {
 func TestARemovedNodeSaysWhatItKeeps(t *testing.T) {
 	r, all, old := lost(t)
 	for _, p := range r.peers[:3] {
-		p.core.cfg.Quarantine = 1
+		p.core.transfer.MaxAside = 1
 	}
 	const gone = 3
 	o := r.dismissed(gone)
@@ -164,7 +164,7 @@ func TestARemovedNodeSaysWhatItKeeps(t *testing.T) {
 		}
 	}
 	for _, p := range r.peers[:3] {
-		p.core.cfg.Quarantine = 0
+		p.core.transfer.MaxAside = 0
 	}
 	if _, ok := r.until(20*time.Minute, func() bool { return Left(o.core) }); !ok || !o.idle() {
 		n, why := Handover(o.core)

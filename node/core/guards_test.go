@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/transfer"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -115,12 +116,12 @@ func TestANewcomerCopiesAnew(t *testing.T) {
 		r.settle()
 		for _, o := range r.peers {
 			m := o.core.transfer
-			for p, move := range m.incoming {
+			for p, move := range m.Incoming {
 				now := r.now.Add(time.Hour)
-				move.busy, move.pause = register.Member{}, 0
-				move.met = []met{{with: r.peers[0].self, began: r.now.Mono, ended: now.Mono}}
-				m.bring(now, p, move, nil)
-				if len(move.met) != 0 {
+				move.Busy, move.Pause = register.Member{}, 0
+				move.Met = []transfer.Met{{With: r.peers[0].self, Began: r.now.Mono, Ended: now.Mono}}
+				m.Bring(now, p, move, nil)
+				if len(move.Met) != 0 {
 					t.Error("what was copied an hour ago counts")
 				}
 				return

@@ -35,7 +35,7 @@ func grow(c *Core) {
 		n, _ := binary.Uvarint(value.Data)
 		nodes = int(min(n, register.MaxNodes))
 	}
-	if c.young = min(nodes, c.transfer.replicas()); c.young != was {
+	if c.young = min(nodes, c.transfer.Replicas()); c.young != was {
 		c.view.Changes++
 	}
 	if c.young == 0 || !c.view.Leads {

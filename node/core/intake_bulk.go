@@ -101,7 +101,7 @@ func (c bulk) one(b []byte, when conditions, res *nornv1.WriteResult, act func(*
 	if bad != nil {
 		return bad
 	}
-	if e := c.transfer.refuses(c.vnode(task).Partition); e != nil {
+	if e := c.transfer.Refuses(c.vnode(task).Partition); e != nil {
 		return e
 	}
 	d, err := vnode.ReadTask(c.round.Tx, c.vnode(task).Partition, task, vnode.ReadOptions{NoClaims: true, NoLog: true})

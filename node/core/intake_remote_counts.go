@@ -118,7 +118,7 @@ func (t *remoteCounts) work(now clock.Time) {
 	here := make([]ring.Partition, 0, len(t.c.view.Cells))
 	for p := range t.c.view.Cells {
 		to, ok := r.keeper(ring.Partition(p))
-		if ok && t.c.transfer.incoming[ring.Partition(p)] != nil {
+		if ok && t.c.transfer.Incoming[ring.Partition(p)] != nil {
 			to, ok = r.reader(ring.Partition(p)) // it is still being copied to here
 		}
 		if !ok || to == t.c.cfg.Self {

@@ -349,7 +349,7 @@ func (c settling) unheardOf(now clock.Time, task id.ID, token uint64) bool {
 // add stores a fact that any node may write and says what it has bought.
 func (c settling) add(now clock.Time, task id.ID, f crdt.Fact, counter *uint64, res *nornv1.WriteResult) {
 	p := ring.Of(task, len(c.view.Cells))
-	if e := c.transfer.refuses(p); e != nil {
+	if e := c.transfer.Refuses(p); e != nil {
 		res.Error = e.Proto()
 		return
 	}

@@ -366,10 +366,10 @@ func TestANewcomerHearsWhatMembersKnowOfIt(t *testing.T) {
 		})
 	}
 	c := r.peers[i].core
-	if len(c.transfer.incoming) == 0 {
+	if len(c.transfer.Incoming) == 0 {
 		t.Fatal("it is to copy nothing")
 	}
-	for p := range c.transfer.incoming {
+	for p := range c.transfer.Incoming {
 		if slices.Contains(c.view.Cells[p].Cohort, c.cfg.Self) {
 			t.Fatalf("it is a member of partition %d without having copied it", p)
 		}

@@ -166,7 +166,7 @@ func TestWhatIsBeingDeletedIsNotWrittenTo(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/routed=%v", name, routed), func(t *testing.T) {
 				r, p, done, open := dropping(t)
 				m := request(r, dropped{p, done, open, r.in(p)})
-				r.peers[1].core.transfer.forget(p)
+				r.peers[1].core.transfer.Forget(p)
 				var err *proto.Error
 				if routed {
 					answer := r.forwarded(1, m, p)
@@ -237,7 +237,7 @@ func TestNobodyGivesFactsToWhatIsBeingDeleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, p, done, open := dropping(t)
 			r.forwarded(1, &nornv1.GetRequest{Id: open.Bytes()}) // and nobody answers yet
-			r.peers[1].core.transfer.forget(p)
+			r.peers[1].core.transfer.Forget(p)
 			r.post = nil
 			r.check(r.peers[1].core.Step(r.now, &message.FromPeer{From: r.peers[0].self, Message: say(r, p, done, open)}))
 			r.turn(1)
@@ -314,8 +314,8 @@ func TestAHintIsHandedOverBeforeItsPartitionGoes(t *testing.T) {
 	var answers []letter // that nobody of the cohort is about to change it
 	for range 100 {
 		for n := 0; n < len(r.post); {
-			move := r.peers[late].core.transfer.outgoing[p]
-			if m, ok := r.post[n].message.(*message.FactsTaken); ok && r.post[n].to == late && move != nil && m.Write == move.probe {
+			move := r.peers[late].core.transfer.Outgoing[p]
+			if m, ok := r.post[n].message.(*message.FactsTaken); ok && r.post[n].to == late && move != nil && m.Write == move.Probe {
 				answers = append(answers, r.post[n])
 				r.post = slices.Delete(r.post, n, n+1)
 				continue
@@ -367,7 +367,7 @@ func TestAWaitingTaskThatHasMovedKeepsNothingHere(t *testing.T) {
 	if !awaited() {
 		t.Fatal("nothing depends on it")
 	}
-	c.transfer.forget(p)
+	c.transfer.Forget(p)
 	c.view.Cells[p].Cohort = []register.Member{r.peers[(here+1)%3].self, r.peers[(here+2)%3].self}
 	c.view.Look()
 	r.turn(here)
@@ -443,7 +443,7 @@ func TestADependencyThatHasMovedAwayIsAskedAbout(t *testing.T) {
 	if !vnode.Known(r.peers[here].store, q, dependency) {
 		t.Fatal("the dependency is not here")
 	}
-	c.transfer.forget(q)
+	c.transfer.Forget(q)
 	c.view.Cells[q].Cohort = slices.DeleteFunc(slices.Clone(c.view.Cells[q].Cohort), func(m register.Member) bool { return m == self })
 	c.view.Look()
 	r.turn(here)

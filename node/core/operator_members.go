@@ -210,7 +210,7 @@ func (c admin) named(n register.Node) bool {
 
 // fewer notes when there are not enough nodes left for all copies.
 func (c admin) fewer(d *decision, without register.Member) {
-	if left, want := c.others(without), c.transfer.replicas(); left < want {
+	if left, want := c.others(without), c.transfer.Replicas(); left < want {
 		d.note("%d can hold data then: each partition will have %s, not %d", left, copiesOf(left), want)
 	}
 }
@@ -224,7 +224,7 @@ func copiesOf(n int) string {
 
 // foresee counts the copies that will move.
 func (c admin) foresee(d *decision) {
-	before := c.transfer.driver.View()
+	before := c.transfer.Driver.View()
 	next, _, _ := c.view.State.Apply(&d.request)
 	plan, err := placement.See(next, c.view.Members).Foresee(false)
 	if err != nil || before.Plan().Partitions() == 0 {
@@ -237,7 +237,7 @@ func (c admin) foresee(d *decision) {
 
 // rebalance writes a new plan.
 func (c admin) rebalance(d *decision, fresh bool) *proto.Error {
-	view := c.transfer.driver.View()
+	view := c.transfer.Driver.View()
 	if view.Err() != nil && !fresh {
 		return refusal.Conflict("the plan in the register cannot be read: %v; `norn cluster rebalance --fresh` makes one from nothing", view.Err())
 	}

@@ -50,7 +50,7 @@ func (c admin) remove(d *decision, name string, force bool) *proto.Error {
 
 // newlyStuck gives the partitions that a decision leaves with too few holders.
 func (c admin) newlyStuck(d *decision) (all []uint32) {
-	before := c.transfer.driver.View()
+	before := c.transfer.Driver.View()
 	next, _, _ := c.view.State.Apply(&d.request)
 	after := placement.See(next, c.view.Members)
 	for p := range next.Cells {
@@ -100,7 +100,7 @@ func (c admin) replace(d *decision, m *nornv1.ReplaceNode) *proto.Error {
 		return bad
 	}
 	d.reply.Nodes = []string{old.Node, fresh.Node}
-	plan, ok := c.transfer.driver.View().Displace(old.Member, fresh.Member)
+	plan, ok := c.transfer.Driver.View().Displace(old.Member, fresh.Member)
 	if !ok {
 		d.note("the partitions of %s are spread over all nodes by their shares, %s among them", old.Node, fresh.Node)
 		return nil
@@ -117,7 +117,7 @@ func (c admin) acceptLoss(d *decision, m *nornv1.AcceptLoss) *proto.Error {
 	if n := len(m.GetNodes()); n > maxLost {
 		return proto.Invalid("%d nodes are over %d", n, maxLost)
 	}
-	view := c.transfer.driver.View()
+	view := c.transfer.Driver.View()
 	var give []register.Member
 	for _, name := range m.GetNodes() {
 		n, bad := c.find(name)

@@ -1,24 +1,16 @@
 package core
 
 import (
-	"cmp"
-
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
 
-// replicas is how many copies of each partition there are to be: what the register
-// says, or before that is heard what it said when this node's directory was made.
-func (m *transfer) replicas() int {
-	return cmp.Or(m.c.view.State.Cluster.Replicas, m.c.cfg.Cluster.Replicas)
-}
-
 // setReplicas sets that. The plan follows it, and the cohorts the plan: one member at a
 // time, by elections with the votes of the cohort before and after.
 func (c admin) setReplicas(d *decision, n uint32) *proto.Error {
-	was := c.transfer.replicas()
+	was := c.transfer.Replicas()
 	if n < 1 || n > ring.MaxReplicas {
 		return proto.Invalid("there are 1 to %d replicas of each partition, not %d", ring.MaxReplicas, n)
 	}

@@ -75,12 +75,12 @@ func (c *Core) Available(seen Sight) *Available {
 		}
 	}
 	if c.view.Joined && c.young == 0 && !c.view.Dismissed {
-		a.Replicas, a.Copies = c.transfer.replicas(), c.transfer.replicas()
+		a.Replicas, a.Copies = c.transfer.Replicas(), c.transfer.Replicas()
 		for i := range c.view.Cells {
 			a.Copies = min(a.Copies, len(c.view.Cells[i].Cohort))
 		}
 	}
-	takes, led, whole := 0, 0, min(c.transfer.replicas(), max(1, a.Nodes))
+	takes, led, whole := 0, 0, min(c.transfer.Replicas(), max(1, a.Nodes))
 	for p := range c.view.Cells {
 		p := ring.Partition(p)
 		if c.routes.copies(p) < whole {

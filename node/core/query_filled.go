@@ -29,7 +29,7 @@ func (f *filling) look() {
 	if !member || own.Status == register.Joining || own.Status == register.Removed {
 		return
 	}
-	view := c.transfer.driver.View()
+	view := c.transfer.Driver.View()
 	if !f.known {
 		plan, err := view.Foresee(false)
 		if own.Status == register.Active && err == nil && !plan.Equal(view.Plan()) {

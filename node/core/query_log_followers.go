@@ -185,7 +185,7 @@ func (l *followers) moved(c *Core) {
 // leave has a client ask again, somebody else.
 func (l *followers) leave(c *Core, w *logWait) {
 	l.drop(w)
-	e := c.transfer.gone(ring.Of(w.task, l.partitions))
+	e := c.transfer.Gone(ring.Of(w.task, l.partitions))
 	e.Guarantee = "replicas read"
 	c.round.Refuse(w.from, e)
 }

@@ -121,7 +121,7 @@ func (c observer) lone() bool { return len(c.view.Voters) == 0 && !c.view.Compan
 func (c observer) majority() bool { return c.view.Majority || c.lone() && c.view.Joined }
 
 func (c observer) movement() *nornv1.MovementStatus {
-	return &nornv1.MovementStatus{Copied: c.transfer.moved, HandedOver: c.transfer.left}
+	return &nornv1.MovementStatus{Copied: c.transfer.Copied, HandedOver: c.transfer.Left}
 }
 
 // aboutSelf is this node but for what the register says of it.
@@ -137,19 +137,19 @@ func (c observer) aboutSelf() *nornv1.NodeStatus {
 	}
 	return &nornv1.NodeStatus{
 		Forgot: forgot, DiskFull: full,
-		QuarantinedTasks: uint32(tasks), QuarantinedBytes: uint64(bytes), QuarantineRefused: c.quarantine.full,
+		QuarantinedTasks: uint32(tasks), QuarantinedBytes: uint64(bytes), QuarantineRefused: c.transfer.Quarantine.Full,
 		Name: c.cfg.Self.Node, Incarnation: c.cfg.Self.Incarnation.String(), State: "up", Alive: true,
 		Zone: c.cfg.Zone, Address: c.cfg.Address, Repair: c.repairs.Status(c.stats.Clashes), Led: uint32(c.Leading()),
-		CopiesLeft: uint32(len(c.transfer.incoming)), HandoversLeft: uint32(len(c.transfer.outgoing) + len(c.view.Dropping)), ClockFault: c.standing.Clocks.Why,
+		CopiesLeft: uint32(len(c.transfer.Incoming)), HandoversLeft: uint32(c.transfer.HandoversLeft()), ClockFault: c.standing.Clocks.Why,
 	}
 }
 
 // picture is the cluster as it looks from here.
 func (c observer) picture(now clock.Time, removed bool, scope *guard.Scope) *nornv1.StatusReply {
-	view := c.transfer.driver.View()
+	view := c.transfer.Driver.View()
 	progress := view.Progress()
 	reply := &nornv1.StatusReply{
-		ClusterId: c.cfg.Cluster.ID.String(), Node: c.cfg.Self.Node, Replicas: uint32(c.transfer.replicas()),
+		ClusterId: c.cfg.Cluster.ID.String(), Node: c.cfg.Self.Node, Replicas: uint32(c.transfer.Replicas()),
 		Register: &nornv1.RegisterStatus{Majority: c.majority(), Revision: c.view.State.Revision, Generation: c.view.State.Generation},
 		Movement: c.movement(), Repair: c.repairs.Status(c.stats.Clashes),
 	}

@@ -532,7 +532,7 @@ func TestAReadDoesNotOutliveItsPartition(t *testing.T) {
 	s.Cells[1].Epoch++
 	s.Cells[1].Cohort = []register.Member{r.peers[2].self, r.peers[3].self, r.peers[4].self}
 	r.check(c.Step(r.clock(1), message.Changed{State: s}))
-	c.transfer.forget(1)
+	c.transfer.Forget(1)
 	r.turn(1)
 	c.view.Dropping[1] = true // there is more of it
 	r.settle()

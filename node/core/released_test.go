@@ -17,7 +17,7 @@ func TestAPartitionThatIsGivenAwayLeavesNothingInMemory(t *testing.T) {
 	if len(r.core.readyIndex.asked) != 1 || !r.core.readyIndex.knows("q") {
 		t.Fatalf("of a request %d grants are remembered", len(r.core.readyIndex.asked))
 	}
-	r.core.transfer.forget(ring.Of(task, testPartitions))
+	r.core.transfer.Forget(ring.Of(task, testPartitions))
 	if len(r.core.readyIndex.asked) != 0 || r.core.readyIndex.knows("q") || len(r.core.readyIndex.queues) != 0 {
 		t.Errorf("left are %d requests and %d queues, known: %v", len(r.core.readyIndex.asked), len(r.core.readyIndex.queues), r.core.readyIndex.known)
 	}

@@ -102,8 +102,8 @@ func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) 
 		return true, refusal.RegisterUnheard("replicas read")
 	case need < 1:
 		return true, proto.Invalid("a read needs at least one replica")
-	case f.c.view.Joined && need > max(1, len(cohort), f.c.transfer.replicas()): // no node that joins or comes back changes that
-		return true, proto.Invalid("%d replicas were to be asked, and the cluster keeps %d of each task; ask for fewer", need, max(1, len(cohort), f.c.transfer.replicas()))
+	case f.c.view.Joined && need > max(1, len(cohort), f.c.transfer.Replicas()): // no node that joins or comes back changes that
+		return true, proto.Invalid("%d replicas were to be asked, and the cluster keeps %d of each task; ask for fewer", need, max(1, len(cohort), f.c.transfer.Replicas()))
 	case need > max(1, len(cohort)):
 		return true, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
 			"%d replicas were to be asked, the cohort has %d members; ask for fewer", need, len(cohort)).Keeping("replicas read").ForGood()
@@ -213,7 +213,7 @@ func (f *fetches) answer(q *fetch) {
 		return
 	}
 	if p := ring.Of(q.task, len(f.c.view.Cells)); f.c.view.Elsewhere(p) {
-		e := f.c.transfer.gone(p)
+		e := f.c.transfer.Gone(p)
 		e.Guarantee = "replicas read"
 		f.c.round.Refuse(q.from, e)
 		return

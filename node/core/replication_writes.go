@@ -272,7 +272,7 @@ func (w *quorumWrites) begin(now clock.Time) {
 		}
 		w.own(p, part)
 		if outside := !slices.Contains(part.Cohort, w.c.cfg.Self); outside || w.c.standing.Disk.Forgetful(p) {
-			w.c.transfer.hinted(now, p)
+			w.c.transfer.Hinted(now, p)
 			if outside && mutant.OutsiderCounts.On() {
 				part.Add(part.Cohort[0])
 			}
@@ -512,8 +512,8 @@ func (w *quorumWrites) within(d *nornv1.Durability, limit int) *proto.Error {
 		return proto.Invalid("a write needs at least one copy")
 	case w.unsure(d.GetLevel()):
 		return refusal.RegisterUnheard("durable copies")
-	case w.c.view.Joined && need > max(cohort, w.c.transfer.replicas()): // no node that joins or comes back changes that
-		return proto.Invalid("%d durable copies were asked for, and the cluster keeps %d of each task; ask for fewer", need, max(cohort, w.c.transfer.replicas()))
+	case w.c.view.Joined && need > max(cohort, w.c.transfer.Replicas()): // no node that joins or comes back changes that
+		return proto.Invalid("%d durable copies were asked for, and the cluster keeps %d of each task; ask for fewer", need, max(cohort, w.c.transfer.Replicas()))
 	case need > cohort:
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d durable copies were asked for, the cohort has %d; ask for fewer or add nodes", need, cohort).Keeping("durable copies").ForGood()
 	case w.bytes > limit:

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/query"
+	"github.com/norn-dev/norn/node/core/transfer"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -184,17 +185,17 @@ func TestARefusedClaimIsNotOnAMajority(t *testing.T) {
 func TestACohortIsAskedBeforeAPartitionGoes(t *testing.T) {
 	r := newTrio(t)
 	c := r.peers[0].core
-	m := &move{cell: c.view.Cells[0]}
+	m := &transfer.Move{Cell: c.view.Cells[0]}
 	before := len(c.round.Ready.Send)
-	if c.transfer.sure(r.now, 0, m) || len(c.round.Ready.Send) != before+2 || m.probe == 0 {
+	if c.transfer.Sure(r.now, 0, m) || len(c.round.Ready.Send) != before+2 || m.Probe == 0 {
 		t.Fatalf("nobody is asked: %d messages", len(c.round.Ready.Send)-before)
 	}
-	m.clear = append(m.clear, r.peers[1].self)
-	if c.transfer.sure(r.now, 0, m) {
+	m.Clear = append(m.Clear, r.peers[1].self)
+	if c.transfer.Sure(r.now, 0, m) {
 		t.Error("one of three is enough")
 	}
-	m.clear = append(m.clear[:0], r.peers[1].self, r.peers[2].self)
-	if !c.transfer.sure(r.now, 0, m) {
+	m.Clear = append(m.Clear[:0], r.peers[1].self, r.peers[2].self)
+	if !c.transfer.Sure(r.now, 0, m) {
 		t.Error("two of three are not")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/standing"
+	"github.com/norn-dev/norn/node/core/transfer"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -160,27 +161,27 @@ func TestAWritersOwnCopy(t *testing.T) {
 // clock, too, is set aside.
 func TestWhatOneMemberSaysCountsOnce(t *testing.T) {
 	r, m, out := leaving(t)
-	a, cohort := m.c.quarantine, m.c.view.Cells[0].Cohort
-	out.aside.write = 7
-	a.answered(r.now, cohort[0], &message.FactsTaken{Write: 7})
-	if a.answered(r.now, cohort[0], &message.FactsTaken{Write: 7}); out.aside.write == 0 {
+	a, cohort := m.Quarantine, m.View.Cells[0].Cohort
+	out.Aside.Write = 7
+	a.Answered(r.now, cohort[0], &message.FactsTaken{Write: 7})
+	if a.Answered(r.now, cohort[0], &message.FactsTaken{Write: 7}); out.Aside.Write == 0 {
 		t.Error("one member is a majority")
 	}
-	if a.answered(r.now, cohort[1], &message.FactsTaken{Write: 7}); out.aside.write != 0 {
+	if a.Answered(r.now, cohort[1], &message.FactsTaken{Write: 7}); out.Aside.Write != 0 {
 		t.Error("a majority is none")
 	}
 	young := r.at(0)
 	fact := crdt.Completed{Token: 1<<32 + 1, At: r.now.Wall}.Fact(young)
-	r.say(0, 4, &message.Facts{Write: 3, Parts: []message.PartFacts{{Partition: 0, Epoch: m.c.view.Cells[0].Epoch, Facts: []crdt.Fact{fact}}}})
-	r.say(0, 4, &message.QuarantineFacts{Partition: 0, Epoch: m.c.view.Cells[0].Epoch, Tasks: []id.ID{young}})
-	if n, _ := vnode.KeptAside(m.c.vnodes.See(0)); n != 0 || !vnode.Known(m.c.round.Tx, 0, young) {
+	r.say(0, 4, &message.Facts{Write: 3, Parts: []message.PartFacts{{Partition: 0, Epoch: m.View.Cells[0].Epoch, Facts: []crdt.Fact{fact}}}})
+	r.say(0, 4, &message.QuarantineFacts{Partition: 0, Epoch: m.View.Cells[0].Epoch, Tasks: []id.ID{young}})
+	if n, _ := vnode.KeptAside(m.Partitions.See(0)); n != 0 || !vnode.Known(m.Round.Tx, 0, young) {
 		t.Errorf("%d young tasks are set aside", n)
 	}
-	out.met = []met{{with: cohort[0], ended: r.now.Mono}}
-	if n := len(out.with(r.now.Add(fresh))); n != 1 {
+	out.Met = []transfer.Met{{With: cohort[0], Ended: r.now.Mono}}
+	if n := len(out.With(r.now.Add(transfer.Fresh))); n != 1 {
 		t.Errorf("compared with %d a moment ago", n)
 	}
-	if n := len(out.with(r.now.Add(fresh + 1))); n != 0 {
+	if n := len(out.With(r.now.Add(transfer.Fresh + 1))); n != 0 {
 		t.Errorf("compared with %d too long ago", n)
 	}
 }
@@ -239,15 +240,15 @@ func TestWhatTheRegisterDidNotTakeIsAskedForAgain(t *testing.T) {
 // TestANodeThatWasRemovedLearnsOfItsPartitions: and holds on to no proposal of before.
 func TestANodeThatWasRemovedLearnsOfItsPartitions(t *testing.T) {
 	r, m, _ := leaving(t)
-	cell := m.c.view.Cells[0]
+	cell := m.View.Cells[0]
 	old := cell.Epoch
 	cell.Epoch += 3
-	m.c.formerMember.learn(r.now, register.Member{Node: "x"}, []message.KnownCell{{Partition: 0, Cell: cell}})
-	if m.c.view.Cells[0].Epoch != old+3 || m.c.acceptors.All[0].Seen != old+3 {
-		t.Errorf("told of epoch %d it knows of %d, and has seen %d", old+3, m.c.view.Cells[0].Epoch, m.c.acceptors.All[0].Seen)
+	m.Former.Learn(r.now, register.Member{Node: "x"}, []message.KnownCell{{Partition: 0, Cell: cell}})
+	if m.View.Cells[0].Epoch != old+3 || r.peers[4].core.acceptors.All[0].Seen != old+3 {
+		t.Errorf("told of epoch %d it knows of %d, and has seen %d", old+3, m.View.Cells[0].Epoch, r.peers[4].core.acceptors.All[0].Seen)
 	}
 	cell.Epoch--
-	if m.c.formerMember.learn(r.now, register.Member{Node: "x"}, []message.KnownCell{{Partition: 0, Cell: cell}}); m.c.view.Cells[0].Epoch != old+3 {
+	if m.Former.Learn(r.now, register.Member{Node: "x"}, []message.KnownCell{{Partition: 0, Cell: cell}}); m.View.Cells[0].Epoch != old+3 {
 		t.Error("an older word takes that back")
 	}
 }

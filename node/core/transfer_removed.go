@@ -13,7 +13,7 @@ import (
 // Left tells whether the node of a core is no member any more and has nothing
 // here that others might lack.
 func Left(c *Core) bool {
-	return c.view.Dismissed && len(c.transfer.outgoing)+len(c.view.Dropping) == 0
+	return c.view.Dismissed && len(c.transfer.Outgoing)+len(c.view.Dropping) == 0
 }
 
 // shows tells whether a request is answered all the same: the others show in
@@ -37,5 +37,5 @@ func (c *Core) dismissed(now clock.Time) {
 	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "node %s was removed from the cluster, or another one has taken its place; ask another node", c.cfg.Self.Node).Again(time.Second)
 	c.drain(e)
 	c.view.Look() // nothing is available here any more
-	c.transfer.learn(now)
+	c.transfer.Learn(now)
 }

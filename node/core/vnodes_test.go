@@ -45,7 +45,7 @@ func TestATurnLooksAtNoPartitionThatNothingHappensTo(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Stats()
-		if !c.quarantine.room(1) {
+		if !c.transfer.Quarantine.Room(1) {
 			t.Fatal("there is no room")
 		}
 	}

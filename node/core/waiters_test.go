@@ -136,9 +136,9 @@ func TestWhoTakesNoClaims(t *testing.T) {
 		m := r.peers[j].core.transfer
 		switch why {
 		case "removed":
-			m.c.view.Dismissed = true
+			m.View.Dismissed = true
 		case "deleting":
-			m.c.view.Dropping[1] = true
+			m.View.Dropping[1] = true
 		}
 		epoch := r.state().Cells[1].Epoch
 		if got := r.claims(i, j, 1, epoch, heldFrom(r.at(1), epoch<<32|900, r.now.Wall)); got.No != (why != "") {

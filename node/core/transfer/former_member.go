@@ -1,4 +1,4 @@
-package core
+package transfer
 
 import (
 	"cmp"
@@ -23,19 +23,19 @@ const (
 	cellsFrom = 3
 )
 
-// formerMember is what a node that was removed does beside handing over: it finds out
+// FormerMember is what a node that was removed does beside handing over: it finds out
 // who keeps what it has.
-type formerMember struct {
-	c    *Core
+type FormerMember struct {
+	m    *Machine
 	at   int64                                                // mono ns of the next question; Never: there is nothing to ask
 	turn int                                                  // whose it is to be asked
 	said map[ring.Partition]map[register.Member]register.Cell // what each has last said
 }
 
-// work asks when it is time.
-func (o *formerMember) work(now clock.Time) {
-	m := o.c.transfer
-	if !m.c.view.Dismissed || len(m.outgoing) == 0 {
+// Work asks when it is time.
+func (o *FormerMember) Work(now clock.Time) {
+	m := o.m
+	if !m.View.Dismissed || len(m.Outgoing) == 0 {
 		o.at = clock.Never
 		return
 	}
@@ -46,48 +46,48 @@ func (o *formerMember) work(now clock.Time) {
 	ask := &message.Cells{Ask: true}
 	var to []register.Member
 	for _, p := range m.todo {
-		if m.outgoing[p] == nil {
+		if m.Outgoing[p] == nil {
 			continue
 		}
-		ask.Cells = append(ask.Cells, message.KnownCell{Partition: p, Cell: register.Cell{Epoch: o.c.view.Cells[p].Epoch}})
-		for _, who := range o.c.view.Cells[p].Cohort {
+		ask.Cells = append(ask.Cells, message.KnownCell{Partition: p, Cell: register.Cell{Epoch: o.m.View.Cells[p].Epoch}})
+		for _, who := range o.m.View.Cells[p].Cohort {
 			// A message is what has this node look for somebody it has not known before.
-			if who != o.c.cfg.Self && !o.c.view.Up(who) && !slices.Contains(to, who) {
+			if who != o.m.Self && !o.m.View.Up(who) && !slices.Contains(to, who) {
 				to = append(to, who)
 			}
 		}
 	}
-	for range min(cellsFrom, len(m.c.view.Members)) {
-		to = append(to, m.c.view.Members[o.turn%len(m.c.view.Members)])
+	for range min(cellsFrom, len(m.View.Members)) {
+		to = append(to, m.View.Members[o.turn%len(m.View.Members)])
 		o.turn++
 	}
 	for _, who := range to {
-		o.c.round.Send(who, ask)
+		o.m.Round.Send(who, ask)
 	}
 }
 
-// take answers who asks, and learns from an answer. A cell that a member knows has
+// Take answers who asks, and learns from an answer. A cell that a member knows has
 // been in the register: a later one is as good as heard from there.
-func (o *formerMember) take(now clock.Time, from register.Member, m *message.Cells) {
+func (o *FormerMember) Take(now clock.Time, from register.Member, m *message.Cells) {
 	switch {
-	case m.Ask && !o.c.view.Dismissed:
+	case m.Ask && !o.m.View.Dismissed:
 		answer := &message.Cells{}
 		for i := range m.Cells {
-			if p := m.Cells[i].Partition; int(p) < len(o.c.view.Cells) && o.c.view.Cells[p].Epoch > m.Cells[i].Cell.Epoch {
-				answer.Cells = append(answer.Cells, message.KnownCell{Partition: p, Cell: o.c.view.Cells[p]})
+			if p := m.Cells[i].Partition; int(p) < len(o.m.View.Cells) && o.m.View.Cells[p].Epoch > m.Cells[i].Cell.Epoch {
+				answer.Cells = append(answer.Cells, message.KnownCell{Partition: p, Cell: o.m.View.Cells[p]})
 			}
 		}
 		if len(answer.Cells) > 0 {
-			o.c.round.Send(from, answer)
+			o.m.Round.Send(from, answer)
 		}
-	case !m.Ask && o.c.view.Dismissed:
-		o.learn(now, from, m.Cells)
+	case !m.Ask && o.m.View.Dismissed:
+		o.Learn(now, from, m.Cells)
 	}
 }
 
 // enough tells whether enough members say that a cell is this one, from among them: two, or the
 // only other one. This node hands over to its cohort what it has, and deletes it then.
-func (o *formerMember) enough(p ring.Partition, cell *register.Cell, from register.Member) bool {
+func (o *FormerMember) enough(p ring.Partition, cell *register.Cell, from register.Member) bool {
 	if o.said == nil {
 		o.said = make(map[ring.Partition]map[register.Member]register.Cell)
 	}
@@ -101,76 +101,70 @@ func (o *formerMember) enough(p ring.Partition, cell *register.Cell, from regist
 			same++
 		}
 	}
-	for i := range o.c.view.State.Nodes {
-		if n := &o.c.view.State.Nodes[i]; n.Member != o.c.cfg.Self && n.Status != register.Removed {
+	for i := range o.m.View.State.Nodes {
+		if n := &o.m.View.State.Nodes[i]; n.Member != o.m.Self && n.Status != register.Removed {
 			others++
 		}
 	}
 	return same >= min(2, max(others, 1))
 }
 
-func (o *formerMember) learn(now clock.Time, from register.Member, cells []message.KnownCell) {
+func (o *FormerMember) Learn(now clock.Time, from register.Member, cells []message.KnownCell) {
 	some := false
 	for i := range cells {
 		p := cells[i].Partition
-		if int(p) >= len(o.c.view.Cells) || cells[i].Cell.Epoch <= o.c.view.Cells[p].Epoch || !o.enough(p, &cells[i].Cell, from) {
+		if int(p) >= len(o.m.View.Cells) || cells[i].Cell.Epoch <= o.m.View.Cells[p].Epoch || !o.enough(p, &cells[i].Cell, from) {
 			continue
 		}
-		o.c.view.Cells[p], some = cells[i].Cell, true
-		if move := o.c.transfer.outgoing[p]; move != nil {
-			move.tries, move.pause = 0, 0
+		o.m.View.Cells[p], some = cells[i].Cell, true
+		if move := o.m.Outgoing[p]; move != nil {
+			move.tries, move.Pause = 0, 0
 		}
 	}
 	if !some {
 		return
 	}
-	o.c.acceptors.Registered()
-	o.c.transfer.learn(now)
+	o.m.Elections.Registered()
+	o.m.Learn(now)
 }
 
-// Handover tells what a node that was removed still has to hand over: of how many
-// partitions, and what the first of them waits for.
-func Handover(c *Core) (partitions int, why string) {
-	if !c.view.Dismissed {
+// Waits tells what a node that was removed still has to hand over: of how many partitions, and
+// what the first of them waits for.
+func (o *FormerMember) Waits() (partitions int, why string) {
+	m := o.m
+	if !m.View.Dismissed {
 		return 0, ""
 	}
-	for _, p := range c.transfer.todo {
-		if move := c.transfer.outgoing[p]; move != nil {
+	for _, p := range m.todo {
+		if move := m.Outgoing[p]; move != nil {
 			partitions++
-			why = cmp.Or(why, c.transfer.waitsFor(p, move))
+			why = cmp.Or(why, m.waitsFor(p, move))
 		}
 	}
-	return partitions + len(c.view.Dropping), why
+	return partitions + len(m.View.Dropping), why
 }
 
 // waitsFor tells why a partition has not been handed over yet.
-func (m *transfer) waitsFor(p ring.Partition, move *move) string {
-	cohort, up := m.c.view.Cells[p].Cohort, 0
+func (m *Machine) waitsFor(p ring.Partition, move *Move) string {
+	cohort, up := m.View.Cells[p].Cohort, 0
 	for _, o := range cohort {
-		if o != m.c.cfg.Self && m.c.view.Up(o) {
+		if o != m.Self && m.View.Up(o) {
 			up++
 		}
 	}
 	need := quorum.Majority(len(cohort))
-	aside, _ := vnode.KeptAside(m.c.vnodes.See(p))
+	aside, _ := vnode.KeptAside(m.Partitions.See(p))
 	switch {
 	case len(cohort) == 0:
 		return fmt.Sprintf("nobody in reach says who keeps partition %d", p)
-	case slices.Contains(cohort, m.c.cfg.Self):
+	case slices.Contains(cohort, m.Self):
 		return fmt.Sprintf("this node still counts among those who keep partition %d, until it has moved", p)
 	case up < need:
 		return fmt.Sprintf("%d of the %d nodes that keep partition %d are in reach, %d are needed", up, len(cohort), p, need)
-	case aside > 0 && move.aside.write != 0 && move.tries > 0:
+	case aside > 0 && move.Aside.Write != 0 && move.tries > 0:
 		return fmt.Sprintf("those who keep partition %d have no room for facts older than gc-grace: raise `quarantine` there", p)
-	case m.c.quarantine.full > 0 && move.tries > 0:
+	case m.Quarantine.Full > 0 && move.tries > 0:
 		return "there is no room here to keep facts older than gc-grace aside: raise `quarantine`"
 	}
 	return fmt.Sprintf("partition %d is being compared with those who keep it", p)
 }
-
-// Leads tells whether a node hands out tasks of a partition. The leader that the register
-// names does not while it stands again, as for another cohort.
-func Leads(c *Core, p ring.Partition) bool { return c.vnodes.See(p).Leading() != 0 }
-
-// Promised is the epoch below which a node accepts nothing any more of a partition.
-func Promised(c *Core, p ring.Partition) uint64 { return c.acceptors.All[p].Promise }
