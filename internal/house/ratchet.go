@@ -47,7 +47,7 @@ func (m Measure) broken() bool { return m.More && m.Is < m.Limit || !m.More && m
 // moves one back. The limits of lines leave others room for a day's work.
 const (
 	maxPackageLines = 6000
-	coreLines       = 13135
+	coreLines       = 12300
 	commandLines    = 9900
 	nodeLines       = 6500
 	coreFields      = 46
