@@ -109,6 +109,7 @@ func (o *FormerMember) enough(p ring.Partition, cell *register.Cell, from regist
 	return same >= min(2, max(others, 1))
 }
 
+// Learn takes over the later cells that enough members say.
 func (o *FormerMember) Learn(now clock.Time, from register.Member, cells []message.KnownCell) {
 	some := false
 	for i := range cells {
