@@ -258,16 +258,26 @@ func (n *Node) turn(events []group.Event) error {
 
 // perform does a Ready: first the disk, then everything that speaks of it.
 func (n *Node) perform(ready *group.Ready) {
-	if ready.Persist != nil && ready.Sync {
+	var shown func() // waits until what is shown to this node is durable
+	switch {
+	case ready.Persist == nil:
+	case ready.Sync:
 		if wait := n.cfg.Store.Commit(ready.Persist); !mutant.RegisterUnsynced.On() {
 			wait()
 		}
-	} else if ready.Persist != nil {
+	case len(ready.Changes) > 0:
+		// Raft does not ask for it: the others know what was decided. A member that starts again
+		// without them would not, and let in whose token was revoked. They do not wait for it.
+		shown = n.cfg.Store.Commit(ready.Persist)
+	default:
 		n.cfg.Store.Apply(ready.Persist)
 	}
 	for i := range ready.Messages {
 		m := &ready.Messages[i]
 		n.cfg.Network.Send(m.To, m.Data, m.Bulk)
+	}
+	if shown != nil {
+		shown()
 	}
 	if len(ready.Changes) > 0 {
 		n.state.Store(&ready.Changes[len(ready.Changes)-1])
