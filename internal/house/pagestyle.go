@@ -90,7 +90,7 @@ func item(text string) bool {
 
 // longLines is how many lines of prose over the limit a page has that is not one of users'.
 // Each number only goes down.
-func longLines() map[string]int { return map[string]int{"CHANGELOG.md": 290} }
+func longLines() map[string]int { return map[string]int{} }
 
 // ProseLines checks the length of lines in the pages that are not users'.
 func ProseLines(t *Tree) []Problem {
