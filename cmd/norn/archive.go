@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-dev/norn/archive"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/cmd/norn/sheet"
 	"github.com/norn-dev/norn/internal/objects"
@@ -25,7 +26,7 @@ import (
 type archiveCommands struct{ *app }
 
 func (a archiveCommands) commands() *cobra.Command {
-	cmd := group(&cobra.Command{
+	cmd := cli.Group(&cobra.Command{
 		Use: "archive", Short: "Read archives of finished tasks", Aliases: []string{"archives"},
 		Long: `Read archives of finished tasks, as servers with --archive-dir write them before
 they delete. No server is needed: DIR is a directory that this machine can read, or
@@ -57,7 +58,7 @@ func directory(cmd *cobra.Command) *cobra.Command {
 func existing(place string) error {
 	path, is, err := objects.Directory(place)
 	if err != nil {
-		return usageError{err}
+		return cli.UsageError{Err: err}
 	}
 	if !is {
 		return nil
@@ -65,11 +66,11 @@ func existing(place string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return usage("there is no directory %s", path)
+		return cli.Usage("there is no directory %s", path)
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return usage("%s is not a directory", path)
+		return cli.Usage("%s is not a directory", path)
 	}
 	return nil
 }
@@ -83,7 +84,7 @@ norn archive verify.`,
 		Example: "  norn archive list /srv/norn/archive\n  norn archive list /srv/norn/archive -o json | jq 'map(.tasks) | add'",
 		RunE: func(_ *cobra.Command, args []string) error {
 			all, err := archive.Manifests(args[0])
-			list := archiveList(a.writer()).None("no files in this archive")
+			list := archiveList(a.Writer()).None("no files in this archive")
 			for _, m := range all {
 				list.Add(m)
 			}
@@ -145,15 +146,15 @@ exits with 1.`,
 	queue := cmd.Flags().StringP("queue", "q", "", "of this `queue` only")
 	task := cmd.Flags().String("id", "", "the task with this `ID` only")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := notEmpty(cmd, "queue", "id"); err != nil {
+		if err := cli.NotEmpty(cmd, "queue", "id"); err != nil {
 			return err
 		}
 		if *task != "" {
-			if _, err := parseID(*task); err != nil {
+			if _, err := cli.ParseID(*task); err != nil {
 				return err
 			}
 		}
-		list := sheet.List(a.writer()).None("no task in the archive is like that")
+		list := sheet.List(a.Writer()).None("no task in the archive is like that")
 		err := a.search(cmd.Context(), args[0], *task, func(t *nornv1.Task) {
 			if (*queue == "" || t.GetQueue() == *queue) && (*task == "" || t.GetId() == *task) {
 				list.Add(t)
@@ -163,8 +164,8 @@ exits with 1.`,
 			err = closed
 		}
 		if err == nil && *task != "" && list.Len() == 0 {
-			a.complain(fmt.Sprintf("no archive in %s holds task %s", args[0], *task))
-			return reported{exitNotFound}
+			a.Complain(fmt.Sprintf("no archive in %s holds task %s", args[0], *task))
+			return cli.Reported{Code: cli.ExitNotFound}
 		}
 		return err
 	}
@@ -178,7 +179,7 @@ func (a archiveCommands) search(ctx context.Context, dir, task string, see func(
 	errs := []error{err}
 	var line *render.Progress
 	if task != "" {
-		line = a.progress("searched")
+		line = a.Progress("searched")
 	}
 	defer line.Clear()
 	seen := uint64(0)
@@ -213,13 +214,13 @@ a write that is under way or was interrupted are named, and are no difference:
 nothing was deleted on their word.`,
 		Example: "  norn archive verify /srv/norn/archive\n  norn archive verify /srv/norn/archive -o json | jq -r '.problems[].file'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			line := a.progress("verified")
+			line := a.Progress("verified")
 			r, err := archive.Verify(cmd.Context(), args[0], func(done, total int) { line.Stage("verified", done, total) })
 			line.Clear()
 			if err != nil {
 				return err
 			}
-			if err := a.writer().Object(reportForm(r), func(w io.Writer) { reportTable(w, r) }); err != nil {
+			if err := a.Writer().Object(reportForm(r), func(w io.Writer) { reportTable(w, r) }); err != nil {
 				return err
 			}
 			if n := len(r.Problems); n > 0 {

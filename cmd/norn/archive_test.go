@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	"github.com/norn-dev/norn/archive"
 	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const archiveCluster = "0f9e8d7c-6b5a-4938-8776-655443322110"

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	"github.com/norn-dev/norn/id"
 )
 
@@ -220,9 +221,9 @@ func TestATruthValueAfterAFlagIsRefused(t *testing.T) {
 		{"work", "-q", "truth", "--exit-when-empty", "false", "--", "true"},
 		{"work", "-q", "truth", "--exit-when-empty", "true"},
 	} {
-		code := exitUsage
+		code := cli.ExitUsage
 		if args[0] == "server" {
-			code = exitServerUsage
+			code = cli.ExitServerUsage
 		}
 		refused(t, code, "=", args...)
 	}
@@ -334,11 +335,11 @@ func TestBadStartsAreRefused(t *testing.T) {
 		"a newer directory":    {1, "newer version", []string{"--data", newer}},
 		"another cluster":      {1, "different origin", []string{"--data", mixed}},
 		"another node's":       {1, `belongs to node "n1"`, []string{"--data", stopped(), "--name", "n2"}},
-		"an unknown key":       {exitServerUsage, `:1: unknown key "max-paylod"; the nearest is "max-payload"`, []string{"--data", fresh, "--config", write(t, "max-paylod: 1MiB\n")}},
-		"a payload over 16MiB": {exitServerUsage, "max-payload: 17MiB is not between 1 and 16MiB", []string{"--data", fresh, "--max-payload", "17MiB"}},
-		"no number":            {exitServerUsage, "partitions", []string{"--data", fresh, "--partitions", "many"}},
-		"no YAML":              {exitServerUsage, "line 1", []string{"--data", fresh, "--config", write(t, "eta: [1s\n")}},
-		"no file":              {exitServerUsage, "no such file", []string{"--data", fresh, "--config", "does-not-exist"}},
+		"an unknown key":       {cli.ExitServerUsage, `:1: unknown key "max-paylod"; the nearest is "max-payload"`, []string{"--data", fresh, "--config", write(t, "max-paylod: 1MiB\n")}},
+		"a payload over 16MiB": {cli.ExitServerUsage, "max-payload: 17MiB is not between 1 and 16MiB", []string{"--data", fresh, "--max-payload", "17MiB"}},
+		"no number":            {cli.ExitServerUsage, "partitions", []string{"--data", fresh, "--partitions", "many"}},
+		"no YAML":              {cli.ExitServerUsage, "line 1", []string{"--data", fresh, "--config", write(t, "eta: [1s\n")}},
+		"no file":              {cli.ExitServerUsage, "no such file", []string{"--data", fresh, "--config", "does-not-exist"}},
 	} {
 		args := append([]string{"server", "--listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0", "--name", "n1", "--log-level", "error"}, tc.args...)
 		refused(t, tc.code, tc.want, args...)

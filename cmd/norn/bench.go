@@ -19,6 +19,7 @@ import (
 
 	"github.com/norn-dev/norn/bench"
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/proto/jsonform"
 )
@@ -94,14 +95,14 @@ func (a benchCommand) run(cmd *cobra.Command, cfg bench.Config, over failoverOpt
 	f := cmd.Flags()
 	for _, name := range []string{"tasks", "clients", "producers", "workers", "prefetch", "rate"} { // where 0 is the default
 		if n, _ := f.GetInt(name); f.Changed(name) && n < 1 {
-			return usage("%s must be at least 1", name)
+			return cli.Usage("%s must be at least 1", name)
 		}
 	}
-	fromAddresses(cmd, &cfg, oneByOne(a.addrs))
+	fromAddresses(cmd, &cfg, cli.OneByOne(a.Addrs))
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(benchGC)
 	}
-	p := a.progress("bench")
+	p := a.Progress("bench")
 	var mu sync.Mutex // guards p
 	progress := func(stage string, done, total int) {
 		mu.Lock()
@@ -118,13 +119,13 @@ func (a benchCommand) run(cmd *cobra.Command, cfg bench.Config, over failoverOpt
 	p.Clear()
 	switch {
 	case errors.Is(err, bench.ErrConfig):
-		return usageError{err}
+		return cli.UsageError{Err: err}
 	case errors.Is(err, context.Canceled) && cmd.Context().Err() != nil:
 		return errors.New("bench: interrupted; it has measured nothing, and the tasks of its queue stay")
 	case err != nil:
 		return err
 	}
-	return errors.Join(a.writer().Object(benchForm(report), func(w io.Writer) { benchTable(w, report) }), report.Valid())
+	return errors.Join(a.Writer().Object(benchForm(report), func(w io.Writer) { benchTable(w, report) }), report.Valid())
 }
 
 // sessionFlags are those of the scenario workers.
@@ -156,7 +157,7 @@ func webOf(addrs []string) (all []string) {
 
 // inTurns dials so that each client turns to another node first.
 func inTurns(a *app) bench.Dial {
-	return turning(oneByOne(a.addrs), a.dialNodes)
+	return turning(cli.OneByOne(a.Addrs), a.DialNodes)
 }
 
 func turning(nodes []string, dial func(context.Context, []string) (*client.Client, error)) bench.Dial {

@@ -225,7 +225,7 @@ func (a benchCommand) failover(ctx context.Context, o failoverOptions, cfg bench
 		case err == nil:
 			err = os.RemoveAll(dir)
 		case os.Remove(dir) != nil: // it is not empty
-			a.note("data and logs are left in %s", dir)
+			a.Note("data and logs are left in %s", dir)
 		}
 	}()
 	if b, err = startBreakable(ctx, a.app, o); err != nil {
@@ -233,6 +233,6 @@ func (a benchCommand) failover(ctx context.Context, o failoverOptions, cfg bench
 	}
 	cfg.Nodes, cfg.Clients = b, len(b.nodes)
 	return bench.Run(ctx, turning(b.addresses(), func(ctx context.Context, nodes []string) (*client.Client, error) {
-		return client.Dial(ctx, nodes, client.WithAgent("norn/"+version), client.WithTimeout(a.timeout))
+		return client.Dial(ctx, nodes, client.WithAgent("norn/"+version), client.WithTimeout(a.Timeout))
 	}), cfg, progress)
 }

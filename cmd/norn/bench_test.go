@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 )
 
 // TestBench runs small scenarios and looks for their figures.
@@ -124,7 +125,7 @@ func TestWhatIsSaidOfUnknownOutcomes(t *testing.T) {
 		"trigger schedule": ": repeating it launches again",
 		"retry":            ": repeating it runs what is dead by then",
 	} {
-		if got := message(&client.Error{Op: op, Unknown: true, Ended: context.Canceled}); !strings.HasSuffix(got, want) {
+		if got := cli.Message(&client.Error{Op: op, Unknown: true, Ended: context.Canceled}); !strings.HasSuffix(got, want) {
 			t.Errorf("%s says %q, want %q", op, got, want)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/cmd/norn/capacity"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/proto/jsonform"
@@ -25,7 +26,7 @@ import (
 type clusterCommands struct{ *app }
 
 func (k clusterCommands) commands() *cobra.Command {
-	cmd := group(&cobra.Command{
+	cmd := cli.Group(&cobra.Command{
 		Use: "cluster", Short: "The nodes and partitions",
 		Long: `Show the nodes and partitions of a cluster, and look after them.
 
@@ -34,13 +35,13 @@ incarnation (as members shows it) where several have had the same name.`,
 		Example: "  norn cluster status\n  norn cluster members",
 	})
 	cmd.AddCommand(k.status(), k.attention(), k.members(), k.partitions(), k.leaders(), k.clock(), k.leave(), k.remove(), k.replace(), k.safeToStop(), k.rebalance(), k.replicas(),
-		k.verify(), k.repair(), k.recover(), k.destroy(), capacity.Command(k.writer, usage))
+		k.verify(), k.repair(), k.recover(), k.destroy(), capacity.Command(k.Writer, cli.Usage))
 	return cmd
 }
 
 // asked reads the status and hands it over.
 func (k clusterCommands) asked(ctx context.Context, o client.StatusOptions, do func(*nornv1.StatusReply) error) error {
-	return k.with(ctx, func(c *client.Client) error {
+	return k.With(ctx, func(c *client.Client) error {
 		s, err := c.Cluster().Status(ctx, o)
 		if err != nil {
 			return err
@@ -58,7 +59,7 @@ partitions and norn worker list show more of each; -o json has what each worker 
 and null for the workers where they are not known.`,
 		Example: "  norn cluster status\n  norn cluster status -o json | jq '.partitions[] | select(.claim_available | not)'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return k.with(cmd.Context(), func(c *client.Client) error {
+			return k.With(cmd.Context(), func(c *client.Client) error {
 				s, err := c.Cluster().Status(cmd.Context(), client.StatusOptions{})
 				if err != nil {
 					return err
@@ -67,7 +68,7 @@ and null for the workers where they are not known.`,
 				defer cancel()
 				workers, err := c.Workers().List(ctx)
 				full, working := statusForms(s, workers, err)
-				return k.writer().Object(full, func(w io.Writer) { statusTable(w, s, working) })
+				return k.Writer().Object(full, func(w io.Writer) { statusTable(w, s, working) })
 			})
 		},
 	}
@@ -167,19 +168,7 @@ func fewCopies(s *nornv1.StatusReply) string {
 	if least >= int(s.GetReplicas()) || members >= int(s.GetReplicas()) {
 		return ""
 	}
-	return fewText(least, int(s.GetReplicas()))
-}
-
-// noteFew says so once at a terminal, to who has enqueued tasks.
-func noteFew(a *app, c *client.Client) {
-	if i := c.Info(); i.Copies < i.Replicas && a.errTerminal {
-		a.note("%s", fewText(i.Copies, i.Replicas))
-	}
-}
-
-// fewText says what it means that there are fewer copies than there are to be.
-func fewText(now, meant int) string {
-	return fmt.Sprintf("every task has %d of %d copies, because the cluster has fewer nodes: a quorum is a majority of %d", now, meant, now)
+	return cli.FewText(least, int(s.GetReplicas()))
 }
 
 // forgotten names the nodes whose disks have lost what they had acknowledged; empty: none.
@@ -187,7 +176,7 @@ func forgotten(nodes []*nornv1.NodeStatus) string {
 	var who []string
 	for _, n := range sortedNodes(nodes) {
 		if n.GetForgot() != "" && n.GetState() != "removed" {
-			who = append(who, clean(n.GetName()+" ("+n.GetForgot()+")"))
+			who = append(who, cli.Clean(n.GetName()+" ("+n.GetForgot()+")"))
 		}
 	}
 	if len(who) == 0 {
@@ -330,7 +319,7 @@ while partitions still name them or while they run; --all lists every one.`,
 	all := cmd.Flags().Bool("all", false, "also the removed nodes that do not matter any more")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return k.asked(cmd.Context(), client.StatusOptions{Removed: *all}, func(s *nornv1.StatusReply) error {
-			list := memberList(k.writer(), s.GetVoters())
+			list := memberList(k.Writer(), s.GetVoters())
 			for _, n := range sortedNodes(s.GetNodes()) {
 				list.Add(n)
 			}
@@ -373,7 +362,7 @@ is not so yet, and what works.`,
 	ids := cmd.Flags().BoolP("ids", "q", false, "tables: only their numbers, one per line")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return k.asked(cmd.Context(), client.StatusOptions{}, func(s *nornv1.StatusReply) error {
-			list := partitionList(k.writer(), *ids)
+			list := partitionList(k.Writer(), *ids)
 			for _, p := range s.GetPartitions() {
 				if !*only || troubled(p) {
 					list.Add(p)
@@ -433,7 +422,7 @@ nothing can be claimed there, are in a row of their own. -o json prints
 		Example: "  norn cluster leaders\n  norn cluster leaders -o json | jq -r '.[] | [.node, .led] | @tsv'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return k.asked(cmd.Context(), client.StatusOptions{}, func(s *nornv1.StatusReply) error {
-				list := render.NewList(k.writer(), leadership.form,
+				list := render.NewList(k.Writer(), leadership.form,
 					render.Column[leadership]{Head: "node", Cell: func(l leadership) string { return cmp.Or(l.node, "(nobody)") }},
 					render.Column[leadership]{Head: "led", Cell: func(l leadership) string { return strconv.Itoa(len(l.partitions)) }},
 					render.Column[leadership]{Head: "partitions", Cell: func(l leadership) string { return ranges(l.partitions) }},
@@ -459,7 +448,7 @@ there is such a node.`,
 		Example: "  norn cluster clock\n  norn cluster clock -o json | jq '.[] | select(.fault != \"\")'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return k.asked(cmd.Context(), client.StatusOptions{}, func(s *nornv1.StatusReply) error {
-				list := render.NewList(k.writer(), clockForm,
+				list := render.NewList(k.Writer(), clockForm,
 					render.Column[*nornv1.NodeStatus]{Head: "node", Cell: (*nornv1.NodeStatus).GetName},
 					render.Column[*nornv1.NodeStatus]{Head: "ahead", Cell: func(n *nornv1.NodeStatus) string {
 						return clockCell(s, n, fmt.Sprintf("%+.1fms", n.GetClockOffsetMs()))

@@ -22,12 +22,12 @@ that failed, are late or have paused themselves; nodes, clocks and disks; partit
 without a leader. The dashboard's overview shows the same list.`,
 		Example: "  norn cluster attention\n  norn cluster attention -o json | jq '.concerns[] | select(.severity == \"critical\")'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return k.with(cmd.Context(), func(c *client.Client) error {
+			return k.With(cmd.Context(), func(c *client.Client) error {
 				m, err := c.Cluster().Attention(cmd.Context())
 				if err != nil {
 					return err
 				}
-				return k.writer().Object(jsonform.Of(m), func(w io.Writer) {
+				return k.Writer().Object(jsonform.Of(m), func(w io.Writer) {
 					for _, one := range m.GetConcerns() {
 						since := ""
 						if at := one.GetSince(); at != nil {

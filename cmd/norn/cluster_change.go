@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/proto/jsonform"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -43,14 +44,14 @@ func (h *change) flags(cmd *cobra.Command, wait time.Duration, force bool) {
 // run asks for the change, shows the answer and follows what comes of it.
 func (h *change) run(cmd *cobra.Command) error {
 	if h.wait < 0 {
-		return usage("--wait: %s is under zero", h.wait)
+		return cli.Usage("--wait: %s is under zero", h.wait)
 	}
-	return h.with(cmd.Context(), func(c *client.Client) error {
+	return h.With(cmd.Context(), func(c *client.Client) error {
 		reply, err := h.do(cmd.Context(), c.Cluster(), h.ChangeOptions)
 		if err != nil {
 			return err
 		}
-		if err := h.writer().Object(jsonform.Of(reply), func(w io.Writer) { changeTable(w, reply, h.DryRun) }); err != nil {
+		if err := h.Writer().Object(jsonform.Of(reply), func(w io.Writer) { changeTable(w, reply, h.DryRun) }); err != nil {
 			return err
 		}
 		if h.DryRun || h.wait == 0 {
@@ -73,7 +74,7 @@ func (h *change) watched(ctx context.Context) *client.Client {
 	if len(h.via) == 0 {
 		return nil
 	}
-	c, err := h.dialNodes(ctx, h.via)
+	c, err := h.DialNodes(ctx, h.via)
 	if err != nil {
 		return nil
 	}
@@ -92,7 +93,7 @@ func changeTable(w io.Writer, r *nornv1.ClusterReply, dry bool) {
 		fmt.Fprintln(w, "Nothing is done yet. This would be:")
 	}
 	for _, n := range r.GetNotes() {
-		fmt.Fprintln(w, clean(n))
+		fmt.Fprintln(w, cli.Clean(n))
 	}
 	switch {
 	case r.GetCopies() > 0:
@@ -112,7 +113,7 @@ const (
 
 // follow waits until nothing is left to move.
 func (h *change) follow(ctx context.Context, k client.Cluster) error {
-	progress := h.progress("moved")
+	progress := h.Progress("moved")
 	defer progress.Clear()
 	tick, until := time.NewTicker(followPause), time.NewTimer(h.wait)
 	defer tick.Stop()
@@ -128,8 +129,8 @@ func (h *change) follow(ctx context.Context, k client.Cluster) error {
 		m := s.GetMovement()
 		if m.GetStuck() > 0 {
 			progress.Clear()
-			h.complain(fmt.Sprintf("%s cannot move (missing guarantee: enough holders); see `norn cluster recover`", count(m.GetStuck(), "partition", "partitions")))
-			return reported{exitUnavailable}
+			h.Complain(fmt.Sprintf("%s cannot move (missing guarantee: enough holders); see `norn cluster recover`", count(m.GetStuck(), "partition", "partitions")))
+			return cli.Reported{Code: cli.ExitUnavailable}
 		}
 		if found++; !h.done(s) {
 			found = 0
@@ -145,8 +146,8 @@ func (h *change) follow(ctx context.Context, k client.Cluster) error {
 			return goesOn(ctx)
 		case <-until.C:
 			progress.Clear()
-			h.complain(fmt.Sprintf("not done within %s: %s; it goes on, see `norn cluster status`", render.Duration(h.wait), movement(s)))
-			return reported{exitFailed}
+			h.Complain(fmt.Sprintf("not done within %s: %s; it goes on, see `norn cluster status`", render.Duration(h.wait), movement(s)))
+			return cli.Reported{Code: cli.ExitFailed}
 		case <-tick.C:
 		}
 	}
@@ -190,8 +191,8 @@ it back as long as it is not removed.`,
 	h.flags(cmd, 10*time.Minute, false)
 	stay := cmd.Flags().Bool("stay", false, "have a node that is leaving stay after all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 && len(k.addrs) > 1 {
-			return usage("name the node: --addr has %d addresses, and any of them may answer", len(k.addrs))
+		if len(args) == 0 && len(k.Addrs) > 1 {
+			return cli.Usage("name the node: --addr has %d addresses, and any of them may answer", len(k.Addrs))
 		}
 		h.do = func(ctx context.Context, c client.Cluster, o client.ChangeOptions) (*nornv1.ClusterReply, error) {
 			node, others, err := whichNode(ctx, c, args)
@@ -298,7 +299,7 @@ nearly every copy moves.`,
 	yes := cmd.Flags().Bool("yes", false, "yes, move nearly everything")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *fresh && !*yes && !h.DryRun {
-			return usage("--fresh moves nearly every copy; add --yes if that is meant, or --dry-run")
+			return cli.Usage("--fresh moves nearly every copy; add --yes if that is meant, or --dry-run")
 		}
 		h.do = func(ctx context.Context, c client.Cluster, o client.ChangeOptions) (*nornv1.ClusterReply, error) {
 			return c.Rebalance(ctx, *fresh, o)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -142,7 +143,7 @@ func TestWhoNoLongerWaitsIsToldWhatGoesOn(t *testing.T) {
 	defer func() { _ = c.Close() }()
 	ctx, interrupt := context.WithCancelCause(t.Context())
 	interrupt(errors.New("interrupt signal received"))
-	k := clusterCommands{&app{quiet: true}}
+	k := clusterCommands{&app{&cli.App{Quiet: true}}}
 	never := func(*nornv1.StatusReply) bool { return false }
 	s := &nornv1.StatusReply{Nodes: []*nornv1.NodeStatus{{Name: "n1", State: "up", Alive: true, Address: the.server.addr}}}
 	for want, err := range map[string]error{

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/proto/jsonform"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -38,9 +39,9 @@ cluster.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case !*yes && !*dryRun:
-			return usage("it stops all nodes and deletes every task of the cluster, for ever; add --yes if that is meant, or --dry-run")
+			return cli.Usage("it stops all nodes and deletes every task of the cluster, for ever; add --yes if that is meant, or --dry-run")
 		case *wait < 0:
-			return usage("--wait: %s is under zero", *wait)
+			return cli.Usage("--wait: %s is under zero", *wait)
 		}
 		return k.asked(cmd.Context(), client.StatusOptions{}, func(s *nornv1.StatusReply) error {
 			return k.destroys(cmd.Context(), s, client.ChangeOptions{DryRun: *dryRun, Force: *force}, *wait)
@@ -62,14 +63,14 @@ func (k clusterCommands) destroys(ctx context.Context, s *nornv1.StatusReply, o 
 		}()
 	}
 	var reply *nornv1.ClusterReply
-	err := k.with(ctx, func(c *client.Client) (err error) {
+	err := k.With(ctx, func(c *client.Client) (err error) {
 		reply, err = c.Cluster().Destroy(ctx, s.GetClusterId(), o)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	err = k.writer().Object(jsonform.Of(reply), func(w io.Writer) {
+	err = k.Writer().Object(jsonform.Of(reply), func(w io.Writer) {
 		fmt.Fprintln(w, "cluster", s.GetClusterId())
 		changeTable(w, reply, o.DryRun)
 	})
@@ -143,7 +144,7 @@ func (k clusterCommands) gone(ctx context.Context, ports []*clientPort, wait tim
 	all := 0
 	for _, p := range ports {
 		if p.conn == nil {
-			unseen = append(unseen, clean(p.node))
+			unseen = append(unseen, cli.Clean(p.node))
 			continue
 		}
 		all++
@@ -156,7 +157,7 @@ func (k clusterCommands) gone(ctx context.Context, ports []*clientPort, wait tim
 			<-stopped
 		}
 	}()
-	progress, until := k.progress("stopped"), time.NewTimer(wait)
+	progress, until := k.Progress("stopped"), time.NewTimer(wait)
 	defer progress.Clear()
 	defer until.Stop()
 	for left > 0 {
@@ -166,8 +167,8 @@ func (k clusterCommands) gone(ctx context.Context, ports []*clientPort, wait tim
 			left--
 		case <-until.C:
 			progress.Clear()
-			k.complain(fmt.Sprintf("%s did not stop within %s; look at their logs", count(left, "node", "nodes"), render.Duration(wait)))
-			return reported{exitFailed}
+			k.Complain(fmt.Sprintf("%s did not stop within %s; look at their logs", count(left, "node", "nodes"), render.Duration(wait)))
+			return cli.Reported{Code: cli.ExitFailed}
 		case <-ctx.Done():
 			return fmt.Errorf("%w; the data is given up and the nodes stop all the same, some seconds later", context.Cause(ctx))
 		}
@@ -177,8 +178,8 @@ func (k clusterCommands) gone(ctx context.Context, ports []*clientPort, wait tim
 		return fmt.Errorf("%w; the data is given up and the nodes stop all the same, some seconds later", context.Cause(ctx))
 	case len(unseen) > 0:
 		progress.Clear()
-		k.complain(fmt.Sprintf("it cannot be seen from here whether %s stops; look at the log", strings.Join(unseen, ", ")))
-		return reported{exitFailed}
+		k.Complain(fmt.Sprintf("it cannot be seen from here whether %s stops; look at the log", strings.Join(unseen, ", ")))
+		return cli.Reported{Code: cli.ExitFailed}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -88,10 +89,10 @@ func TestDestroyTellsOnlyWhatItSees(t *testing.T) {
 	_ = l.Close()
 	for _, addr := range []string{"nosuch.invalid:7711", shut} {
 		var told bytes.Buffer
-		k := clusterCommands{&app{quiet: true, errOut: &told}}
+		k := clusterCommands{&app{&cli.App{Quiet: true, ErrOut: &told}}}
 		s := &nornv1.StatusReply{Nodes: []*nornv1.NodeStatus{{Name: "n1", State: "up", Alive: true, Address: addr}}}
 		err := k.gone(t.Context(), reach(t.Context(), s), time.Second)
-		if exitCode(err) != exitFailed || !strings.Contains(told.String(), "it cannot be seen from here whether n1 stops") {
+		if cli.ExitCode(err) != cli.ExitFailed || !strings.Contains(told.String(), "it cannot be seen from here whether n1 stops") {
 			t.Errorf("%s: %v, %q", addr, err, told.String())
 		}
 	}

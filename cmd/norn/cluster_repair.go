@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/proto/jsonform"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -35,9 +36,9 @@ comparisons have failed, 4: a node is out of reach.`,
 			return err
 		}
 		if *wait < 0 {
-			return usage("--wait: %s is under zero", *wait)
+			return cli.Usage("--wait: %s is under zero", *wait)
 		}
-		return k.with(cmd.Context(), func(c *client.Client) error { return k.repairs(cmd.Context(), c.Cluster(), ids, *wait) })
+		return k.With(cmd.Context(), func(c *client.Client) error { return k.repairs(cmd.Context(), c.Cluster(), ids, *wait) })
 	}
 	return cmd
 }
@@ -138,7 +139,7 @@ func (r *repaired) table(w io.Writer) {
 	}
 	fmt.Fprintln(w)
 	for _, n := range r.begun.GetNotes() {
-		fmt.Fprintln(w, clean(n))
+		fmt.Fprintln(w, cli.Clean(n))
 	}
 }
 
@@ -165,32 +166,32 @@ func (k clusterCommands) repairs(ctx context.Context, c repairer, ids []uint32, 
 			return err
 		}
 	}
-	if err := k.writer().Object(r.form(), r.table); err != nil {
+	if err := k.Writer().Object(r.form(), r.table); err != nil {
 		return err
 	}
 	switch {
 	case r.gone != "":
-		k.complain(fmt.Sprintf("node %s went away, or started again, before all was compared (missing guarantee: all nodes in reach); repeat it", clean(r.gone)))
-		return reported{exitUnavailable}
+		k.Complain(fmt.Sprintf("node %s went away, or started again, before all was compared (missing guarantee: all nodes in reach); repeat it", cli.Clean(r.gone)))
+		return cli.Reported{Code: cli.ExitUnavailable}
 	case len(r.begun.GetNotes()) > 0:
-		k.complain("not every replica was compared (missing guarantee: all nodes in reach): " + strings.Join(r.begun.GetNotes(), "; "))
-		return reported{exitUnavailable}
+		k.Complain("not every replica was compared (missing guarantee: all nodes in reach): " + strings.Join(r.begun.GetNotes(), "; "))
+		return cli.Reported{Code: cli.ExitUnavailable}
 	case !r.ended && wait > 0 && blind:
-		k.complain("the end cannot be seen, for the server is of an older build; it goes on, see `norn cluster status`")
-		return reported{exitFailed}
+		k.Complain("the end cannot be seen, for the server is of an older build; it goes on, see `norn cluster status`")
+		return cli.Reported{Code: cli.ExitFailed}
 	case !r.ended && wait > 0:
-		k.complain(fmt.Sprintf("not done within %s; it goes on, see `norn cluster status`", render.Duration(wait)))
-		return reported{exitFailed}
+		k.Complain(fmt.Sprintf("not done within %s; it goes on, see `norn cluster status`", render.Duration(wait)))
+		return cli.Reported{Code: cli.ExitFailed}
 	case r.sum().GetFailed() > 0:
-		k.complain("comparisons have failed; see the nodes' logs, and repeat it")
-		return reported{exitFailed}
+		k.Complain("comparisons have failed; see the nodes' logs, and repeat it")
+		return cli.Reported{Code: cli.ExitFailed}
 	}
 	return nil
 }
 
 // ended waits until no node has a comparison left, or one is gone.
 func (k clusterCommands) ended(ctx context.Context, c repairer, r *repaired, wait time.Duration) error {
-	progress := k.progress("compared")
+	progress := k.Progress("compared")
 	defer progress.Clear()
 	tick := time.NewTicker(followPause)
 	defer tick.Stop()
@@ -248,12 +249,12 @@ of the register's voters.`,
 			return err
 		}
 		if lost && h.DryRun && stuck == 0 {
-			k.complain("no partition is stuck, so nothing has to be given up: the others go on without these nodes")
-			return reported{exitFailed}
+			k.Complain("no partition is stuck, so nothing has to be given up: the others go on without these nodes")
+			return cli.Reported{Code: cli.ExitFailed}
 		}
 		if lost && h.DryRun {
-			k.complain("partitions are stuck (missing guarantee: enough holders); start the removed nodes again if that can be, so that they hand over what they have, and add --accept-loss")
-			return reported{exitFailed}
+			k.Complain("partitions are stuck (missing guarantee: enough holders); start the removed nodes again if that can be, so that they hand over what they have, and add --accept-loss")
+			return cli.Reported{Code: cli.ExitFailed}
 		}
 		return nil
 	}

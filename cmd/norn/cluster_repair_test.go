@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -59,24 +60,24 @@ func TestARepairDuringWhichANodeGoes(t *testing.T) {
 		says  string
 	}{
 		"all stay":                        {looks{before, half, done}, 0, "8 comparisons done, 5 facts moved\n"},
-		"one is down":                     {looks{before, half, down}, exitUnavailable, "node b"},
-		"one is out of the list":          {looks{before, half, away}, exitUnavailable, "node b"},
-		"one is another":                  {looks{before, half, other}, exitUnavailable, "node b"},
-		"one has started again":           {looks{before, half, lookAt(did(0, 14, 1, 9), did(0, 0, 0, 0))}, exitUnavailable, "node b"},
-		"one is silent":                   {looks{before, half, lookAt(did(0, 14, 1, 9), nil)}, exitFailed, "not done within"},
+		"one is down":                     {looks{before, half, down}, cli.ExitUnavailable, "node b"},
+		"one is out of the list":          {looks{before, half, away}, cli.ExitUnavailable, "node b"},
+		"one is another":                  {looks{before, half, other}, cli.ExitUnavailable, "node b"},
+		"one has started again":           {looks{before, half, lookAt(did(0, 14, 1, 9), did(0, 0, 0, 0))}, cli.ExitUnavailable, "node b"},
+		"one is silent":                   {looks{before, half, lookAt(did(0, 14, 1, 9), nil)}, cli.ExitFailed, "not done within"},
 		"one is silent for a moment":      {looks{before, half, lookAt(did(0, 12, 1, 9), nil), half, done}, 0, "8 comparisons done, 5 facts moved\n"},
-		"one fails":                       {looks{before, lookAt(did(0, 14, 2, 9), did(0, 11, 0, 1))}, exitFailed, "1 failed"},
+		"one fails":                       {looks{before, lookAt(did(0, 14, 2, 9), did(0, 11, 0, 1))}, cli.ExitFailed, "1 failed"},
 		"for a moment nothing seems left": {looks{before, lookAt(did(0, 11, 1, 6), did(0, 8, 0, 0)), half, done}, 0, "8 comparisons done, 5 facts moved\n"},
 		"one was down already":            {looks{down, down}, 0, "8 comparisons done, 0 facts moved\n"},
-		"servers of an older build":       {looks{old, old}, exitFailed, "older build"},
+		"servers of an older build":       {looks{old, old}, cli.ExitFailed, "older build"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out, err bytes.Buffer
-			k := clusterCommands{&app{quiet: true, out: &out, errOut: &err}}
+			k := clusterCommands{&app{&cli.App{Quiet: true, Out: &out, ErrOut: &err}}}
 			l := c.looks
 			got := k.repairs(t.Context(), &l, nil, 4*time.Second)
-			if code := exitCode(got); code != c.code || !strings.Contains(out.String()+err.String(), c.says) {
+			if code := cli.ExitCode(got); code != c.code || !strings.Contains(out.String()+err.String(), c.says) {
 				t.Errorf("exit code %d, want %d: %v\n%s%s", code, c.code, got, out.String(), err.String())
 			}
 		})

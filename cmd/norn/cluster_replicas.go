@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 )
@@ -34,7 +35,7 @@ stops when it hears of it. Fewer copies take --yes.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		n, err := strconv.Atoi(args[0])
 		if err != nil || n < 1 || n > ring.MaxReplicas {
-			return usage("%q is not a number of copies: 1 to %d", args[0], ring.MaxReplicas)
+			return cli.Usage("%q is not a number of copies: 1 to %d", args[0], ring.MaxReplicas)
 		}
 		h.done = func(s *nornv1.StatusReply) bool { return int(s.GetReplicas()) == n && settled(s) && unmade(s) == 0 }
 		h.do = func(ctx context.Context, c client.Cluster, o client.ChangeOptions) (*nornv1.ClusterReply, error) {
@@ -43,7 +44,7 @@ stops when it hears of it. Fewer copies take --yes.`,
 				return nil, err
 			}
 			if was := int(s.GetReplicas()); n < was && !*yes && !o.DryRun {
-				return nil, usage("%d copies instead of %d survive less; add --yes if that is meant, or --dry-run", n, was)
+				return nil, cli.Usage("%d copies instead of %d survive less; add --yes if that is meant, or --dry-run", n, was)
 			}
 			return c.SetReplicas(ctx, n, o)
 		}

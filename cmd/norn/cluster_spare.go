@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/proto/jsonform"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -32,12 +33,12 @@ many partitions need it, and whether the register does.`,
 	wait := cmd.Flags().Duration("wait", 0, "for how `long` to wait until it can be stopped; 0: not at all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *wait < 0 {
-			return usage("--wait: %s is under zero", *wait)
+			return cli.Usage("--wait: %s is under zero", *wait)
 		}
-		if len(args) == 0 && len(k.addrs) > 1 {
-			return usage("name the node: --addr has %d addresses, and any of them may answer", len(k.addrs))
+		if len(args) == 0 && len(k.Addrs) > 1 {
+			return cli.Usage("name the node: --addr has %d addresses, and any of them may answer", len(k.Addrs))
 		}
-		return k.with(cmd.Context(), func(c *client.Client) error { return k.spares(cmd.Context(), c.Cluster(), args, *wait) })
+		return k.With(cmd.Context(), func(c *client.Client) error { return k.spares(cmd.Context(), c.Cluster(), args, *wait) })
 	}
 	return cmd
 }
@@ -68,14 +69,14 @@ func (k clusterCommands) spares(ctx context.Context, c client.Cluster, args []st
 			jsonform.Field{Name: "node", Value: jsonform.String(n.GetName())}, jsonform.Field{Name: "safe", Value: jsonform.Bool(why == "")},
 			jsonform.Field{Name: "partitions", Value: jsonform.Number(float64(n.GetNeededBy()))}, jsonform.Field{Name: "register", Value: jsonform.Bool(n.GetNeededByRegister())},
 		)
-		err = k.writer().Object(form, func(w io.Writer) {
+		err = k.Writer().Object(form, func(w io.Writer) {
 			if why == "" {
-				fmt.Fprintf(w, "node %s can be stopped\n", clean(n.GetName()))
+				fmt.Fprintf(w, "node %s can be stopped\n", cli.Clean(n.GetName()))
 			}
 		})
 		if err == nil && why != "" {
-			k.complain(fmt.Sprintf("node %s is not to be stopped now: without it %s (missing guarantee: a majority without it); see `norn cluster status`", clean(n.GetName()), why))
-			return reported{exitFailed}
+			k.Complain(fmt.Sprintf("node %s is not to be stopped now: without it %s (missing guarantee: a majority without it); see `norn cluster status`", cli.Clean(n.GetName()), why))
+			return cli.Reported{Code: cli.ExitFailed}
 		}
 		return err
 	}

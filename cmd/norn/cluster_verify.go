@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/proto/jsonform"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -41,10 +42,10 @@ which make no difference: [{partition, task, nodes}], up to 100 of a replica.`,
 			return err
 		}
 		if *wait < 0 {
-			return usage("--wait: %s is under zero", *wait)
+			return cli.Usage("--wait: %s is under zero", *wait)
 		}
-		return k.with(cmd.Context(), func(c *client.Client) error {
-			progress := k.progress("verified")
+		return k.With(cmd.Context(), func(c *client.Client) error {
+			progress := k.Progress("verified")
 			v, err := c.Cluster().Verify(cmd.Context(), client.VerifyOptions{Partitions: ids, Wait: *wait, Progress: func(done, total int) {
 				progress.Stage("verified", done, total)
 			}})
@@ -52,7 +53,7 @@ which make no difference: [{partition, task, nodes}], up to 100 of a replica.`,
 			if err != nil {
 				return err
 			}
-			if err := k.writer().Object(verification(v), func(w io.Writer) { verificationTable(w, v) }); err != nil {
+			if err := k.Writer().Object(verification(v), func(w io.Writer) { verificationTable(w, v) }); err != nil {
 				return err
 			}
 			return k.verdict(v)
@@ -66,7 +67,7 @@ func partitionArgs(args []string) (ids []uint32, err error) {
 	for _, a := range args {
 		n, err := strconv.ParseUint(a, 10, 32)
 		if err != nil {
-			return nil, usage("%q is not the number of a partition", a)
+			return nil, cli.Usage("%q is not the number of a partition", a)
 		}
 		ids = append(ids, uint32(n))
 	}
@@ -77,13 +78,13 @@ func partitionArgs(args []string) (ids []uint32, err error) {
 func (k clusterCommands) verdict(v *client.Verification) error {
 	switch {
 	case v.Differing > 0:
-		k.complain(fmt.Sprintf("the replicas of %s do not hold the same (missing guarantee: equal replicas); they repair each other, at once with `norn cluster repair`",
+		k.Complain(fmt.Sprintf("the replicas of %s do not hold the same (missing guarantee: equal replicas); they repair each other, at once with `norn cluster repair`",
 			count(v.Differing, "partition", "partitions")))
-		return reported{exitFailed}
+		return cli.Reported{Code: cli.ExitFailed}
 	case v.Unreachable > 0:
-		k.complain(fmt.Sprintf("replicas of %s did not answer (missing guarantee: all replicas in reach), the others are equal; see `norn cluster members`",
+		k.Complain(fmt.Sprintf("replicas of %s did not answer (missing guarantee: all replicas in reach), the others are equal; see `norn cluster members`",
 			count(v.Unreachable, "partition", "partitions")))
-		return reported{exitUnavailable}
+		return cli.Reported{Code: cli.ExitUnavailable}
 	}
 	return nil
 }
@@ -219,7 +220,7 @@ func unreachedTable(w io.Writer, problems []*nornv1.VerifiedPartition) {
 			if r.GetProblem() == "" || p.GetDiffers() { // those that differ are shown whole
 				continue
 			}
-			k := silent{r.GetNode(), clean(r.GetProblem())}
+			k := silent{r.GetNode(), cli.Clean(r.GetProblem())}
 			if of[k] == nil {
 				order = append(order, k)
 			}
@@ -257,7 +258,7 @@ func differingTable(w io.Writer, problems []*nornv1.VerifiedPartition) {
 		for _, r := range p.GetReplicas() {
 			id := fmt.Sprint(p.GetId())
 			if r.GetProblem() != "" {
-				g.Row(id, r.GetNode(), "", "", "", "", "", "", "", clean(r.GetProblem()))
+				g.Row(id, r.GetNode(), "", "", "", "", "", "", "", cli.Clean(r.GetProblem()))
 				continue
 			}
 			const what = "differs"

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -61,8 +62,8 @@ func TestVerificationTable(t *testing.T) {
 	}
 	for code, v := range map[int]*client.Verification{0: {}, 1: v, 4: {Unreachable: 2}} {
 		var told bytes.Buffer
-		a := &app{errOut: &told}
-		if got := exitCode((clusterCommands{a}).verdict(v)); got != code || (code != 0) != strings.Contains(told.String(), "missing guarantee") {
+		a := &app{&cli.App{ErrOut: &told}}
+		if got := cli.ExitCode((clusterCommands{a}).verdict(v)); got != code || (code != 0) != strings.Contains(told.String(), "missing guarantee") {
 			t.Errorf("%+v: exit code %d, %s", v, got, told.String())
 		}
 	}

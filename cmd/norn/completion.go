@@ -3,32 +3,26 @@ package main
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/cmd/norn/terms"
 )
 
-// completionTime is how long a shell waits for names from the server: nobody
-// waits longer for a Tab.
-const completionTime = 700 * time.Millisecond
-
-type completion = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)
-
 // completions adds what shells complete beyond names of commands and flags.
 func (q queueCommands) completions(root *cobra.Command) {
-	fixed := map[string]completion{
+	fixed := map[string]cli.Completion{
 		"queue":          q.completeQueues,
-		"state":          completeWords(terms.States()...),
+		"state":          cli.CompleteWords(terms.States()...),
 		"filter":         completeFilter,
-		"on-dep-failure": completeWords("cancel", "run", "wait"),
-		"write":          completeWords("one", "quorum", "all"),
-		"read":           completeWords("one", "quorum", "all"),
+		"on-dep-failure": cli.CompleteWords("cancel", "run", "wait"),
+		"write":          cli.CompleteWords("one", "quorum", "all"),
+		"read":           cli.CompleteWords("one", "quorum", "all"),
 	}
-	_ = root.RegisterFlagCompletionFunc("output", completeWords(string(render.Table), string(render.JSON), string(render.JSONL), string(render.YAML)))
+	_ = root.RegisterFlagCompletionFunc("output", cli.CompleteWords(string(render.Table), string(render.JSON), string(render.JSONL), string(render.YAML)))
 	var visit func(*cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		for name, complete := range fixed {
@@ -41,28 +35,6 @@ func (q queueCommands) completions(root *cobra.Command) {
 		}
 	}
 	visit(root)
-}
-
-// completeWords offers some words, several with commas between them.
-func completeWords(words ...string) completion {
-	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-		return lastOf(words, typed), cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// lastOf gives the words that complete what follows the last comma.
-func lastOf(words []string, typed string) []string {
-	head := ""
-	if i := strings.LastIndexByte(typed, ','); i >= 0 {
-		head, typed = typed[:i+1], typed[i+1:]
-	}
-	var out []string
-	for _, w := range words {
-		if strings.HasPrefix(w, typed) {
-			out = append(out, head+w)
-		}
-	}
-	return out
 }
 
 // completeFilter offers the terms of a filter, and states.
@@ -78,12 +50,12 @@ func completeFilter(_ *cobra.Command, _ []string, typed string) ([]string, cobra
 	for _, s := range terms.States() {
 		words = append(words, "state="+s)
 	}
-	return lastOf(words, typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	return cli.LastOf(words, typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // completeQueues offers the names of queues, nothing when no server answers.
 func (q queueCommands) completeQueues(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-	return lastOf(q.names(cmd), typed), cobra.ShellCompDirectiveNoFileComp
+	return cli.LastOf(q.names(cmd), typed), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeOne offers the names of queues for the first argument.
@@ -101,7 +73,7 @@ func (q queueCommands) completeSet(cmd *cobra.Command, args []string, typed stri
 	}
 	if value, ok := strings.CutPrefix(typed, "retention-policy="); ok {
 		var out []string
-		for _, w := range lastOf([]string{"delete", "archive", "keep"}, value) {
+		for _, w := range cli.LastOf([]string{"delete", "archive", "keep"}, value) {
 			out = append(out, "retention-policy="+w)
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp
@@ -110,23 +82,23 @@ func (q queueCommands) completeSet(cmd *cobra.Command, args []string, typed stri
 	for _, name := range terms.SettingNames() {
 		words = append(words, name+"=")
 	}
-	return lastOf(words, typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	return cli.LastOf(words, typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // names asks the server for the names of all queues. Whatever goes wrong, there
 // are none: a shell has no place for errors.
 func (q queueCommands) names(cmd *cobra.Command) []string {
-	if q.prepare(cmd) != nil { // flags and environment as for the command itself
+	if q.Prepare(cmd) != nil { // flags and environment as for the command itself
 		return nil
 	}
 	parent := cmd.Context()
 	if parent == nil {
 		parent = context.Background()
 	}
-	ctx, cancel := context.WithTimeout(parent, completionTime)
+	ctx, cancel := context.WithTimeout(parent, cli.CompletionTime)
 	defer cancel()
 	var out []string
-	_ = q.with(ctx, func(c *client.Client) error {
+	_ = q.With(ctx, func(c *client.Client) error {
 		queues, err := c.Queues().List(ctx)
 		for _, found := range queues {
 			out = append(out, found.GetName())

@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	"github.com/norn-dev/norn/jepsen/lab"
 )
 
@@ -499,7 +500,7 @@ func (k *kubelet) shrink() {
 	k.launch(last) // Kubernetes starts it again
 	eventually(k.t, last.name+" is started again", func() bool { return last.probe(k.spec.Containers[0].Liveness) })
 	k.end(last)
-	if r := nornWith(k.t, "", to, "cluster", "leave", last.name); r.code != exitOK && r.code != exitNotFound {
+	if r := nornWith(k.t, "", to, "cluster", "leave", last.name); r.code != cli.ExitOK && r.code != cli.ExitNotFound {
 		k.t.Errorf("it is withdrawn: %+v", r)
 	}
 	eventually(k.t, last.name+" is no member", func() bool { return !slices.Contains(k.nodes(), last.name) })

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/norn-dev/norn/cmd/norn/cli"
 )
 
 // TestContainers does what docs/how-to/containers.md says, in bare containers.
@@ -76,7 +78,7 @@ func (k *kubelet) exits() {
 	k.end(k.running()[2])
 	p := k.start(2)
 	<-p.s.done
-	if code := p.s.cmd.ProcessState.ExitCode(); code != exitServerUsage {
+	if code := p.s.cmd.ProcessState.ExitCode(); code != cli.ExitServerUsage {
 		k.t.Errorf("a mistake in the arguments ends with %d: %s", code, p.s.log.String())
 	}
 	c.Args = good
@@ -146,7 +148,7 @@ func TestContainersPage(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	page := read(t, "../../docs/how-to/containers.md")
-	for _, code := range []int{exitServerUsage, exitDamaged, exitUnable, exitUnavailable} {
+	for _, code := range []int{cli.ExitServerUsage, cli.ExitDamaged, cli.ExitUnable, cli.ExitUnavailable} {
 		if !strings.Contains(page, fmt.Sprint(code)) {
 			t.Errorf("the page does not name exit code %d", code)
 		}

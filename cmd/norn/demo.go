@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-dev/norn/bench/demo"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/proto/jsonform"
 )
@@ -35,16 +36,16 @@ With -o json the story goes to standard error, and the numbers to standard outpu
 	cmd.Flags().DurationVar(&o.Patience, "patience", 10*time.Minute, "fail when it takes longer")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if o.Slots < 1 || o.Patience <= 0 {
-			return usage("--slots and --patience must be over zero")
+			return cli.Usage("--slots and --patience must be over zero")
 		}
 		var err error
 		if o.Binary, err = os.Executable(); err != nil {
 			return fmt.Errorf("demo: where is this program? %w", err)
 		}
-		if o.Out = a.out; a.format != render.Table {
-			o.Out = a.errOut
+		if o.Out = a.Out; a.Format != render.Table {
+			o.Out = a.ErrOut
 		}
-		if !a.quiet {
+		if !a.Quiet {
 			o.Progress = a.demoProgress()
 		}
 		v, err := demo.Run(cmd.Context(), o)
@@ -53,10 +54,10 @@ With -o json the story goes to standard error, and the numbers to standard outpu
 			// the exit code is 1.
 			err = errors.New(err.Error())
 		}
-		if v == nil || a.format == render.Table {
+		if v == nil || a.Format == render.Table {
 			return err
 		}
-		return errors.Join(err, a.writer().Object(demoForm(v), nil))
+		return errors.Join(err, a.Writer().Object(demoForm(v), nil))
 	}
 	return cmd
 }
@@ -87,14 +88,14 @@ func (a *app) demoProgress() func(stage string, done, total int) {
 			if bar != nil {
 				_ = bar.Clear() // decoration
 			}
-		case !a.errTerminal:
+		case !a.ErrTerminal:
 			if stage != last || done == total || time.Since(shown) > 5*time.Second {
-				fmt.Fprintf(a.errOut, "   %s %d of %d\n", stage, done, total)
+				fmt.Fprintf(a.ErrOut, "   %s %d of %d\n", stage, done, total)
 				last, shown = stage, time.Now()
 			}
 		default:
 			if stage != last {
-				bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(a.errOut), progressbar.OptionSetDescription("   "+stage),
+				bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(a.ErrOut), progressbar.OptionSetDescription("   "+stage),
 					progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
 				last = stage
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	"github.com/norn-dev/norn/node/config"
 )
 
@@ -28,10 +29,10 @@ type devOptions struct {
 // check finds numbers that no cluster can have.
 func (o devOptions) check() error {
 	if o.nodes < 1 || o.nodes > maxDevNodes {
-		return usage("--nodes: %d is not between 1 and %d", o.nodes, maxDevNodes)
+		return cli.Usage("--nodes: %d is not between 1 and %d", o.nodes, maxDevNodes)
 	}
 	if last := 65535 - devPorts*(o.nodes-1) - 2; o.basePort < 1 || o.basePort > last {
-		return usage("--base-port: %d is not between 1 and %d, which leaves room for %d nodes", o.basePort, last, o.nodes)
+		return cli.Usage("--base-port: %d is not between 1 and %d, which leaves room for %d nodes", o.basePort, last, o.nodes)
 	}
 	return nil
 }
@@ -146,7 +147,7 @@ func (a devCommand) plan(o devOptions, file string, given map[string]string) ([]
 			"data": n.data, "name": n.name, "listen": n.listen, "peer-listen": n.peer, "peer-advertise": "", "http-listen": n.http,
 			"join": strings.Join(n.join, ","),
 		}
-		src := config.Sources{File: file, Environ: a.environ, Flags: own}
+		src := config.Sources{File: file, Environ: a.Environ, Flags: own}
 		n.args = []string{"server"}
 		if file != "" {
 			n.args = append(n.args, "--config="+file)
@@ -162,7 +163,7 @@ func (a devCommand) plan(o devOptions, file string, given map[string]string) ([]
 		}
 		var err error
 		if cfg, err = config.Load(src); err != nil {
-			return nil, nil, usageError{err}
+			return nil, nil, cli.UsageError{Err: err}
 		}
 	}
 	return nodes, cfg, nil

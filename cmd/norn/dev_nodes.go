@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/internal/memory"
 	"github.com/norn-dev/norn/proto/jsonform"
@@ -50,7 +51,7 @@ type devCluster struct {
 
 // run runs a cluster until it is told to stop.
 func (a devCommand) run(ctx context.Context, o devOptions, file string, given map[string]string) (err error) {
-	a.daemon(nil)
+	a.Daemon(nil)
 	temporary := o.data == ""
 	if temporary {
 		o.data = filepath.Join(os.TempDir(), "norn-dev") // for the plan
@@ -64,7 +65,7 @@ func (a devCommand) run(ctx context.Context, o devOptions, file string, given ma
 	if err := checkPorts(nodes); err != nil {
 		return err
 	}
-	d := &devCluster{app: a.app, verbose: o.verbose, grace: cfg.StopTimeout + devGrace, ended: make(chan *devChild, len(nodes)), all: make(chan struct{}), share: memoryShare(a.environ, memory.Limit(), len(nodes))}
+	d := &devCluster{app: a.app, verbose: o.verbose, grace: cfg.StopTimeout + devGrace, ended: make(chan *devChild, len(nodes)), all: make(chan struct{}), share: memoryShare(a.Environ, memory.Limit(), len(nodes))}
 	if d.exe, err = os.Executable(); err != nil {
 		return fmt.Errorf("where is this program? %w", err)
 	}
@@ -74,7 +75,7 @@ func (a devCommand) run(ctx context.Context, o devOptions, file string, given ma
 		}
 		defer func() {
 			if err != nil {
-				a.note("data and logs are left in %s", o.data)
+				a.Note("data and logs are left in %s", o.data)
 				return
 			}
 			err = os.RemoveAll(o.data)
@@ -82,12 +83,12 @@ func (a devCommand) run(ctx context.Context, o devOptions, file string, given ma
 		if nodes, cfg, err = a.plan(o, file, given); err != nil {
 			return err
 		}
-		a.note("everything is in %s and is removed at the end; --data keeps it", o.data)
+		a.Note("everything is in %s and is removed at the end; --data keeps it", o.data)
 	}
 	if left := leftOut(o.data, o.nodes); len(left) > 0 {
-		a.note("%s has data of %s, too, which will not run; see --nodes", o.data, strings.Join(left, ", "))
+		a.Note("%s has data of %s, too, which will not run; see --nodes", o.data, strings.Join(left, ", "))
 	}
-	soft, now, done := twoSignals(ctx)
+	soft, now, done := cli.TwoSignals(ctx)
 	defer done()
 	if ctx.Err() != nil { // told to stop before this listened
 		return nil
@@ -152,10 +153,10 @@ func (d *devCluster) startNode(n devNode) error {
 		c.before = info.Size()
 	}
 	c.cmd = exec.Command(d.exe, n.args...)
-	c.cmd.Env = append(slices.Clone(d.app.environ), d.share...)
+	c.cmd.Env = append(slices.Clone(d.app.Environ), d.share...)
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	attach(c.cmd)
-	show := &prefixed{to: d.app.errOut, prefix: n.name + " | ", also: log}
+	show := &prefixed{to: d.app.ErrOut, prefix: n.name + " | ", also: log}
 	if d.verbose {
 		c.cmd.Stdout, c.cmd.Stderr = show, show
 	}
@@ -175,7 +176,7 @@ func (d *devCluster) startNode(n devNode) error {
 // run waits until the nodes are ready, says so, and then until the end.
 func (d *devCluster) run(soft context.Context, checks *devChecks) error {
 	a := d.app
-	if a.format == render.Table {
+	if a.Format == render.Table {
 		d.told(d.table())
 	}
 	var asking sync.WaitGroup
@@ -188,7 +189,7 @@ func (d *devCluster) run(soft context.Context, checks *devChecks) error {
 		select {
 		case <-soft.Done():
 			checks.clear()
-			a.note("stopping; again to kill")
+			a.Note("stopping; again to kill")
 			return nil
 		case notes := <-ready:
 			ready = nil
@@ -200,7 +201,7 @@ func (d *devCluster) run(soft context.Context, checks *devChecks) error {
 				checks.clear()
 				return fmt.Errorf("%s before the cluster was ready", d.obituary(c))
 			}
-			a.complain(fmt.Sprintf("%s; the others go on. It starts again with: %s", d.obituary(c), shellLine(append([]string{d.exe}, c.args...))))
+			a.Complain(fmt.Sprintf("%s; the others go on. It starts again with: %s", d.obituary(c), shellLine(append([]string{d.exe}, c.args...))))
 			if d.alive() == 0 {
 				return errors.New("no node is left")
 			}
@@ -212,7 +213,7 @@ func (d *devCluster) run(soft context.Context, checks *devChecks) error {
 // table may have seen enough of it.
 func (d *devCluster) told(err error) {
 	if err != nil {
-		d.app.note("standard output: %v", err)
+		d.app.Note("standard output: %v", err)
 	}
 }
 
@@ -221,7 +222,7 @@ func (d *devCluster) table() error {
 	column := func(head string, cell func(*devChild) string) render.Column[*devChild] {
 		return render.Column[*devChild]{Head: head, Cell: cell}
 	}
-	list := render.NewList(d.app.writer(), devForm,
+	list := render.NewList(d.app.Writer(), devForm,
 		column("node", func(c *devChild) string { return c.name }),
 		column("clients", func(c *devChild) string { return c.listen }),
 		column("nodes", func(c *devChild) string { return c.peer }),
@@ -246,20 +247,20 @@ func devForm(c *devChild) jsonform.Value {
 func (d *devCluster) sayReady(notes []string) error {
 	a := d.app
 	for _, n := range notes {
-		a.note("%s", n)
+		a.Note("%s", n)
 	}
-	if a.format != render.Table {
+	if a.Format != render.Table {
 		return d.table()
 	}
-	if _, err := fmt.Fprintln(a.out, "ready"); err != nil {
+	if _, err := fmt.Fprintln(a.Out, "ready"); err != nil {
 		return err
 	}
 	var addresses []string
 	for _, c := range d.children {
 		addresses = append(addresses, c.listen)
 	}
-	a.note("for all nodes: export NORN_ADDR=%s", strings.Join(addresses, ","))
-	a.note("to look at them: http://%s/", d.children[0].http) // where there is a certificate it sends on to https
+	a.Note("for all nodes: export NORN_ADDR=%s", strings.Join(addresses, ","))
+	a.Note("to look at them: http://%s/", d.children[0].http) // where there is a certificate it sends on to https
 	return nil
 }
 
@@ -281,7 +282,7 @@ func (d *devCluster) obituary(c *devChild) string {
 	}
 	text := fmt.Sprintf("%s (pid %d) ended: %s", c.name, c.cmd.Process.Pid, how)
 	if last := lastLines(c.log, c.before); !d.verbose && last != "" {
-		d.app.complain("the last lines of " + c.log + ":\n" + clean(last))
+		d.app.Complain("the last lines of " + c.log + ":\n" + cli.Clean(last))
 	}
 	return text
 }
@@ -301,7 +302,7 @@ func (d *devCluster) stop(now <-chan struct{}) error {
 				failed = append(failed, errors.New(d.obituary(c)))
 			}
 		case <-late:
-			d.app.note("not stopped after %s; killing", d.grace)
+			d.app.Note("not stopped after %s; killing", d.grace)
 			late = nil
 			d.signal(syscall.SIGKILL)
 		case <-now:
@@ -390,7 +391,7 @@ func (p *prefixed) Write(b []byte) (int, error) {
 }
 
 func (p *prefixed) line(b []byte) {
-	fmt.Fprintf(p.to, "%s%s\n", p.prefix, clean(strings.TrimRight(string(b), "\r\n")))
+	fmt.Fprintf(p.to, "%s%s\n", p.prefix, cli.Clean(strings.TrimRight(string(b), "\r\n")))
 }
 
 // close writes the last line if it has no end.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/node/config"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -40,7 +41,7 @@ type devChecks struct {
 func newDevChecks(a *app, cfg *config.Config, nodes []devNode) (*devChecks, error) {
 	token, secure, err := devCredentials(cfg)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, cli.UsageError{Err: err}
 	}
 	k := &devChecks{app: a}
 	for _, n := range nodes {
@@ -111,9 +112,9 @@ func (k *devChecks) wait(ctx context.Context, ready chan<- []string) {
 			ready <- notes
 			return
 		}
-		if now := time.Now(); !k.app.errTerminal && now.Sub(explained) > devExplain {
+		if now := time.Now(); !k.app.ErrTerminal && now.Sub(explained) > devExplain {
 			explained = now
-			k.app.note("not ready after %s: %s", now.Sub(began).Round(time.Second), strings.Join(missing, "; "))
+			k.app.Note("not ready after %s: %s", now.Sub(began).Round(time.Second), strings.Join(missing, "; "))
 		}
 		if took := time.Since(began); took > devSoon {
 			k.show(fmt.Sprintf("%s: %d of %d nodes are ready; %s", took.Round(time.Second), len(k.names)-len(missing), len(k.names), strings.Join(missing, "; ")))
@@ -208,13 +209,13 @@ func lacking(s *nornv1.StatusReply) string {
 func (k *devChecks) show(text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.done || k.app.quiet || !k.app.errTerminal {
+	if k.done || k.app.Quiet || !k.app.ErrTerminal {
 		return
 	}
-	if r := []rune(clean(text)); len(r) > devWidth {
+	if r := []rune(cli.Clean(text)); len(r) > devWidth {
 		text = string(r[:devWidth-1]) + "…"
 	}
-	fmt.Fprintf(k.app.errOut, "\r\x1b[K%s", text)
+	fmt.Fprintf(k.app.ErrOut, "\r\x1b[K%s", text)
 	k.line = true
 }
 
@@ -223,7 +224,7 @@ func (k *devChecks) clear() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.line {
-		fmt.Fprint(k.app.errOut, "\r\x1b[K")
+		fmt.Fprint(k.app.ErrOut, "\r\x1b[K")
 	}
 	k.line, k.done = false, true
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/norn-dev/norn/cmd/norn/cli"
 )
 
 // What somebody who tries norn for the first time runs into.
@@ -104,10 +106,10 @@ func TestAddresses(t *testing.T) {
 func person(t *testing.T, env []string, args ...string) result {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	a := &app{
-		in: strings.NewReader(""), out: &out, errOut: &errOut, outTerminal: true, errTerminal: true,
-		environ: environment(append([]string{"NORN_ADDR=" + the.server.addr}, env...)...),
-	}
+	a := &app{&cli.App{
+		In: strings.NewReader(""), Out: &out, ErrOut: &errOut, OutTerminal: true, ErrTerminal: true,
+		Environ: environment(append([]string{"NORN_ADDR=" + the.server.addr}, env...)...),
+	}}
 	code := a.run(t.Context(), args)
 	return result{out.String(), errOut.String(), code}
 }
@@ -168,7 +170,7 @@ func TestNobodyThere(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 	var out, errOut bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &out, errOut: &errOut, errTerminal: true, environ: environment("NORN_ADDR=" + refusing() + "," + silent.Addr().String())}
+	a := &app{&cli.App{In: strings.NewReader(""), Out: &out, ErrOut: &errOut, ErrTerminal: true, Environ: environment("NORN_ADDR=" + refusing() + "," + silent.Addr().String())}}
 	if code := a.run(ctx, []string{"task", "count"}); ctx.Err() == nil {
 		t.Errorf("one that refuses and one that is silent: %d before the time was over: %s", code, errOut.String())
 	}

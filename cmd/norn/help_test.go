@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -26,7 +27,7 @@ func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
 // TestEveryCommandHasHelp wants a line, an example, and a usage for each flag.
 func TestEveryCommandHasHelp(t *testing.T) {
 	var names []string
-	walk((&app{out: &bytes.Buffer{}}).root(), func(c *cobra.Command) {
+	walk((&app{&cli.App{Out: &bytes.Buffer{}}}).root(), func(c *cobra.Command) {
 		names = append(names, c.CommandPath())
 		if c.Short == "" || c.Example == "" {
 			t.Errorf("%s has no short text or no example", c.CommandPath())
@@ -60,7 +61,7 @@ func TestHelpThatCannotBeWritten(t *testing.T) {
 		var errOut bytes.Buffer
 		cmd := exec.Command(the.norn, args...)
 		cmd.Env, cmd.Stdout, cmd.Stderr = environment(), full, &errOut
-		if err := cmd.Run(); cmd.ProcessState.ExitCode() != exitFailed || !strings.Contains(errOut.String(), "no space left") || strings.Contains(errOut.String(), "see `") {
+		if err := cmd.Run(); cmd.ProcessState.ExitCode() != cli.ExitFailed || !strings.Contains(errOut.String(), "no space left") || strings.Contains(errOut.String(), "see `") {
 			t.Errorf("norn %q: %v: %s", args, err, errOut.String())
 		}
 	}
@@ -114,15 +115,15 @@ func TestExitCodes(t *testing.T) {
 		if want == 0 {
 			want = 1
 		}
-		if got := exitCode(answered(nornv1.ErrorKind(k))); got != want {
+		if got := cli.ExitCode(answered(nornv1.ErrorKind(k))); got != want {
 			t.Errorf("%s: exit %d, want %d", nornv1.ErrorKind(k), got, want)
 		}
 	}
-	if got := exitCode(nil); got != 0 {
+	if got := cli.ExitCode(nil); got != 0 {
 		t.Errorf("no error: %d", got)
 	}
 	unknown := &client.Error{Op: "enqueue", Unknown: true, Err: proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "gone\x1b[2J")}
-	if got := message(unknown); !strings.Contains(got, "it may have happened") || !strings.HasSuffix(got, "safe") || strings.Contains(got, "\x1b") {
+	if got := cli.Message(unknown); !strings.Contains(got, "it may have happened") || !strings.HasSuffix(got, "safe") || strings.Contains(got, "\x1b") {
 		t.Errorf("got %q", got)
 	}
 }

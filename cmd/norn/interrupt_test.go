@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/norn-dev/norn/cmd/norn/cli"
 )
 
 // begun is a command whose standard input stays open.
@@ -104,7 +106,7 @@ func TestCtrlCTwice(t *testing.T) {
 func TestTwoSignalsHearsOfTheOneBefore(t *testing.T) {
 	early, signal := context.WithCancel(t.Context())
 	signal()
-	ctx, now, done := twoSignals(early)
+	ctx, now, done := cli.TwoSignals(early)
 	defer done()
 	select {
 	case <-ctx.Done():

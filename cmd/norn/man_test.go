@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra/doc"
+
+	"github.com/norn-dev/norn/cmd/norn/cli"
 )
 
 var manTo = flag.String("man", "", "write the man pages into this directory (make release)")
@@ -21,7 +23,7 @@ func TestManPages(t *testing.T) {
 	if dir == "" {
 		dir = t.TempDir()
 	}
-	root := (&app{out: &bytes.Buffer{}}).root()
+	root := (&app{&cli.App{Out: &bytes.Buffer{}}}).root()
 	root.DisableAutoGenTag = true
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" || c.Name() == "help" {

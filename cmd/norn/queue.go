@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/cmd/norn/terms"
 	"github.com/norn-dev/norn/cmd/norn/top"
@@ -26,7 +27,7 @@ import (
 type queueCommands struct{ *app }
 
 func (q queueCommands) commands() *cobra.Command {
-	cmd := group(&cobra.Command{
+	cmd := cli.Group(&cobra.Command{
 		Use: "queue", Short: "Show, pause, drain, purge, delete and set up queues", Aliases: []string{"queues"},
 		Long: `Show, pause, drain, purge, delete and set up queues. A queue needs no making: it is
 there as soon as it has a task or a setting.`,
@@ -75,15 +76,15 @@ and order them, as the dashboard does: of 10,000 queues only those that are show
 	cmd.Flags().StringVar(&choice.sort, "sort", "name", "the largest `field` first: "+strings.Join(queueOrderNames(), ", ")+"; name is from a to z")
 	cmd.Flags().BoolVar(&choice.reverse, "reverse", false, "in the other order")
 	cmd.Flags().IntVarP(&choice.limit, "limit", "n", 0, "so many at most; 0 is all, and 1,000 with --contains, --sort or --reverse")
-	_ = cmd.RegisterFlagCompletionFunc("sort", completeWords(queueOrderNames()...))
+	_ = cmd.RegisterFlagCompletionFunc("sort", cli.CompleteWords(queueOrderNames()...))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if _, known := queueOrders[choice.sort]; !known {
-			return usage("--sort: %q is none of %s", choice.sort, strings.Join(queueOrderNames(), ", "))
+			return cli.Usage("--sort: %q is none of %s", choice.sort, strings.Join(queueOrderNames(), ", "))
 		}
 		if choice.limit < 0 || choice.limit > mostRanked {
-			return usage("--limit: %d is outside 0 to %d", choice.limit, mostRanked)
+			return cli.Usage("--limit: %d is outside 0 to %d", choice.limit, mostRanked)
 		}
-		return q.with(cmd.Context(), func(c *client.Client) error {
+		return q.With(cmd.Context(), func(c *client.Client) error {
 			show := func(ctx context.Context, w *render.Writer) error {
 				queues, err := q.chosen(ctx, c, choice)
 				list := queueList(w).None("no queues yet: one is there as soon as it has a task or a setting")
@@ -100,12 +101,12 @@ and order them, as the dashboard does: of 10,000 queues only those that are show
 			}
 			switch {
 			case !*watch:
-				return show(cmd.Context(), q.writer())
-			case q.format != render.Table:
-				return usage("--watch: it is for people; leave out -o %s", q.output)
+				return show(cmd.Context(), q.Writer())
+			case q.Format != render.Table:
+				return cli.Usage("--watch: it is for people; leave out -o %s", q.Output)
 			}
 			return top.Watch(cmd.Context(), q.topHost(), *every, func(ctx context.Context, w io.Writer) error {
-				return show(ctx, render.New(w, q.format, !q.noColor))
+				return show(ctx, render.New(w, q.Format, !q.NoColor))
 			})
 		})
 	}
@@ -124,9 +125,9 @@ func (q queueCommands) chosen(ctx context.Context, c *client.Client, o queueChoi
 	case err != nil:
 		return nil, err
 	case m.GetCut():
-		q.note("there are more queues than a node looks through; the order is of the first ones by name")
+		q.Note("there are more queues than a node looks through; the order is of the first ones by name")
 	case uint64(shown) < m.GetFound():
-		q.note("%d of %d queues; --limit gives up to %d", shown, m.GetFound(), mostRanked)
+		q.Note("%d of %d queues; --limit gives up to %d", shown, m.GetFound(), mostRanked)
 	}
 	return m.GetQueues(), nil
 }
@@ -186,7 +187,7 @@ func (q queueCommands) one(cmd *cobra.Command, do func(context.Context, *client.
 			if err != nil {
 				return err
 			}
-			return q.writer().Object(jsonform.Of(found), func(w io.Writer) { queueSheet(w, found) })
+			return q.Writer().Object(jsonform.Of(found), func(w io.Writer) { queueSheet(w, found) })
 		})
 	}
 	return cmd
@@ -195,9 +196,9 @@ func (q queueCommands) one(cmd *cobra.Command, do func(context.Context, *client.
 // about checks the name of a queue and dials.
 func (q queueCommands) about(ctx context.Context, name string, do func(*client.Client) error) error {
 	if err := proto.CheckQueue(name); err != nil {
-		return usageError{err}
+		return cli.UsageError{Err: err}
 	}
-	return q.with(ctx, do)
+	return q.With(ctx, do)
 }
 
 // queueSheet shows one queue to people.
@@ -249,11 +250,11 @@ stay as they are. The queue need not have tasks yet.
 	version := cmd.Flags().Uint64("if-version", 0, "change nothing unless the settings are at this `version`, as shown by get -o json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if cmd.Flags().Changed("if-version") && *version == 0 {
-			return usage("--if-version: 0 is the version of a queue that has no settings yet, and cannot be asked for; leave it out to change whatever is there")
+			return cli.Usage("--if-version: 0 is the version of a queue that has no settings yet, and cannot be asked for; leave it out to change whatever is there")
 		}
 		change, err := terms.Settings(args[1:])
 		if err != nil {
-			return usageError{err}
+			return cli.UsageError{Err: err}
 		}
 		change.IfVersion = *version
 		return q.about(cmd.Context(), args[0], func(c *client.Client) error {
@@ -261,7 +262,7 @@ stay as they are. The queue need not have tasks yet.
 			if err != nil {
 				return err
 			}
-			return q.writer().Object(jsonform.Of(found), func(w io.Writer) { queueSheet(w, found) })
+			return q.Writer().Object(jsonform.Of(found), func(w io.Writer) { queueSheet(w, found) })
 		})
 	}
 	return cmd
@@ -302,7 +303,7 @@ func (q queueCommands) noteNew(ctx context.Context, c *client.Client, found *nor
 			text += "; did you mean " + near + "?"
 		}
 	}
-	q.note("%s", text)
+	q.Note("%s", text)
 }
 
 func (q queueCommands) drain() *cobra.Command {

@@ -10,9 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	"github.com/norn-dev/norn/cmd/norn/render"
+	"github.com/norn-dev/norn/cmd/norn/tasks"
 	"github.com/norn-dev/norn/proto"
-	"github.com/norn-dev/norn/proto/jsonform"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -34,11 +35,11 @@ func (m *manyQueues) check(cmd *cobra.Command, args []string) (byPrefix bool, er
 	byPrefix = cmd.Flags().Changed("prefix")
 	switch {
 	case byPrefix && len(args) > 0:
-		return true, usage("give a queue or --prefix, not both")
+		return true, cli.Usage("give a queue or --prefix, not both")
 	case byPrefix && m.prefix == "":
-		return true, usage("--prefix: an empty one would be about all queues; name them one by one")
+		return true, cli.Usage("--prefix: an empty one would be about all queues; name them one by one")
 	case !byPrefix && len(args) == 0:
-		return false, usage("no queue; give its name, or --prefix")
+		return false, cli.Usage("no queue; give its name, or --prefix")
 	}
 	return byPrefix, nil
 }
@@ -56,11 +57,11 @@ func (m *manyQueues) with(ctx context.Context, c *client.Client) (some []*nornv1
 
 // show lists the first of some queues, for people who try it out.
 func (q queueCommands) show(some []*nornv1.Queue) error {
-	if q.format != render.Table {
+	if q.Format != render.Table {
 		return nil
 	}
-	list := queueList(q.writer()).None("no queues")
-	for _, found := range some[:min(len(some), fewFirst)] {
+	list := queueList(q.Writer()).None("no queues")
+	for _, found := range some[:min(len(some), tasks.FewFirst)] {
 		list.Add(found)
 	}
 	return list.Close()
@@ -92,20 +93,20 @@ takes it off the list. -o json prints {matched, done, skipped}.`,
 		case err != nil:
 			return err
 		case !m.yes && !m.dryRun && byPrefix:
-			return usage("it cancels every task that is not running of every queue whose name begins with %s; add --yes if that is meant, or --dry-run", m.prefix)
+			return cli.Usage("it cancels every task that is not running of every queue whose name begins with %s; add --yes if that is meant, or --dry-run", m.prefix)
 		case !m.yes && !m.dryRun:
-			return usage("it cancels every task of %s that is not running; add --yes if that is meant, or --dry-run", args[0])
+			return cli.Usage("it cancels every task of %s that is not running; add --yes if that is meant, or --dry-run", args[0])
 		}
 		if byPrefix {
-			return q.app.with(cmd.Context(), func(c *client.Client) error { return q.purgeAll(cmd.Context(), c, &m, *reason) })
+			return q.app.With(cmd.Context(), func(c *client.Client) error { return q.purgeAll(cmd.Context(), c, &m, *reason) })
 		}
-		act := bulkAction{verb: "cancel", past: "cancelled", where: func(ctx context.Context, c *client.Client, f client.Filter, o client.BulkOptions) (client.Bulk, error) {
+		act := tasks.Action{Verb: "cancel", Past: "cancelled", Where: func(ctx context.Context, c *client.Client, f client.Filter, o client.BulkOptions) (client.Bulk, error) {
 			o.Reason = *reason
 			return c.Queues().Purge(ctx, f.Queue, o)
 		}}
 		f := client.Filter{Queue: args[0], States: []nornv1.State{nornv1.State_STATE_WAITING, nornv1.State_STATE_SCHEDULED, nornv1.State_STATE_READY}}
 		return q.about(cmd.Context(), args[0], func(c *client.Client) error {
-			return bulkCommands(q).byFilter(cmd.Context(), c, f, m.dryRun, act)
+			return tasks.Bulk{App: q.App}.ByFilter(cmd.Context(), c, f, m.dryRun, act)
 		})
 	}
 	return cmd
@@ -128,9 +129,9 @@ func (q queueCommands) purgeAll(ctx context.Context, c *client.Client, m *manyQu
 		if err := q.show(some); err != nil {
 			return err
 		}
-		return q.manyCounts(sum, fmt.Sprintf("would cancel %s of %s (dry run)", tasks(sum.Matched), queues(len(some))))
+		return q.manyCounts(sum, fmt.Sprintf("would cancel %s of %s (dry run)", cli.Tasks(sum.Matched), queues(len(some))))
 	}
-	progress, total := q.progress("cancelled"), int(sum.Matched)
+	progress, total := q.Progress("cancelled"), int(sum.Matched)
 	sum = client.Bulk{}
 	for _, found := range some {
 		one, failed := c.Queues().Purge(ctx, found.GetName(), client.BulkOptions{Reason: reason, Progress: func(n client.Bulk) {
@@ -144,9 +145,9 @@ func (q queueCommands) purgeAll(ctx context.Context, c *client.Client, m *manyQu
 		}
 	}
 	progress.Clear()
-	text := fmt.Sprintf("cancelled %s of %s", tasks(sum.Done), queues(len(some)))
+	text := fmt.Sprintf("cancelled %s of %s", cli.Tasks(sum.Done), queues(len(some)))
 	if sum.Skipped > 0 {
-		text += fmt.Sprintf(", skipped %s whose state had changed", tasks(sum.Skipped))
+		text += fmt.Sprintf(", skipped %s whose state had changed", cli.Tasks(sum.Skipped))
 	}
 	return errors.Join(q.manyCounts(sum, text), err)
 }
@@ -172,13 +173,13 @@ that there is no such queue. -o json prints {matched, done, skipped}.`,
 		case err != nil:
 			return err
 		case byPrefix && !m.yes && !m.dryRun:
-			return usage("it deletes every queue whose name begins with %s and that has no unfinished tasks; add --yes if that is meant, or --dry-run", m.prefix)
+			return cli.Usage("it deletes every queue whose name begins with %s and that has no unfinished tasks; add --yes if that is meant, or --dry-run", m.prefix)
 		case !byPrefix:
 			if err := proto.CheckQueue(args[0]); err != nil {
-				return usageError{err}
+				return cli.UsageError{Err: err}
 			}
 		}
-		return q.app.with(cmd.Context(), func(c *client.Client) error {
+		return q.app.With(cmd.Context(), func(c *client.Client) error {
 			if byPrefix {
 				some, err := m.with(cmd.Context(), c)
 				if err != nil {
@@ -226,7 +227,7 @@ func (q queueCommands) deleteAll(ctx context.Context, c *client.Client, all []*n
 		return q.manyCounts(sum, fmt.Sprintf("would delete %s%s (dry run)", queues(len(some)), left()))
 	}
 	var failed error
-	progress := q.progress("deleted")
+	progress := q.Progress("deleted")
 	for _, found := range some {
 		progress.Stage("deleted", int(sum.Done), len(some))
 		switch err := c.Queues().Delete(ctx, found.GetName()); {
@@ -244,14 +245,14 @@ func (q queueCommands) deleteAll(ctx context.Context, c *client.Client, all []*n
 	progress.Clear()
 	err := errors.Join(q.manyCounts(sum, fmt.Sprintf("deleted %s%s", queues(int(sum.Done)), left())), failed)
 	if err == nil && sum.Skipped > 0 {
-		err = reported{exitConflict}
+		err = cli.Reported{Code: cli.ExitConflict}
 	}
 	return err
 }
 
 // manyCounts prints counts, in words to people.
 func (q queueCommands) manyCounts(n client.Bulk, words string) error {
-	return q.writer().Object(bulkJSON(n), func(w io.Writer) { fmt.Fprintln(w, words) })
+	return q.Writer().Object(tasks.BulkJSON(n), func(w io.Writer) { fmt.Fprintln(w, words) })
 }
 
 func queues(n int) string {
@@ -259,13 +260,4 @@ func queues(n int) string {
 		return "1 queue"
 	}
 	return render.Number(uint64(n)) + " queues"
-}
-
-// bulkJSON are the counts of an action on many.
-func bulkJSON(n client.Bulk) jsonform.Value {
-	return jsonform.Object(
-		jsonform.Field{Name: "matched", Value: jsonform.Uint64(n.Matched)},
-		jsonform.Field{Name: "done", Value: jsonform.Uint64(n.Done)},
-		jsonform.Field{Name: "skipped", Value: jsonform.Uint64(n.Skipped)},
-	)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	"github.com/norn-dev/norn/internal/reference"
 )
 
@@ -15,7 +16,7 @@ var rewrite = flag.Bool("rewrite", false, "write docs/reference/commands.md inst
 
 // TestCommandsPageIsCurrent: docs/reference/commands.md says what the help says.
 func TestCommandsPageIsCurrent(t *testing.T) {
-	page := reference.Commands((&app{out: &bytes.Buffer{}}).root())
+	page := reference.Commands((&app{&cli.App{Out: &bytes.Buffer{}}}).root())
 	if err := reference.Compare("../../docs/reference/commands.md", page, *rewrite); err != nil {
 		t.Error(err)
 	}

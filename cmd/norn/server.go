@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
-	"os/signal"
 	"strconv"
 	"sync"
 
 	"github.com/spf13/cobra"
 
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/cmd/norn/serve"
 	"github.com/norn-dev/norn/node"
@@ -59,7 +58,7 @@ func (a *app) server() *cobra.Command {
 		}
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		src := config.Sources{File: *file, Environ: a.environ, Flags: make(map[string]string)}
+		src := config.Sources{File: *file, Environ: a.Environ, Flags: make(map[string]string)}
 		for _, s := range settings {
 			if f.Changed(s.Name) {
 				src.Flags[s.Name] = s.String()
@@ -67,33 +66,33 @@ func (a *app) server() *cobra.Command {
 		}
 		cfg, err := config.Load(src)
 		if err != nil {
-			return usageError{err}
+			return cli.UsageError{Err: err}
 		}
 		if *print {
 			return a.printConfig(cfg)
 		}
 		var log *slog.Logger
-		lines := a.daemon(func(lost uint64) { log.Warn("log.lost", "lines", lost, "meaning", lostLines) })
-		log = serve.NewLogger(a.errOut, cfg)
-		for _, name := range config.UnknownEnv(a.environ) {
+		lines := a.Daemon(func(lost uint64) { log.Warn("log.lost", "lines", lost, "meaning", lostLines) })
+		log = serve.NewLogger(a.ErrOut, cfg)
+		for _, name := range config.UnknownEnv(a.Environ) {
 			log.Warn("config.unknown_env", "variable", name)
 		}
 		defer reapAsFirst(nil)()
-		ctx, now, done := twoSignals(cmd.Context())
+		ctx, now, done := cli.TwoSignals(cmd.Context())
 		defer done()
-		manager := newNotifier(a.environ)
+		manager := newNotifier(a.Environ)
 		defer manager.close()
 		var signs sync.WaitGroup
 		living, ended := context.WithCancel(context.Background())
 		manager.live(living, &signs)
-		err = serve.Run(ctx, cfg, serve.Options{Version: version, Logger: log, Now: now, Notify: manager.tell, LinesLost: lines.Lost, AuditTo: a.errOut})
+		err = serve.Run(ctx, cfg, serve.Options{Version: version, Logger: log, Now: now, Notify: manager.tell, LinesLost: lines.Lost, AuditTo: a.ErrOut})
 		ended()
 		signs.Wait()
 		if errors.Is(err, node.ErrDamaged) { // the log has it, in its own format
-			return reported{exitDamaged}
+			return cli.Reported{Code: cli.ExitDamaged}
 		}
 		if errors.Is(err, serve.ErrSettings) {
-			return usageError{err}
+			return cli.UsageError{Err: err}
 		}
 		return err
 	}
@@ -107,15 +106,15 @@ func (a *app) printConfig(cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	if a.format == render.Table || a.format == render.YAML {
-		_, err = a.out.Write(b)
+	if a.Format == render.Table || a.Format == render.YAML {
+		_, err = a.Out.Write(b)
 		return err
 	}
 	v := jsonform.Object()
 	for _, s := range cfg.Settings() {
 		v = v.With(s.Name, settingForm(s))
 	}
-	return a.writer().Object(v, nil)
+	return a.Writer().Object(v, nil)
 }
 
 // settingForm is the value of a setting: numbers as such, and what has a unit as
@@ -129,36 +128,4 @@ func settingForm(s config.Setting) jsonform.Value {
 		return jsonform.Number(n)
 	}
 	return jsonform.String(s.String())
-}
-
-// twoSignals gives a context that ends with the first of [stopSignals], and a
-// channel that is closed with the second.
-func twoSignals(parent context.Context) (ctx context.Context, now <-chan struct{}, done func()) {
-	ctx, first := context.WithCancelCause(context.WithoutCancel(parent))
-	second := make(chan struct{})
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, stopSignals()...)
-	if parent.Err() != nil { // the signal came before this listened
-		first(context.Cause(parent))
-	}
-	ended := make(chan struct{})
-	go func() {
-		for n := 0; n < 2; n++ {
-			select {
-			case <-signals:
-			case <-ended:
-				return
-			}
-			if n == 0 {
-				first(errors.New("told to stop"))
-			} else {
-				close(second)
-			}
-		}
-	}()
-	return ctx, second, func() {
-		signal.Stop(signals)
-		close(ended)
-		first(nil)
-	}
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 )
 
 func TestPrintConfig(t *testing.T) {
@@ -115,7 +116,7 @@ func TestTasksSurviveKill(t *testing.T) {
 
 // TestTwoSignals sends signals to this process.
 func TestTwoSignals(t *testing.T) {
-	ctx, now, done := twoSignals(t.Context())
+	ctx, now, done := cli.TwoSignals(t.Context())
 	defer done()
 	wait := func(what string, c <-chan struct{}) {
 		t.Helper()

@@ -25,7 +25,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Example: "  norn version -o json\n  norn version --licenses",
 		RunE: func(*cobra.Command, []string) error {
 			if legal {
-				_, err := io.WriteString(a.out, licenses)
+				_, err := io.WriteString(a.Out, licenses)
 				return err
 			}
 			str := jsonform.String
@@ -36,7 +36,7 @@ func (a *app) versionCommand() *cobra.Command {
 				jsonform.Field{Name: "platform", Value: str(runtime.GOOS + "/" + runtime.GOARCH)},
 				jsonform.Field{Name: "protocol", Value: str(protocol)},
 			)
-			return a.writer().Object(v, func(w io.Writer) {
+			return a.Writer().Object(v, func(w io.Writer) {
 				fmt.Fprintf(w, "norn %s (commit %s, %s, %s/%s, protocol %s)\n", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH, protocol)
 			})
 		},

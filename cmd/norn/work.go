@@ -20,6 +20,8 @@ import (
 	"github.com/norn-dev/norn/client/worker"
 	"github.com/norn-dev/norn/client/worker/command"
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/cmd/norn/cli"
+	"github.com/norn-dev/norn/cmd/norn/outboxes"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/proto/jsonform"
@@ -70,7 +72,7 @@ type workCommand struct{ *app }
 func (a workCommand) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "work -q QUEUE[,QUEUE…] -- COMMAND [ARG…]", Short: "Run a command for each task", Args: cobra.ArbitraryArgs,
-		Annotations: map[string]string{wordsEndFlags: ""},
+		Annotations: map[string]string{cli.WordsEndFlags: ""},
 		Long:        workHelp,
 		Example: `  norn work -q mail -- sendmail -t
   norn work -q mail --finish-timeout 20s --grace 5s -- ./send-mail
@@ -94,7 +96,7 @@ func (a workCommand) command() *cobra.Command {
 	f.BoolVar(&o.passAuth, "pass-auth", false, "leave the token and the certificate for the servers in the environment of the commands")
 	f.DurationVar(&o.finish, "finish-timeout", 0, "after the first signal, give back what has not ended by then (default: it may finish)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := notEmpty(cmd, "name", "lock"); err != nil {
+		if err := cli.NotEmpty(cmd, "name", "lock"); err != nil {
 			return err
 		}
 		o.run.Args = args
@@ -111,17 +113,17 @@ func (a workCommand) command() *cobra.Command {
 			o.run.Grace = min(defaultGrace, cfg.Lease/4)
 		}
 		if err := o.run.Check(); err != nil {
-			return usage("%w", err)
+			return cli.Usage("%w", err)
 		}
 		if err := o.run.CheckHost(cfg.Slots); err != nil {
 			return fmt.Errorf("%w: %w", worker.ErrUnable, err)
 		}
 		defer reapAsFirst(&o.run)()
-		lines := a.daemon(nil)
+		lines := a.Daemon(nil)
 		o.run.Stderr, o.lost = lines, lines.Lost
 		// The worker gives the command a little longer than it takes to be killed.
 		cfg.Grace = o.run.Grace + min(cfg.Lease/12, time.Second)
-		return a.with(cmd.Context(), func(c *client.Client) error { return a.runWorker(cmd.Context(), c, cfg, o) })
+		return a.With(cmd.Context(), func(c *client.Client) error { return a.runWorker(cmd.Context(), c, cfg, o) })
 	}
 	return cmd
 }
@@ -131,33 +133,33 @@ func checkWork(cfg worker.Config, o workOptions) error {
 	grace := o.run.Grace
 	switch {
 	case len(cfg.Queues) == 0:
-		return usage("no queue; name one with -q")
+		return cli.Usage("no queue; name one with -q")
 	case len(o.run.Args) == 0:
-		return usage("no command; give it after --")
+		return cli.Usage("no command; give it after --")
 	case cfg.Slots < 1 || cfg.Slots > worker.MaxSlots:
-		return usage("--slots: %d is not between 1 and %d", cfg.Slots, worker.MaxSlots)
+		return cli.Usage("--slots: %d is not between 1 and %d", cfg.Slots, worker.MaxSlots)
 	case cfg.Prefetch < worker.Adaptive || cfg.Prefetch > worker.MaxSlots-cfg.Slots:
-		return usage("--prefetch: %d is not between -1 and %d", cfg.Prefetch, worker.MaxSlots-cfg.Slots)
+		return cli.Usage("--prefetch: %d is not between -1 and %d", cfg.Prefetch, worker.MaxSlots-cfg.Slots)
 	case cfg.Lease < clock.MinLease || cfg.Lease > clock.MaxLease:
-		return usage("--lease: %s is not between 1s and 24h", cfg.Lease)
+		return cli.Usage("--lease: %s is not between 1s and 24h", cfg.Lease)
 	case cfg.Timeout < 0:
-		return usage("--task-timeout: %s is below zero", cfg.Timeout)
+		return cli.Usage("--task-timeout: %s is below zero", cfg.Timeout)
 	case len(cfg.Name) > proto.MaxWorkerName || !utf8.ValidString(cfg.Name):
-		return usage("--name: it is not UTF-8, or has over %d bytes", proto.MaxWorkerName)
+		return cli.Usage("--name: it is not UTF-8, or has over %d bytes", proto.MaxWorkerName)
 	case cfg.LockFile != "" && cfg.Name == "":
-		return usage("--lock without --name: only who comes back under the same name takes over")
+		return cli.Usage("--lock without --name: only who comes back under the same name takes over")
 	case cfg.GiveUp < 0:
-		return usage("--give-up: %s is below zero", cfg.GiveUp)
+		return cli.Usage("--give-up: %s is below zero", cfg.GiveUp)
 	case o.finish < 0:
-		return usage("--finish-timeout: %s is below zero", o.finish)
+		return cli.Usage("--finish-timeout: %s is below zero", o.finish)
 	case grace < 0:
-		return usage("--grace: %s is below zero", grace)
+		return cli.Usage("--grace: %s is below zero", grace)
 	case grace > cfg.Lease/4:
-		return usage("--grace: %s is more than a quarter of --lease (%s): a lost task would run on while another worker begins it", grace, cfg.Lease)
+		return cli.Usage("--grace: %s is more than a quarter of --lease (%s): a lost task would run on while another worker begins it", grace, cfg.Lease)
 	}
 	for _, q := range cfg.Queues {
 		if err := proto.CheckQueue(q); err != nil {
-			return usage("--queue: %v", err)
+			return cli.Usage("--queue: %v", err)
 		}
 	}
 	return checkLock(cfg.LockFile)
@@ -169,10 +171,10 @@ func checkLock(path string) error {
 		return nil
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return usage("--lock: %s is a directory", path)
+		return cli.Usage("--lock: %s is a directory", path)
 	}
 	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
-		return usage("--lock: there is no directory %s", filepath.Dir(path))
+		return cli.Usage("--lock: there is no directory %s", filepath.Dir(path))
 	}
 	return nil
 }
@@ -181,7 +183,7 @@ func checkLock(path string) error {
 // command has no need of them, and may tell others of its environment.
 func isSecret(variable string) bool {
 	switch variable {
-	case "NORN_AUTH_TOKEN", "NORN_AUTH_TOKEN_FILE", "NORN_TLS_CERT", "NORN_TLS_KEY", databaseVariable:
+	case "NORN_AUTH_TOKEN", "NORN_AUTH_TOKEN_FILE", "NORN_TLS_CERT", "NORN_TLS_KEY", outboxes.DatabaseVariable:
 		return true
 	}
 	return strings.HasPrefix(variable, "NORN_SERVER_")
@@ -217,27 +219,27 @@ func (a workCommand) runWorker(ctx context.Context, c *client.Client, cfg worker
 	if err := c.Connect(ctx); err != nil {
 		return err
 	}
-	a.note("connected to node %s, waiting for tasks from %s", c.Info().Node, strings.Join(cfg.Queues, ", "))
-	manager := newNotifier(a.environ)
+	a.Note("connected to node %s, waiting for tasks from %s", c.Info().Node, strings.Join(cfg.Queues, ", "))
+	manager := newNotifier(a.Environ)
 	defer manager.close()
 	var sum tally
 	began := time.Now()
-	progress := a.progress("done")
+	progress := a.Progress("done")
 	cfg.OnEvent = func(e worker.Event) {
 		sum.add(e.Kind, func(completed uint64) {
-			if (e.Kind == worker.Failed || e.Kind == worker.Lost || e.Kind == worker.Unreported) && !a.quiet {
+			if (e.Kind == worker.Failed || e.Kind == worker.Lost || e.Kind == worker.Unreported) && !a.Quiet {
 				progress.Clear()
-				a.complain(clean(fmt.Sprintf("task %s %s: %v", e.Task.ID(), e.Kind, oneLine(e.Err))))
+				a.Complain(cli.Clean(fmt.Sprintf("task %s %s: %v", e.Task.ID(), e.Kind, oneLine(e.Err))))
 			}
 			progress.Set(completed)
 		})
 	}
-	if !a.quiet {
-		cfg.Logger = slog.New(slog.NewTextHandler(a.errOut, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if !a.Quiet {
+		cfg.Logger = slog.New(slog.NewTextHandler(a.ErrOut, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	w := worker.New(c, cfg)
 	w.Handle("*", command.Handler(o.run))
-	soft, now, done := twoSignals(ctx)
+	soft, now, done := cli.TwoSignals(ctx)
 	defer done()
 	finished := make(chan struct{})
 	var stopping sync.WaitGroup
@@ -254,7 +256,7 @@ func (a workCommand) runWorker(ctx context.Context, c *client.Client, cfg worker
 		manager.tell("STOPPING=1", "STATUS=finishing what runs")
 		patience, cancel := o.patience()
 		defer cancel()
-		a.note("finishing what runs%s, taking nothing new; again to stop at once", o.longest())
+		a.Note("finishing what runs%s, taking nothing new; again to stop at once", o.longest())
 		stopping.Go(func() {
 			select {
 			case <-now:
@@ -263,7 +265,7 @@ func (a workCommand) runWorker(ctx context.Context, c *client.Client, cfg worker
 			}
 		})
 		if errors.Is(w.Stop(patience), context.DeadlineExceeded) { // otherwise the second signal came, or all is done
-			a.note("--finish-timeout is over: what still ran was given back")
+			a.Note("--finish-timeout is over: what still ran was given back")
 		}
 	})
 	err := w.Run(context.WithoutCancel(ctx))
@@ -271,12 +273,12 @@ func (a workCommand) runWorker(ctx context.Context, c *client.Client, cfg worker
 	ended()
 	stopping.Wait()
 	progress.Clear()
-	if a.format == render.Table {
-		a.note("%s", sum.text(time.Since(began)))
+	if a.Format == render.Table {
+		a.Note("%s", sum.text(time.Since(began)))
 		return err
 	}
 	result := sum.value(time.Since(began)).With("log_lines_lost", jsonform.Uint64(o.lost()))
-	if failed := a.writer().Object(result, func(io.Writer) {}); err == nil {
+	if failed := a.Writer().Object(result, func(io.Writer) {}); err == nil {
 		err = failed
 	}
 	return err

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-dev/norn/client"
+	"github.com/norn-dev/norn/cmd/norn/cli"
 	"github.com/norn-dev/norn/cmd/norn/render"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/proto/jsonform"
@@ -22,7 +23,7 @@ import (
 type workerCommands struct{ *app }
 
 func (w workerCommands) commands() *cobra.Command {
-	cmd := group(&cobra.Command{
+	cmd := cli.Group(&cobra.Command{
 		Use: "worker", Short: "Show, drain and stop workers", Aliases: []string{"workers"},
 		Long: `Show, drain and stop workers that keep a session: norn work, and programs with
 the Go package client/worker. Those that only ask for tasks are not known as
@@ -48,9 +49,9 @@ given it back as it came: for a while it is given nothing.
 server, 30 s).`,
 		Example: "  norn worker list\n  norn worker list -o json | jq -r '.[] | select(.state != \"healthy\") | .name'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.with(cmd.Context(), func(c *client.Client) error {
+			return w.With(cmd.Context(), func(c *client.Client) error {
 				all, err := c.Workers().List(cmd.Context(), args...)
-				list := workerList(w.writer()).None("no workers with a session")
+				list := workerList(w.Writer()).None("no workers with a session")
 				for _, one := range all {
 					list.Add(one)
 				}
@@ -191,14 +192,14 @@ func (w workerCommands) one(cmd *cobra.Command, do func(context.Context, *client
 	cmd.Args, cmd.ValidArgsFunction = cobra.ExactArgs(1), w.complete
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if n := len(args[0]); n == 0 || n > proto.MaxWorkerName {
-			return usage("the name of a worker has %d bytes, outside 1 to %d", n, proto.MaxWorkerName)
+			return cli.Usage("the name of a worker has %d bytes, outside 1 to %d", n, proto.MaxWorkerName)
 		}
-		return w.with(cmd.Context(), func(c *client.Client) error {
+		return w.With(cmd.Context(), func(c *client.Client) error {
 			found, err := do(cmd.Context(), c, args[0])
 			if err != nil {
 				return err
 			}
-			return w.writer().Object(jsonform.Of(found), func(out io.Writer) { workerSheet(out, found) })
+			return w.Writer().Object(jsonform.Of(found), func(out io.Writer) { workerSheet(out, found) })
 		})
 	}
 	return cmd
@@ -229,22 +230,22 @@ func workerSheet(w io.Writer, m *nornv1.Worker) {
 
 // complete offers the names of workers.
 func (w workerCommands) complete(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 || w.prepare(cmd) != nil {
+	if len(args) > 0 || w.Prepare(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	parent := cmd.Context()
 	if parent == nil {
 		parent = context.Background()
 	}
-	ctx, cancel := context.WithTimeout(parent, completionTime)
+	ctx, cancel := context.WithTimeout(parent, cli.CompletionTime)
 	defer cancel()
 	var names []string
-	_ = w.with(ctx, func(c *client.Client) error { // a shell has no place for errors
+	_ = w.With(ctx, func(c *client.Client) error { // a shell has no place for errors
 		all, err := c.Workers().List(ctx)
 		for _, m := range all {
 			names = append(names, m.GetName())
 		}
 		return err
 	})
-	return lastOf(names, typed), cobra.ShellCompDirectiveNoFileComp
+	return cli.LastOf(names, typed), cobra.ShellCompDirectiveNoFileComp
 }

@@ -48,7 +48,7 @@ func (m Measure) broken() bool { return m.More && m.Is < m.Limit || !m.More && m
 const (
 	maxPackageLines = 6000
 	coreLines       = 12300
-	commandLines    = 9900
+	commandLines    = 5400
 	nodeLines       = 6500
 	coreFields      = 46
 	coreBack        = 43

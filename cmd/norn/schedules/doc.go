@@ -1,0 +1,2 @@
+// Package schedules is the command norn schedule: launch tasks at instants.
+package schedules

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package tasks
+
+import "os"
+
+// readable is not known here.
+func readable(*os.File) bool { return false }
