@@ -101,6 +101,9 @@ func (f ending) quiet() {
 func (f ending) rest(still time.Duration, repaired, copied int) {
 	s := f.s
 	before, collected := f.alive()[0].peers.state(), f.collected()
+	tail := min(still, 2*s.plan.collect+s.plan.cluster.repair)
+	var late uint64 // how many were collected when the tail began
+	s.after(still-tail, func() { late = f.collected() })
 	s.after(still, func() {
 		kept := f.kept()
 		after := f.alive()[0].peers.state()
@@ -118,6 +121,8 @@ func (f ending) rest(still time.Duration, repaired, copied int) {
 			f.rest(max(still, f.still()), s.stats[Repaired], s.stats[Copied])
 		case kept > 0: // and is collected in the middle of what follows
 			f.rest(kept+2*s.plan.collect+3*s.plan.cluster.repair+s.plan.steps(), repaired, copied)
+		case f.collected() != late: // one after the other, along their dependencies, and not yet all
+			f.rest(heldFor+2*s.plan.collect+3*s.plan.cluster.repair+s.plan.steps(), repaired, copied)
 		case !same && s.plan.collect > 0: // a new leader does not collect what has failed at once
 			f.rest(heldFor+2*s.plan.collect+3*s.plan.cluster.repair+s.plan.steps(), repaired, copied)
 		default:
