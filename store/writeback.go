@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"fmt"
-	"iter"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -27,13 +26,13 @@ import (
 // Its fields are guarded by the order of [Pebble].
 type writeBack struct {
 	tables [256]bool // by the first byte of a key
-	latest *Overlay
-	rest   Batch // of a batch that is being applied: the writes to other keys
+	latest *Overlay  // it is never read through: there is nothing below it
+	rest   Batch     // of a batch that is being applied: the writes to other keys
 }
 
 // newWriteBack holds writes to keys that begin with one of the bytes of first.
 func newWriteBack(first string) *writeBack {
-	w := &writeBack{latest: NewOverlay(nothing{})}
+	w := &writeBack{latest: NewOverlay(nil)}
 	for i := range len(first) {
 		w.tables[first[i]] = true
 	}
@@ -113,32 +112,12 @@ func (p *Pebble) writeLate(place []byte) {
 		b = p.late.latest.Take()
 		defer p.late.latest.Release(b)
 	}
-	w := p.db.NewBatchWithSize(b.Size() + perWrite*(b.Len()+1) + headLen + len(placeKey) + len(place))
+	w := p.batch(b, false)
 	defer func() { _ = w.Close() }() // gives its memory back: cannot fail
-	for op := range b.All() {
-		if op.Delete {
-			_ = w.Delete(op.Key, nil) // into memory: cannot fail
-			continue
-		}
-		_ = w.Set(op.Key, op.Value, nil)
-	}
 	if place != nil {
 		_ = w.Set([]byte(placeKey), place, nil)
 	}
 	if err := p.db.Apply(w, pebble.NoSync); err != nil {
 		p.fatal(fmt.Errorf("store: place in the log: %w", err))
 	}
-}
-
-// nothing is a view without a key.
-type nothing struct{}
-
-func (nothing) Get([]byte) ([]byte, bool) { return nil, false }
-
-func (nothing) Scan([]byte, []byte) iter.Seq2[[]byte, []byte] {
-	return func(func([]byte, []byte) bool) {}
-}
-
-func (nothing) Back([]byte, []byte) iter.Seq2[[]byte, []byte] {
-	return func(func([]byte, []byte) bool) {}
 }

@@ -359,3 +359,16 @@ func TestManyThatJoinAtOnceLeavePartitionsServed(t *testing.T) {
 		t.Errorf("all is as planned after %v, one was without a leader for %v", took, g.longest)
 	}
 }
+
+// TestCopiedPartitionsAreCounted: the status of a node that came second says how many partitions
+// were copied to it. It said none.
+func TestCopiedPartitionsAreCounted(t *testing.T) {
+	g := newForming(t, 64)
+	g.settle(20 * time.Second)
+	g.join(1)
+	g.settle(60 * time.Second)
+	second := observer{g.cores[1]}
+	if got := second.movement().GetCopied(); got != 64 {
+		t.Errorf("%d partitions were copied, of 64", got)
+	}
+}

@@ -282,7 +282,8 @@ func (m *Disk) next() int64 {
 // Heard takes what another node has seen of this one.
 func (m *Disk) Heard(from register.Member, mark uint64) {
 	m.Words.hear(m, from, mark)
-	if told, known := m.told[from]; mark < told || !known && mark < m.Durable { // it has forgotten what it was told, and is to know (K4)
+	// It has forgotten what it was told, or was never told: it is to know (K4).
+	if told, known := m.told[from]; mark < told || !known && mark < m.Durable {
 		m.told[from], m.owed[from] = 0, true
 	}
 	if !m.ConfirmedBy[from] {

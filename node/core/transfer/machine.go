@@ -137,6 +137,11 @@ func (m *Machine) Learn(now clock.Time) {
 			m.todo = append(m.todo, p)
 		}
 	}
+	for p := range m.Incoming { // Any order: they are counted.
+		if in[p] == nil && slices.Contains(m.View.Cells[p].Cohort, m.Self) {
+			m.Copied++
+		}
+	}
 	m.Incoming, m.Outgoing = in, out
 	come, arrived := view.Coming(m.Self), len(m.View.Arriving)
 	company := !slices.Equal(come, m.View.Coming) || len(in) != arrived
