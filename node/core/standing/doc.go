@@ -16,7 +16,8 @@
 //  4. A register that answers with less than this disk has acted on is reported, for good.
 //
 // Detection of guarantee 1 is best effort: who knew better may be away, and what nobody was
-// told is not missed.
+// told is not missed. Who was sent what counts with this disk's copy hears how far the disk is
+// within 100 ms, all others that share a cohort within a second; an acknowledgement says it.
 //
 // The duties and what each asks for (a dash: it does not matter):
 //
