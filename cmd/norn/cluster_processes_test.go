@@ -16,7 +16,8 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/jepsen/lab"
+	"github.com/norn-dev/norn/jepsen/lab/machine"
+	"github.com/norn-dev/norn/jepsen/lab/network"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/vnode"
@@ -26,11 +27,11 @@ import (
 type process struct {
 	name, data   string
 	listen, peer string
-	advertise    string   // where the others reach it; "": at peer
-	host         []string // what a command begins with to run where the node runs
-	args         []string // beside those that every node has
-	end          *lab.End // of the wires that join it to the others; nil: none
-	s            *server  // the latest; nil before
+	advertise    string       // where the others reach it; "": at peer
+	host         []string     // what a command begins with to run where the node runs
+	args         []string     // beside those that every node has
+	end          *network.End // of the wires that join it to the others; nil: none
+	s            *server      // the latest; nil before
 }
 
 // company are the processes of a cluster.
@@ -40,7 +41,7 @@ type company struct {
 	args []string // of all
 	all  []*process
 	// wires join the processes, so that one can be cut off; nil: plain loopback.
-	wires *lab.Wires
+	wires *network.Wires
 }
 
 // thorough leaves a test to `make cluster`: what takes long, together.
@@ -96,8 +97,8 @@ func wired(t *testing.T, args ...string) *company {
 	t.Helper()
 	c := newCompany(t, args...)
 	var err error
-	c.wires, err = lab.NewWires()
-	var not *lab.NotRun
+	c.wires, err = network.NewWires()
+	var not *machine.NotRun
 	if errors.As(err, &not) {
 		t.Skip(not)
 	}

@@ -27,7 +27,8 @@ import (
 
 	"github.com/norn-dev/norn/client"
 	"github.com/norn-dev/norn/cmd/norn/cli"
-	"github.com/norn-dev/norn/jepsen/lab"
+	"github.com/norn-dev/norn/jepsen/lab/machine"
+	"github.com/norn-dev/norn/jepsen/lab/network"
 )
 
 // manifest is what the test heeds of one in docs/how-to/containers.md.
@@ -94,7 +95,7 @@ type kubelet struct {
 	set   *manifest
 	spec  *podSpec
 	norn  string // a static program
-	wires *lab.Wires
+	wires *network.Wires
 	ends  int
 
 	mu   sync.Mutex // guards what follows
@@ -116,8 +117,8 @@ func newKubelet(t *testing.T) *kubelet {
 	if os.Getuid() != 0 {
 		t.Skip("only root makes containers")
 	}
-	wires, err := lab.NewWires()
-	var not *lab.NotRun
+	wires, err := network.NewWires()
+	var not *machine.NotRun
 	if errors.As(err, &not) || err == nil && wires.Kind() != "network namespaces" {
 		t.Skipf("no namespaces of networks can be made here: %v", err)
 	}

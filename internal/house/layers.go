@@ -34,7 +34,7 @@ const mutants = "internal/mutant"
 // Rows is the import table. A package imports from layers below its own and
 // from its own layer, never upward, and never what its row forbids.
 func Rows() []Row {
-	return []Row{
+	return append(laboratory(), []Row{
 		{Dir: "clock", Layer: 0, Pure: true, Closed: true, Why: "time is a value; whoever computes with leases starts here"},
 		{Dir: "clock/offset", Layer: 1, Pure: true, Closed: true, Only: []string{"clock", "quorum"}, Why: "what clocks are good for follows from four times of an exchange and a cohort"},
 		{Dir: "id", Layer: 0, Pure: true, Closed: true, Why: "IDs are 20 bytes and know nothing of what they name"},
@@ -100,6 +100,20 @@ func Rows() []Row {
 		{Dir: "site", Layer: 8, Closed: true, Why: "it makes a site of the pages; impure, because it is files"},
 		{Dir: "internal/reference", Layer: 8, Closed: true, Only: []string{"node"}, Why: "pages are made from the source; impure, because it is files"},
 		{Dir: "internal/house", Layer: 8, Closed: true, Why: "the rules judge the code, they do not use it"},
+	}...)
+}
+
+// laboratory are the rows of jepsen/lab, from what is asked of the machine up to the verdict.
+func laboratory() []Row {
+	return []Row{
+		{Dir: "jepsen/lab/machine", Layer: 8, Closed: true, Why: "what a machine allows is asked in one place; impure, because it runs programs of the system"},
+		{Dir: "jepsen/lab/network", Layer: 8, Closed: true, Only: []string{"jepsen/lab/machine"}, Why: "links carry bytes of programs that they do not know"},
+		{Dir: "jepsen/lab/storage", Layer: 8, Closed: true, Only: []string{"jepsen/lab/machine"}, Why: "disks fail whoever uses them"},
+		{Dir: "jepsen/lab/record", Layer: 8, Closed: true, Only: []string{"client", "id", "proto", "jepsen"}, Why: "what clients saw is written down by who judges nothing"},
+		{Dir: "jepsen/lab/cluster", Layer: 8, Never: []string{"jepsen/lab/workloads", "jepsen/lab/faults", "jepsen/lab/verdict"}, Why: "nodes run, whatever is done with them"},
+		{Dir: "jepsen/lab/workloads", Layer: 8, Never: []string{"jepsen/lab/faults", "jepsen/lab/verdict"}, Why: "clients do not know what goes wrong"},
+		{Dir: "jepsen/lab/faults", Layer: 8, Never: []string{"jepsen/lab/verdict"}, Why: "who does harm does not judge what came of it"},
+		{Dir: "jepsen/lab/verdict", Layer: 8, Why: "a run is judged by what is written down of it"},
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/jepsen/lab/cluster"
+	"github.com/norn-dev/norn/jepsen/lab/record"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/vnode"
@@ -15,8 +17,8 @@ import (
 // disks stops all nodes and looks at what they have kept: every acknowledged
 // task is on each node of its partition's cohort, and no node has a task that
 // nobody sent.
-func (l *lab) disks(ctx context.Context, events []*history.Event) error {
-	s, err := l.status(ctx, l.members()[0])
+func (l trial) disks(ctx context.Context, events []*history.Event) error {
+	s, err := l.Status(ctx, l.Members()[0])
 	if err != nil {
 		return err
 	}
@@ -29,20 +31,20 @@ func (l *lab) disks(ctx context.Context, events []*history.Event) error {
 			holds[name][ring.Partition(p.GetId())] = true
 		}
 	}
-	for _, p := range l.members() {
-		if err := p.stop(); err != nil {
-			l.found("internal", "SIGTERM: %v", err)
+	for _, p := range l.Members() {
+		if err := p.Stop(); err != nil {
+			l.Found("internal", "SIGTERM: %v", err)
 		}
 	}
-	acked, sent := tasksOf(events)
-	for _, p := range l.members() {
-		has, err := tasksOn(filepath.Join(p.disk(), "facts"))
+	acked, sent := record.TasksOf(events)
+	for _, p := range l.Members() {
+		has, err := tasksOn(filepath.Join(p.Disk(), "facts"))
 		if err != nil {
 			return err
 		}
 		missing, strange := 0, 0
 		for task := range acked { // Any order: they are counted.
-			if !has[task] && holds[p.name][ring.Of(task, partitions)] {
+			if !has[task] && holds[p.Name][ring.Of(task, cluster.Partitions)] {
 				missing++
 			}
 		}
@@ -52,34 +54,15 @@ func (l *lab) disks(ctx context.Context, events []*history.Event) error {
 			}
 		}
 		if missing > 0 {
-			l.found("lost", "the disk of %s lacks %d of %d acknowledged tasks", p.name, missing, len(acked))
+			l.Found("lost", "the disk of %s lacks %d of %d acknowledged tasks", p.Name, missing, len(acked))
 		}
 		if strange > 0 {
-			l.found("phantom", "the disk of %s has %d tasks that nobody sent", p.name, strange)
+			l.Found("phantom", "the disk of %s has %d tasks that nobody sent", p.Name, strange)
 		}
-		l.onDisk = append(l.onDisk, len(has))
+		l.OnDisk = append(l.OnDisk, len(has))
 	}
-	l.say("%d acknowledged tasks of %d; on disks: %v", len(acked), len(sent), l.onDisk)
+	l.Say("%d acknowledged tasks of %d; on disks: %v", len(acked), len(sent), l.OnDisk)
 	return nil
-}
-
-// tasksOf gives the tasks that were acknowledged, and those that were sent.
-func tasksOf(events []*history.Event) (acked, sent map[id.ID]bool) {
-	acked, sent = map[id.ID]bool{}, map[id.ID]bool{}
-	for _, e := range events {
-		if e.Func != history.Enqueue {
-			continue
-		}
-		for i := range e.Items {
-			switch item := &e.Items[i]; {
-			case e.Phase == history.Invoke:
-				sent[item.Task] = true
-			case e.Phase == history.OK && item.Error == "" && !item.Unsure:
-				acked[item.Task], sent[item.Task] = true, true // of a unique key only the answer has the ID
-			}
-		}
-	}
-	return acked, sent
 }
 
 // tasksOn reads the tasks that a store has, or remembers as collected.
@@ -90,7 +73,7 @@ func tasksOn(dir string) (map[id.ID]bool, error) {
 	}
 	defer func() { _ = s.Close() }() // it was only read
 	tasks := map[id.ID]bool{}
-	for n := range partitions {
+	for n := range cluster.Partitions {
 		for d, err := range vnode.Walk(s, ring.Partition(n), id.ID{}, func(*crdt.Enqueued) bool { return true }) {
 			if err != nil {
 				return nil, err

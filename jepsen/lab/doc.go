@@ -1,6 +1,11 @@
 // Package lab runs real norn programs on one machine, does to them what happens
 // to machines, and judges what clients saw.
 //
+// Where what is: what clients do in workloads, what happens to the cluster in faults,
+// the nodes and their processes in cluster, links in network, disks in storage, the
+// history in record, what is thought of a run in verdict. This package puts one run
+// together.
+//
 // Contract:
 //
 //   - [Run] is one run: a cluster is started, clients work on it through package
@@ -15,7 +20,7 @@
 //     links are cut by packet filters, where this process may do that; else it
 //     runs on loopback behind a proxy that every link goes through, TCP and UDP.
 //     What a machine or a build does not allow is reported as not run, with the
-//     reason, never as passed ([NotRun]).
+//     reason, never as passed ([machine.NotRun]).
 //   - A run in which too little happened is invalid, not passed.
 //   - A run is bounded in time. It ends the processes that it started, by their
 //     IDs, and removes its namespaces, links and mounts; what a killed run has

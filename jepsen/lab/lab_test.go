@@ -15,6 +15,10 @@ import (
 	"github.com/norn-dev/norn/jepsen/history"
 
 	"go.uber.org/goleak"
+
+	"github.com/norn-dev/norn/jepsen/lab/cluster"
+	"github.com/norn-dev/norn/jepsen/lab/machine"
+	"github.com/norn-dev/norn/jepsen/lab/verdict"
 )
 
 // built is the program under test, built when the first test needs it.
@@ -64,7 +68,7 @@ func norn(t *testing.T) string {
 }
 
 // run does a run that must pass, and logs its report.
-func run(t *testing.T, cfg Config) *Result {
+func run(t *testing.T, cfg cluster.Config) *verdict.Result {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("not run: starts a cluster, left out with -short")
@@ -73,7 +77,7 @@ func run(t *testing.T, cfg Config) *Result {
 	var progress, report bytes.Buffer
 	cfg.Progress = &progress
 	r, err := Run(t.Context(), cfg)
-	var not *NotRun
+	var not *machine.NotRun
 	if errors.As(err, &not) {
 		t.Skip(err)
 	}
@@ -84,7 +88,7 @@ func run(t *testing.T, cfg Config) *Result {
 		t.Fatal(err)
 	}
 	t.Logf("%s\n%s", &report, &progress)
-	if r.Verdict != Passed {
+	if r.Verdict != verdict.Passed {
 		t.Errorf("the run %s", r.Verdict)
 	}
 	return r
@@ -100,10 +104,10 @@ func TestOneIsCutOffAnotherWiped(t *testing.T) {
 	if os.Getenv("NORN_TEST_CLUSTER") == "" {
 		t.Skip("takes long; `make cluster` runs it")
 	}
-	if why := namespaces(); why != nil && !testing.Short() {
+	if why := machine.Namespaces(); why != nil && !testing.Short() {
 		t.Skip(why)
 	}
-	r := run(t, Config{Fault: "partition", Duration: 5 * time.Second, Seed: 1, Think: 300 * time.Millisecond})
+	r := run(t, cluster.Config{Fault: "partition", Duration: 5 * time.Second, Seed: 1, Think: 300 * time.Millisecond})
 	if r.Network != "network namespaces" || len(r.Windows) == 0 || !strings.Contains(r.Windows[0].What, "wipe") {
 		t.Errorf("it ran in %s, with %+v", r.Network, r.Windows)
 	}
@@ -119,7 +123,7 @@ func TestMixWithoutRoot(t *testing.T) {
 	if os.Getenv("NORN_TEST_CLUSTER") == "" {
 		t.Skip("takes long; `make cluster` runs it")
 	}
-	r := run(t, Config{Fault: "bad-links,cut-and-kill", Duration: 5 * time.Second, Seed: 2, Proxy: true, Think: 300 * time.Millisecond})
+	r := run(t, cluster.Config{Fault: "bad-links,cut-and-kill", Duration: 5 * time.Second, Seed: 2, Proxy: true, Think: 300 * time.Millisecond})
 	if len(r.Windows) < 2 {
 		t.Errorf("faults were %+v", r.Windows)
 	}
@@ -132,7 +136,7 @@ func TestClaimStress(t *testing.T) {
 	if os.Getenv("NORN_TEST_CLUSTER") == "" {
 		t.Skip("takes long; `make cluster` runs it")
 	}
-	r := run(t, Config{Fault: "kill,isolate", Workload: "claims", Duration: 5 * time.Second, Seed: 3, Proxy: true, Think: 300 * time.Millisecond})
+	r := run(t, cluster.Config{Fault: "kill,isolate", Workload: "claims", Duration: 5 * time.Second, Seed: 3, Proxy: true, Think: 300 * time.Millisecond})
 	done := func(f history.Func) (n int) {
 		for _, e := range r.Events {
 			if e.Func == f && e.Phase == history.OK {

@@ -2,13 +2,9 @@ package lab
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -17,198 +13,109 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/jepsen/lab/cluster"
+	"github.com/norn-dev/norn/jepsen/lab/machine"
+	"github.com/norn-dev/norn/jepsen/lab/network"
+	"github.com/norn-dev/norn/jepsen/lab/record"
+	"github.com/norn-dev/norn/jepsen/lab/workloads"
 )
 
 // reading is the end of a run: the cluster comes to rest, and everything is read
 // back through every node.
 type reading struct {
-	*crew
-	all []*hand // one per node
+	*workloads.Crew
+	all []*workloads.Hand // one per node
 }
 
 // settle waits until the cluster is at rest, and says so in the history.
-func (l *lab) settle(ctx context.Context, c *crew, w Workload) error {
-	if err := l.relink(func(all map[way]link) { clear(all) }); err != nil {
+func (l trial) settle(ctx context.Context, c *workloads.Crew, w workloads.Workload) error {
+	if err := l.Relink(func(all map[network.Way]network.Link) { clear(all) }); err != nil {
 		return err
 	}
-	for _, p := range l.members() {
-		if p.running(0) {
+	for _, p := range l.Members() {
+		if p.Running(0) {
 			continue
 		}
-		if err := l.begin(p); err != nil {
+		if err := l.Begin(p); err != nil {
 			return err
 		}
 	}
-	if err := l.whole(ctx, rest); err != nil {
-		l.found("stuck", "the cluster does not come to rest: %v", err)
-		return errStuck
+	if err := l.Whole(ctx, cluster.Rest); err != nil {
+		l.Found("stuck", "the cluster does not come to rest: %v", err)
+		return cluster.ErrStuck
 	}
-	if err := l.serves(ctx, rest); err != nil {
-		l.found("stuck", "the cluster is whole, and does not serve: %v", err)
-		return errStuck
+	if err := l.Serves(ctx, cluster.Rest); err != nil {
+		l.Found("stuck", "the cluster is whole, and does not serve: %v", err)
+		return cluster.ErrStuck
 	}
-	l.alike(ctx)
-	if w.claims {
-		if w.finish != nil {
-			if err := w.finish(ctx, c); err != nil {
+	l.Alike(ctx)
+	if w.Claims {
+		if w.Finish != nil {
+			if err := w.Finish(ctx, c); err != nil {
 				return err
 			}
 		}
 		if err := l.drain(ctx, w); err != nil {
 			return err
 		}
-		if w.kept > 0 {
-			if err := c.forgets(ctx); err != nil {
+		if w.Kept > 0 {
+			if err := c.Forgets(ctx); err != nil {
 				return err
 			}
 		}
 	}
-	if err := l.rests(ctx); err != nil {
+	if err := l.Rests(ctx); err != nil {
 		return err
 	}
-	l.note("whole")
-	l.rec.note(check.Settled)
-	return nil
-}
-
-// alike notes when all replicas are equal while no client asks for anything: from then on
-// what one copy was asked for holds as well (I3). Writes that the cluster makes itself may
-// keep it from that for longer than is waited for.
-func (l *lab) alike(ctx context.Context) {
-	if err := l.equal(ctx, l.members()[0], 20*time.Second); err != nil {
-		l.say("not equal before everything is done: %v", err)
-		return
-	}
-	l.rec.note(check.Equal)
-	l.say("all replicas are equal")
-}
-
-// rests waits until the cluster is whole and all replicas are equal, as each
-// node sees it.
-func (l *lab) rests(ctx context.Context) error {
-	if err := l.whole(ctx, rest); err != nil {
-		l.found("stuck", "the cluster does not come to rest: %v", err)
-		return errStuck
-	}
-	for _, p := range l.members() {
-		if err := l.equal(ctx, p, 40*time.Second); err != nil {
-			l.found("convergence", "%v", err)
-			return errStuck
-		}
-	}
+	l.Note("whole")
+	l.Rec.Note(check.Settled)
 	return nil
 }
 
 // readBack reads everything through every node.
-func (l *lab) readBack(ctx context.Context, c *crew) error {
-	r := &reading{crew: c}
-	for _, p := range l.members() {
-		dialled, err := l.dial(patience, p)
+func (l trial) readBack(ctx context.Context, c *workloads.Crew) error {
+	r := &reading{Crew: c}
+	for _, p := range l.Members() {
+		dialled, err := l.Dial(machine.Patience, p)
 		if err != nil {
 			return err
 		}
-		r.all = append(r.all, &hand{crew: c, process: l.rec.process(), client: dialled, node: p})
+		r.all = append(r.all, &workloads.Hand{Crew: c, Process: l.Rec.Process(), Client: dialled, Node: p})
 	}
 	var first []history.Item
 	for i, h := range r.all {
-		h.program()
-		h.count(ctx)
-		shown, err := h.list(ctx)
+		h.Program()
+		h.Count(ctx)
+		shown, err := h.List(ctx)
 		switch {
 		case err != nil:
-			l.found("stuck", "%s does not list: %v", h.node.name, err)
-			return errStuck
+			l.Found("stuck", "%s does not list: %v", h.Node.Name, err)
+			return cluster.ErrStuck
 		case i == 0:
 			first = shown
 		case len(shown) != len(first):
-			l.found("convergence", "%s lists %d tasks, %s %d", r.all[0].node.name, len(first), h.node.name, len(shown))
+			l.Found("convergence", "%s lists %d tasks, %s %d", r.all[0].Node.Name, len(first), h.Node.Name, len(shown))
 		}
 	}
-	l.say("%d tasks are listed through each node", len(first))
+	l.Say("%d tasks are listed through each node", len(first))
 	r.finish(ctx, unfinished(first))
-	if err := l.rests(ctx); err != nil {
+	if err := l.Rests(ctx); err != nil {
 		return err
 	}
-	l.rec.mu.Lock()
-	all, _ := tasksOf(l.rec.events) // what is not listed too
-	l.rec.mu.Unlock()
+	l.Rec.Mu.Lock()
+	all, _ := record.TasksOf(l.Rec.Events) // what is not listed too
+	l.Rec.Mu.Unlock()
 	for i := range first {
 		all[first[i].Task] = true
 	}
 	r.getAll(ctx, slices.SortedFunc(maps.Keys(all), id.ID.Compare))
 	for _, h := range r.all {
-		h.count(ctx)
-		if _, err := h.list(ctx); err != nil {
-			l.found("stuck", "%s does not list: %v", h.node.name, err)
+		h.Count(ctx)
+		if _, err := h.List(ctx); err != nil {
+			l.Found("stuck", "%s does not list: %v", h.Node.Name, err)
 		}
 	}
 	return nil
-}
-
-// program has the program itself verify and count, as an operator does.
-func (h *hand) program() {
-	if out, err := h.norn("cluster", "verify", "--wait", "40s"); err != nil {
-		h.found("convergence", "norn cluster verify through %s: %v\n%s", h.node.name, err, out)
-	}
-	out, err := h.norn("task", "count", "-o", "json")
-	var got struct{ Total json.Number }
-	if err == nil {
-		err = json.Unmarshal([]byte(out), &got)
-	}
-	if err != nil {
-		h.found("stuck", "norn task count through %s: %v", h.node.name, err)
-		return
-	}
-	l := h.lab
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.counts = append(l.counts, fmt.Sprintf("%s %s", h.node.name, got.Total))
-}
-
-// norn runs a command of the program through the client's node.
-func (h *hand) norn(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, h.cfg.Norn, append([]string{"--addr", h.node.dial}, args...)...)
-	cmd.Env = append(os.Environ(), "NORN_AUTH_TOKEN="+h.token)
-	if h.pki != nil {
-		own := filepath.Join(h.pki.dir, "client")
-		cmd.Env = append(cmd.Env, "NORN_TLS_CA="+filepath.Join(h.pki.dir, "servers.pem"), "NORN_TLS_CERT="+own+".pem", "NORN_TLS_KEY="+own+"-key.pem")
-	}
-	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		err = fmt.Errorf("%w: %.300s", err, exit.Stderr)
-	}
-	return string(out), err
-}
-
-// count reads the counters of everything.
-func (h *hand) count(ctx context.Context) {
-	asked := h.rec.invoke(h.process, &history.Event{Func: history.Count})
-	got, err := h.client.Count(ctx, "")
-	answer := history.Event{}
-	if err == nil {
-		answer.Tallies = tallies(got)
-	} else {
-		h.found("stuck", "%s does not count: %v", h.node.name, err)
-	}
-	h.rec.end(asked, err, answer)
-}
-
-// list reads all tasks.
-func (h *hand) list(ctx context.Context) (shown []history.Item, err error) {
-	asked := h.rec.invoke(h.process, &history.Event{Func: history.List})
-	answer := history.Event{}
-	for t, bad := range h.client.List(ctx, client.Filter{PageSize: 1000}) {
-		if bad != nil {
-			err = bad
-			break
-		}
-		answer.Items = append(answer.Items, seen(t))
-	}
-	h.rec.end(asked, err, answer)
-	return answer.Items, err
 }
 
 // finish cancels what is left, so that everything is finished in the end.
@@ -217,10 +124,10 @@ func (r *reading) finish(ctx context.Context, tasks []id.ID) {
 	for len(tasks) > 0 {
 		some := tasks[:min(len(tasks), 1000)]
 		tasks = tasks[len(some):]
-		asked := h.rec.invoke(h.process, &history.Event{Func: history.Cancel, Items: items(some)})
-		got, err := h.client.Cancel(ctx, some, client.CancelOptions{Reason: "the end"})
-		if phase := h.rec.end(asked, err, history.Event{Items: results(asked, got)}); phase != history.OK {
-			h.found("stuck", "tasks cannot be cancelled: %v", err)
+		asked := h.Rec.Invoke(h.Process, &history.Event{Func: history.Cancel, Items: record.Items(some)})
+		got, err := h.Client.Cancel(ctx, some, client.CancelOptions{Reason: "the end"})
+		if phase := h.Rec.End(asked, err, history.Event{Items: record.Results(asked, got)}); phase != history.OK {
+			h.Found("stuck", "tasks cannot be cancelled: %v", err)
 			return
 		}
 	}
@@ -234,12 +141,87 @@ func (r *reading) getAll(ctx context.Context, tasks []id.ID) {
 	var work sync.WaitGroup
 	for k := range readers {
 		h := r.all[k%len(r.all)]
-		own := &hand{crew: h.crew, process: r.rec.process(), client: h.client, node: h.node}
+		own := &workloads.Hand{Crew: h.Crew, Process: r.Rec.Process(), Client: h.Client, Node: h.Node}
 		work.Go(func() {
 			for i := k; i < len(tasks) && ctx.Err() == nil; i += readers {
-				own.get(tasks[i], client.ReadQuorum)
+				own.Get(tasks[i], client.ReadQuorum)
 			}
 		})
 	}
 	work.Wait()
+}
+
+// finishers are the workers that finish everything in the end: after an hour of
+// faults hundreds of thousands of tasks are open, and each worker waits for one
+// answer at a time.
+const finishers = 32
+
+// standstill is for how long a cluster without faults may finish nothing.
+const standstill = time.Minute
+
+// drain has workers finish everything. However long that takes, something must
+// be finished in every minute.
+func (l trial) drain(ctx context.Context, w workloads.Workload) error {
+	asked := ctx
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c := &workloads.Crew{Lab: l.Lab, Ctx: ctx, Queues: w.Drained()}
+	for range finishers {
+		if err := c.Join(nil, 10*time.Second, time.Millisecond, func(h *workloads.Hand) {
+			for _, got := range h.Claim(workloads.LongPoll) {
+				(&workloads.Job{Hand: h, Claim: got}).Complete()
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	dialled, err := l.Dial(10*time.Second, l.Members()...)
+	if err != nil {
+		return err
+	}
+	left := stillOpen(ctx, dialled)
+	cancel()
+	c.Work.Wait()
+	if errors.Is(asked.Err(), context.Canceled) { // somebody ends the run
+		return asked.Err()
+	}
+	if left != "" {
+		l.Found("stuck", "not everything can be done: %s", left)
+		return cluster.ErrStuck
+	}
+	l.Say("everything is done")
+	return nil
+}
+
+// stillOpen waits until no task is open; else it says which were, when none has
+// been finished for too long.
+func stillOpen(ctx context.Context, counting *client.Client) (left string) {
+	last, least := time.Now(), uint64(1<<63)
+	left = "nobody has counted"
+	for tick := time.Tick(500 * time.Millisecond); time.Since(last) < standstill && ctx.Err() == nil; <-tick {
+		n, err := counting.Count(ctx, "")
+		if err != nil {
+			continue // what was open before tells more
+		}
+		t := n.GetTotal()
+		open := t.GetWaiting() + t.GetScheduled() + t.GetReady() + t.GetClaimed()
+		if open == 0 {
+			return ""
+		}
+		left = fmt.Sprintf("%d waiting, %d scheduled, %d ready, %d claimed", t.GetWaiting(), t.GetScheduled(), t.GetReady(), t.GetClaimed())
+		if open < least {
+			last, least = time.Now(), open
+		}
+	}
+	return left
+}
+
+// unfinished are those of some tasks that are to be ended.
+func unfinished(shown []history.Item) (left []id.ID) {
+	for i := range shown {
+		if !shown[i].State.Finished() {
+			left = append(left, shown[i].Task)
+		}
+	}
+	return left
 }

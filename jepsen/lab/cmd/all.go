@@ -11,11 +11,15 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/jepsen/lab"
+	"github.com/norn-dev/norn/jepsen/lab/cluster"
+	"github.com/norn-dev/norn/jepsen/lab/faults"
+	"github.com/norn-dev/norn/jepsen/lab/machine"
+	"github.com/norn-dev/norn/jepsen/lab/verdict"
 )
 
 // survey is a run for each fault, and what came of them.
 type survey struct {
-	cfg                lab.Config
+	cfg                cluster.Config
 	out                string
 	begun              time.Time
 	table              strings.Builder
@@ -25,10 +29,10 @@ type survey struct {
 // all does a run for each fault and prints a table, which is kept as it grows. One
 // that is broken does not keep the others from being run: the exit status is the
 // worst of all.
-func all(ctx context.Context, cfg lab.Config, out string) int {
+func all(ctx context.Context, cfg cluster.Config, out string) int {
 	s := &survey{cfg: cfg, out: out, begun: time.Now()}
 	fmt.Fprint(&s.table, "| fault | verdict | seconds | times | whole again after, s | tasks acknowledged | operations done | network | |\n|---|---|---|---|---|---|---|---|---|\n")
-	for _, f := range lab.Faults() {
+	for _, f := range faults.Faults() {
 		if ctx.Err() != nil {
 			fmt.Fprintln(&s.table, "\nStopped before the end.")
 			s.worst = 2
@@ -55,7 +59,7 @@ func (s *survey) one(ctx context.Context, fault string) {
 	fmt.Fprintf(os.Stderr, "== %s\n", fault)
 	cfg.Logs = name(s.out, cfg) + "-logs"
 	r, err := lab.Run(ctx, cfg)
-	var not *lab.NotRun
+	var not *machine.NotRun
 	switch {
 	case errors.As(err, &not):
 		fmt.Fprintf(&s.table, "| %s | not run | | | | | | | %s |\n", fault, not.Why)
@@ -69,7 +73,7 @@ func (s *survey) one(ctx context.Context, fault string) {
 		fmt.Fprintln(os.Stderr, err)
 		s.worst = 2
 	}
-	if r.Verdict != lab.Passed {
+	if r.Verdict != verdict.Passed {
 		s.worst = max(s.worst, 1)
 	}
 	s.acked += r.Acked
@@ -89,7 +93,7 @@ func (s *survey) keep() error {
 }
 
 // done is how many operations of a run succeeded.
-func done(r *lab.Result) (n int) {
+func done(r *verdict.Result) (n int) {
 	for _, t := range r.Tallies {
 		n += t.OK
 	}
@@ -97,7 +101,7 @@ func done(r *lab.Result) (n int) {
 }
 
 // row is that of one run.
-func row(r *lab.Result) string {
+func row(r *verdict.Result) string {
 	remarks := slices.Concat(r.Findings, r.Missing)
 	if r.Ended {
 		remarks = slices.Insert(remarks, 0, "ended by somebody")

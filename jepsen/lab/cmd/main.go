@@ -12,12 +12,17 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/jepsen/lab"
+	"github.com/norn-dev/norn/jepsen/lab/cluster"
+	"github.com/norn-dev/norn/jepsen/lab/faults"
+	"github.com/norn-dev/norn/jepsen/lab/machine"
+	"github.com/norn-dev/norn/jepsen/lab/verdict"
+	"github.com/norn-dev/norn/jepsen/lab/workloads"
 )
 
 func main() { os.Exit(run()) }
 
 func run() int {
-	var cfg lab.Config
+	var cfg cluster.Config
 	var seconds int
 	var out string
 	var again string
@@ -43,7 +48,7 @@ func run() int {
 		return show()
 	}
 	if again != "" {
-		r, err := lab.Again(again)
+		r, err := verdict.Again(again)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 2
@@ -63,7 +68,7 @@ func run() int {
 	}
 	cfg.Logs = name(out, cfg) + "-logs"
 	r, err := lab.Run(ctx, cfg)
-	var not *lab.NotRun
+	var not *machine.NotRun
 	switch {
 	case errors.As(err, &not):
 		fmt.Println(not)
@@ -76,12 +81,12 @@ func run() int {
 }
 
 // told prints and keeps what came of a run, and gives the exit status.
-func told(r *lab.Result, out string) int {
+func told(r *verdict.Result, out string) int {
 	if err := errors.Join(r.Markdown(os.Stdout), save(out, r)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	if r.Verdict != lab.Passed {
+	if r.Verdict != verdict.Passed {
 		return 1
 	}
 	return 0
@@ -89,20 +94,20 @@ func told(r *lab.Result, out string) int {
 
 // show lists what there is.
 func show() int {
-	for _, f := range lab.Faults() {
+	for _, f := range faults.Faults() {
 		fmt.Printf("fault     %-16s %s\n", f.Name, f.About)
 	}
-	for _, w := range lab.Workloads() {
+	for _, w := range workloads.Workloads() {
 		fmt.Printf("workload  %-16s %s\n", w.Name, w.About)
 	}
 	return 0
 }
 
 // name is that of the files of a run, without an ending.
-func name(dir string, c lab.Config) string { return filepath.Join(dir, c.Name()) }
+func name(dir string, c cluster.Config) string { return filepath.Join(dir, c.Name()) }
 
 // save writes the reports and the history into files named after the run.
-func save(dir string, r *lab.Result) error {
+func save(dir string, r *verdict.Result) error {
 	if err := r.Keep(dir); err != nil {
 		return err
 	}
