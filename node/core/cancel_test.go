@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/router"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
 )
@@ -154,10 +155,10 @@ func TestANumberUsedTwice(t *testing.T) {
 		delete(r.peers[i].replies, from) // each of the two may be answered
 	}
 	r.settle()
-	if n := len(core.routes.byTime); n > 0 {
+	if n := core.routes.Waiting(); n > 0 {
 		t.Fatalf("%d requests are never forgotten; the node would look at them for ever", n)
 	}
-	r.now = r.now.Add(forwardTimeout + time.Second)
+	r.now = r.now.Add(router.ForwardTimeout + time.Second)
 	r.check(core.Step(r.now, message.Tick{}))
 	r.turn(i)
 }

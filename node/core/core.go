@@ -22,6 +22,7 @@ import (
 	"github.com/norn-dev/norn/node/core/repair"
 	"github.com/norn-dev/norn/node/core/retention"
 	"github.com/norn-dev/norn/node/core/round"
+	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/transfer"
 	"github.com/norn-dev/norn/node/core/view"
@@ -143,7 +144,7 @@ type Core struct {
 	retention       *retention.Machine
 	quorumWrites    *quorumWrites
 	repairs         *repair.Machine
-	routes          *routes
+	routes          *router.Machine
 	remoteClaims    *remoteClaims
 	headGossip      *headGossip
 	freshnessProbes *freshnessProbes
@@ -165,7 +166,6 @@ type Core struct {
 	reserve         uint64             // bytes below which enqueues are refused; 0: as configured
 	standing        *standing.Machine
 	filling         filling
-	young           int // copies that every partition is to have before tasks are taken; 0: they are
 
 	closed *proto.Error // why no requests are taken any more; nil: they are
 }
@@ -184,7 +184,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.remoteClaims, c.headGossip, c.freshnessProbes, c.fetches, c.deferredAcks = newRemoteClaims(c), newHeadGossip(c), &freshnessProbes{c: c}, &fetches{c: c}, &deferredAcks{c: c}
 	c.readyIndex.changed, c.readyIndex.see = c.headGossip.changed, func(p ring.Partition) *vnode.Vnode { return c.vnodes.See(p) }
 	c.queues = &queues{c: c, sets: make(map[string]*setting), remoteCounts: newRemoteCounts(c)}
-	c.quorumWrites, c.routes = &quorumWrites{c: c}, newRoutes(c)
+	c.quorumWrites, c.routes = &quorumWrites{c: c}, newRouter(c)
 	vcfg := vnode.Config{
 		Partitions: cfg.Cluster.Partitions, Buffer: cfg.Buffer, HeadSize: cfg.HeadSize, MaxClaims: cfg.PartClaims,
 		OnHead: c.readyIndex.onHead,
@@ -229,6 +229,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	if c.standing, err = openStanding(c, boot, view, now); err != nil {
 		return nil, err
 	}
+	c.routes.Partitions, c.routes.Standing = c.vnodes, c.standing
 	c.elector = leadership.New(c.acceptors, c.vnodes, c.standing)
 	c.leases = newLeases(c)
 	c.readyIndex.hides = c.leases.Hides
@@ -366,8 +367,8 @@ func (c *Core) Ready(now clock.Time) (message.Ready, error) {
 	c.transfer.Quarantine.Work(now)
 	c.transfer.Former.Work(now)
 	c.repairs.Tend(now)
-	c.routes.work(now)
-	c.routes.deliver()
+	c.routes.Work(now)
+	c.routes.Deliver()
 	c.sessions.Late(now)
 	if dropped := c.dropped; len(dropped) > 0 {
 		c.dropped = nil
@@ -436,7 +437,7 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.askAt != 0 {
 		mono = min(mono, c.askAt)
 	}
-	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.retention.Due(), c.quorumWrites.next(), c.repairs.Due(), c.routes.byTime.Next(), c.remoteClaims.next(), c.headGossip.next(), c.freshnessProbes.next(), c.queues.remoteCounts.next(), c.fetches.byTime.Next(), c.transfer.Due(), c.dependency.Due(), c.leases.Due(), c.confirms.next(), c.offers.next(), c.abandonedClaims.next(), c.elector.Next(), c.standing.Due(), c.sessions.Due())
+	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.retention.Due(), c.quorumWrites.next(), c.repairs.Due(), c.routes.Due(), c.remoteClaims.next(), c.headGossip.next(), c.freshnessProbes.next(), c.queues.remoteCounts.next(), c.fetches.byTime.Next(), c.transfer.Due(), c.dependency.Due(), c.leases.Due(), c.confirms.next(), c.offers.next(), c.abandonedClaims.next(), c.elector.Next(), c.standing.Due(), c.sessions.Due())
 }
 
 // Audit tells what the core would overlook: a vnode that something was done with
@@ -481,7 +482,7 @@ func (c *Core) handle(now clock.Time, r *message.Request) (gproto.Message, *prot
 	case *nornv1.ReleaseRequest:
 		return settling{c}.release(now, r, m)
 	case *nornv1.WorkRequest:
-		return working{c}.work(now, r, m)
+		return c.routes.WorkRequest(now, r, m)
 	case *nornv1.CancelRequest:
 		return bulk{c}.cancel(now, m)
 	case *nornv1.RetryRequest:

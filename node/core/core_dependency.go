@@ -31,10 +31,10 @@ func newDependencies(c *Core, boot uint64) *dependency.Machine {
 }
 
 // Leader leads a partition, as far as is known.
-func (c depending) Leader(p ring.Partition) (register.Member, bool) { return c.routes.leader(p) }
+func (c depending) Leader(p ring.Partition) (register.Member, bool) { return c.routes.Leader(p) }
 
 // Reader keeps a partition and is in reach.
-func (c depending) Reader(p ring.Partition) (register.Member, bool) { return c.routes.reader(p) }
+func (c depending) Reader(p ring.Partition) (register.Member, bool) { return c.routes.Reader(p) }
 
 // Find asks a majority of those who keep a task for it, or all of them.
 func (c depending) Find(now clock.Time, task id.ID, all bool, then func(clock.Time, *proto.Error)) {

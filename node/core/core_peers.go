@@ -31,9 +31,9 @@ func (c peers) take(now clock.Time, m *message.FromPeer) {
 	case *message.Repair:
 		c.repairs.Step(now, m.From, b)
 	case *message.Forward:
-		c.routes.asked(now, m.From, b)
+		c.routes.Asked(now, m.From, b)
 	case *message.Forwarded:
-		c.routes.answered(b.Number, m.From, &message.Reply{Message: b.Message, Err: b.Err, Grants: b.Grants, Declined: b.Declined})
+		c.routes.Answered(b.Number, m.From, &message.Reply{Message: b.Message, Err: b.Err, Grants: b.Grants, Declined: b.Declined})
 	case *message.Fetch:
 		c.fetches.asked(m.From, b)
 	case *message.Fetched:
@@ -60,7 +60,7 @@ func (c peers) take(now clock.Time, m *message.FromPeer) {
 	case *message.QuarantineFacts:
 		c.transfer.Quarantine.Told(now, m.From, b)
 	case *message.Withdraw:
-		c.cancel(message.Origin{Conn: c.routes.conn(m.From), Request: b.Number})
+		c.cancel(message.Origin{Conn: c.routes.Conn(m.From), Request: b.Number})
 	case *message.Dropped:
 		c.undelivered(now, b.Grants)
 	case *message.Claims:

@@ -192,7 +192,7 @@ func (c *Core) heard(members []register.Member) {
 		c.abandonedClaims.returned(c.round.Now)
 	}
 	c.repairs.Room(c.round.Now)
-	c.routes.hear()
+	c.routes.Hear()
 }
 
 // openVnodes reads what the store has of each partition.

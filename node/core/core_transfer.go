@@ -109,7 +109,7 @@ func (c observer) moved(r *message.Request) *proto.Error {
 	}
 	var about []ring.Partition
 	one := func(task []byte) {
-		if p, ok := c.routes.partition(task); ok {
+		if p, ok := c.routes.Partition(task); ok {
 			about = append(about, p)
 		}
 	}
@@ -141,7 +141,7 @@ func (c enqueuing) closing(now clock.Time, t *nornv1.TaskSpec) *proto.Error {
 	if len(c.view.Dropping) == 0 {
 		return nil // as nearly always
 	}
-	p, ok := c.routes.partition(c.routes.place(now, t))
+	p, ok := c.routes.Partition(place(c.Core, now, t))
 	if !ok {
 		return nil // refused for that
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/node/core/workers"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -29,33 +30,33 @@ func newWorkers(c *Core) (*workers.Machine, error) {
 }
 
 // Leader leads a partition, as far as is known.
-func (c serving) Leader(p ring.Partition) (register.Member, bool) { return c.routes.leader(p) }
+func (c serving) Leader(p ring.Partition) (register.Member, bool) { return c.routes.Leader(p) }
 
 // Leaders are the other nodes that lead any.
 func (c serving) Leaders() []register.Member { return c.remoteClaims.leaders() }
 
 // Crowds is why one more request of a client may not wait for other nodes.
 func (c serving) Crowds(from message.Origin) *proto.Error {
-	if crowds(c.routes, from) {
-		return refusal.Crowded(maxGathers)
+	if c.routes.Crowds(from) {
+		return refusal.Crowded(router.MaxWaiting)
 	}
 	return nil
 }
 
 // Pass has another node answer a request.
 func (c serving) Pass(now clock.Time, r *message.Request, to register.Member, body gproto.Message) {
-	g := c.routes.gather(now, r, &whole{}, 0)
-	c.routes.forward(now, g, to, nil, body, nil)
-	c.routes.finish(g)
+	g := c.routes.Gather(now, r, &router.Whole{}, 0)
+	c.routes.Forward(now, g, to, nil, body, nil)
+	c.routes.Finish(g)
 }
 
 // Gather has some nodes answer it together.
 func (c serving) Gather(now clock.Time, r *message.Request, join workers.Joiner, to []register.Member, body gproto.Message) {
-	g := c.routes.gather(now, r, join, statusTimeout-forwardTimeout)
+	g := c.routes.Gather(now, r, join, statusTimeout-router.ForwardTimeout)
 	for _, m := range to {
-		c.routes.forward(now, g, m, nil, body, nil)
+		c.routes.Forward(now, g, m, nil, body, nil)
 	}
-	c.routes.finish(g)
+	c.routes.Finish(g)
 }
 
 // Closed tells that requests are taken no more.

@@ -70,7 +70,7 @@ func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest)
 	}
 	c.pursue(now, w)
 	if w.routed {
-		c.headGossip.served(now, c.routes.peers[w.from.Conn&^message.PeerConns], w)
+		c.headGossip.served(now, c.routes.Peer(w.from.Conn), w)
 	}
 	if !w.routed || c.remoteClaims.many(w) { // of others' tasks who has few of its own need not know
 		c.headGossip.renew(now, w.names)
@@ -135,7 +135,7 @@ func (c *Core) pursue(now clock.Time, w *claimRequest) {
 // nothing to do would be the wrong answer. It gives nil when somebody does.
 func (c *Core) unled(w *claimRequest) *proto.Error {
 	switch {
-	case c.Leading() != 0 || !c.view.Alone && !w.routed && led(c.routes):
+	case c.Leading() != 0 || !c.view.Alone && !w.routed && c.routes.Led():
 		return nil
 	case c.view.Alone || w.routed:
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "no partition has a leader here yet; try again").Keeping("exclusive claims").Again(50 * time.Millisecond)
@@ -359,7 +359,7 @@ func answer(w *claimRequest, waited time.Duration, grants []*nornv1.Grant, refs 
 // same grants were sent again: the request may have been repeated over another
 // connection while the first one was dying.
 func (c *Core) undelivered(now clock.Time, grants []message.GrantRef) {
-	grants = c.routes.undelivered(grants)
+	grants = c.routes.Undelivered(grants)
 	if len(grants) == 0 || !c.readyIndex.unheard(grants[0]) {
 		return
 	}

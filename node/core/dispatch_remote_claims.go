@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -45,7 +46,7 @@ const (
 type remoteClaims struct {
 	c     *Core
 	heads map[register.Member]map[string]*remote
-	asked map[message.AskKey]*scatterRequest // claims on their way
+	asked map[message.AskKey]*router.Scatter // claims on their way
 	at    int64                              // mono ns of the next look at who waits
 	turn  int
 	again uint64            // turns of those that are asked again
@@ -86,7 +87,7 @@ func (s *remoteClaims) full(h *remote) bool {
 
 func newRemoteClaims(c *Core) *remoteClaims {
 	return &remoteClaims{
-		c: c, heads: make(map[register.Member]map[string]*remote), asked: make(map[message.AskKey]*scatterRequest),
+		c: c, heads: make(map[register.Member]map[string]*remote), asked: make(map[message.AskKey]*router.Scatter),
 		at: clock.Never, shy: clock.Never, stranded: clock.Never,
 	}
 }
@@ -98,7 +99,7 @@ func (s *remoteClaims) leaders() []register.Member {
 	}
 	all := make(map[register.Member]bool)
 	for p := range s.c.view.Cells {
-		if m, ok := s.c.routes.leader(ring.Partition(p)); ok && m != s.c.cfg.Self {
+		if m, ok := s.c.routes.Leader(ring.Partition(p)); ok && m != s.c.cfg.Self {
 			all[m] = true
 		}
 	}
@@ -190,13 +191,13 @@ func (s *remoteClaims) ask(now clock.Time, w *claimRequest, to register.Member) 
 	body.WaitSeconds = 0
 	waited := time.Duration(now.Mono - w.received)
 	r := s.c.routes
-	g := r.gather(now, &message.Request{From: w.from, By: w.ask.By}, nil, 0)
+	g := r.Gather(now, &message.Request{From: w.from, By: w.ask.By}, nil, 0)
 	k := &remoteClaim{s: s, w: w, to: to, waited: waited}
-	g.join, g.then, g.choosy = k, k.came, first
+	g.Join, g.Then, g.Abandoned, g.Choosy = k, k.came, k.abandoned, first
 	if w.key().Named() {
 		s.asked[w.key()] = g
 	}
-	r.forward(now, g, to, nil, body, nil)
+	r.Forward(now, g, to, nil, body, nil)
 }
 
 // remoteClaim is a claim request at another leader.
@@ -215,11 +216,14 @@ func (k *remoteClaim) Fail(_ []int, err *proto.Error) { k.err = err }
 
 func (k *remoteClaim) Answer() (gproto.Message, *proto.Error) { return k.reply, nil }
 
+// abandoned notes that the request is no longer on its way.
+func (k *remoteClaim) abandoned(g *router.Scatter) { k.s.returned(g, k.w, k.to, false) }
+
 // came passes on what was granted, or lets the search go on.
-func (k *remoteClaim) came(g *scatterRequest) {
+func (k *remoteClaim) came(g *router.Scatter) {
 	got := len(k.reply.GetGrants()) > 0
 	k.s.returned(g, k.w, k.to, got)
-	if g.declined {
+	if g.Declined {
 		k.w.mustServe = true
 		k.w.tried = slices.DeleteFunc(k.w.tried, func(t trial) bool { return t.at == k.to }) // it may be the best one after all
 	}
@@ -239,7 +243,7 @@ func (k *remoteClaim) came(g *scatterRequest) {
 		return
 	}
 	k.reply.WaitedSeconds = k.waited.Seconds()
-	k.s.c.round.Answer(message.Reply{To: k.w.from, Message: k.reply, Grants: g.grants, After: k.s.c.round.After(0)})
+	k.s.c.round.Answer(message.Reply{To: k.w.from, Message: k.reply, Grants: g.Grants, After: k.s.c.round.After(0)})
 	k.more()
 }
 
@@ -297,7 +301,7 @@ func (s *remoteClaims) alreadyTried(w *claimRequest, m register.Member) bool {
 }
 
 // returned notes that a request is no longer on its way.
-func (s *remoteClaims) returned(g *scatterRequest, w *claimRequest, to register.Member, got bool) {
+func (s *remoteClaims) returned(g *router.Scatter, w *claimRequest, to register.Member, got bool) {
 	if s.asked[w.key()] == g {
 		delete(s.asked, w.key())
 	}
@@ -307,7 +311,7 @@ func (s *remoteClaims) returned(g *scatterRequest, w *claimRequest, to register.
 		switch {
 		case got:
 			h.credit = min(2*h.credit, maxCredit)
-		case !g.declined:
+		case !g.Declined:
 			h.credit = 1
 		}
 	}
@@ -320,8 +324,8 @@ func (s *remoteClaims) withdraw(key message.AskKey) (message.Origin, bool) {
 	if g == nil {
 		return message.Origin{}, false
 	}
-	k := g.join.(*remoteClaim)
-	s.c.routes.abandon(g)
+	k := g.Join.(*remoteClaim)
+	s.c.routes.Abandon(g)
 	return k.w.from, true
 }
 

@@ -113,7 +113,7 @@ func endsNow(now clock.Time, t *crdt.Task) message.Decided {
 }
 
 // remembered answers a request for what was decided when, as far as this node remembers it: the
-// runner of the core does that for it. Others are asked in [routes.take].
+// runner of the core does that for it. Others are asked in [router.Machine.take].
 func remembered(c *Core, now clock.Time, r *message.Request, m *nornv1.HistoryRequest) (gproto.Message, *proto.Error) {
 	m, err := history.Check(m, now.Wall)
 	if err == nil && c.cfg.History == nil {

@@ -50,7 +50,7 @@ func (c *Core) timeouts(now clock.Time) {
 // cancel answers a waiting request that its client gave up: each request gets
 // exactly one reply.
 func (c *Core) cancel(from message.Origin) {
-	c.routes.cancel(from)
+	c.routes.Cancel(from)
 	c.sessions.Cancel(from)
 	for _, o := range c.fetches.forsake(func(o message.Origin) bool { return message.NumberOf(o) == message.NumberOf(from) }) {
 		c.round.Refuse(o, refusal.Cancelled())
@@ -78,7 +78,7 @@ func (c *Core) cancel(from message.Origin) {
 
 // gone forgets the waiting requests of a closed connection.
 func (c *Core) gone(conn uint64) {
-	c.routes.gone(conn)
+	c.routes.Gone(conn)
 	delete(c.readyIndex.lines, conn)
 	c.fetches.forsake(func(o message.Origin) bool { return o.Conn == conn })
 	c.freshnessProbes.take(func(h *freshnessProbe) bool { return h.r.From.Conn == conn })

@@ -30,19 +30,19 @@ func Growing(s register.State, nodes int) register.State {
 // node that leads it does.
 func grow(c *Core) {
 	value := c.view.State.Values[growingValue]
-	was, nodes := c.young, 0
+	was, nodes := c.view.Young, 0
 	if len(value.Data) > 0 {
 		n, _ := binary.Uvarint(value.Data)
 		nodes = int(min(n, register.MaxNodes))
 	}
-	if c.young = min(nodes, c.transfer.Replicas()); c.young != was {
+	if c.view.Young = min(nodes, c.transfer.Replicas()); c.view.Young != was {
 		c.view.Changes++
 	}
-	if c.young == 0 || !c.view.Leads {
+	if c.view.Young == 0 || !c.view.Leads {
 		return
 	}
 	for p := range c.view.Cells {
-		if len(c.view.Cells[p].Cohort) < c.young {
+		if len(c.view.Cells[p].Cohort) < c.view.Young {
 			return
 		}
 	}
@@ -51,5 +51,5 @@ func grow(c *Core) {
 
 // tooYoung refuses tasks while the cluster is being made.
 func (c enqueuing) tooYoung() *proto.Error {
-	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the cluster is being made: it takes tasks when every partition has %d copies (bootstrap-expect); `norn cluster status` shows how far it is", c.young).Keeping("as many copies as nodes are expected").Again(convert.DiskRetry)
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the cluster is being made: it takes tasks when every partition has %d copies (bootstrap-expect); `norn cluster status` shows how far it is", c.view.Young).Keeping("as many copies as nodes are expected").Again(convert.DiskRetry)
 }

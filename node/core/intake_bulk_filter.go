@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/query"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -108,29 +109,29 @@ func (w *where) open(now clock.Time) *proto.Error {
 
 // look asks for the next page.
 func (w *where) look(now clock.Time) (gproto.Message, *proto.Error) {
-	page := &whole{}
+	page := &router.Whole{}
 	return w.part(now, page, nornv1.Method_METHOD_LIST, &nornv1.ListRequest{
 		Queue: w.m.GetQueue(), States: w.m.GetStates(), Filter: w.m.GetFilter(), IdsOnly: true,
 		Limit: uint32(min(w.limit-len(w.ids), proto.MaxListPage)), Cursor: w.at,
-	}, func(*scatterRequest) {
+	}, func(*router.Scatter) {
 		m, err := w.looked(page)
 		w.c.round.Done(w.q.From, m, err)
 	})
 }
 
 // part has this node carry out a request of its own, and calls then with its answer in join.
-func (w *where) part(now clock.Time, join joiner, method nornv1.Method, body gproto.Message, then func(*scatterRequest)) (gproto.Message, *proto.Error) {
-	if len(w.c.routes.byTime) >= maxGathers {
-		return nil, refusal.Crowded(maxGathers)
+func (w *where) part(now clock.Time, join router.Joiner, method nornv1.Method, body gproto.Message, then func(*router.Scatter)) (gproto.Message, *proto.Error) {
+	if w.c.routes.Full() {
+		return nil, refusal.Crowded(router.MaxWaiting)
 	}
-	g := w.c.routes.gather(now, w.q, join, 0)
-	g.then = then
-	ownPart(w.c.routes, now, g, 0, uint16(method), body, w.q.Received)
+	g := w.c.routes.Gather(now, w.q, join, 0)
+	g.Then = then
+	w.c.routes.OwnPart(now, g, 0, uint16(method), body, w.q.Received)
 	return nil, nil
 }
 
 // looked takes a page.
-func (w *where) looked(page *whole) (gproto.Message, *proto.Error) {
+func (w *where) looked(page *router.Whole) (gproto.Message, *proto.Error) {
 	m, err := page.Answer()
 	reply, ok := m.(*nornv1.ListReply)
 	if !ok && err == nil {

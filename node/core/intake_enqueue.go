@@ -64,7 +64,7 @@ func (c enqueuing) launch(now clock.Time, r *message.Request, m *nornv1.LaunchRe
 // and what they take is copied here anyway, as long as there is any. A cron master
 // without room says that it has none, see [crons.away].
 func (c enqueuing) shut(from message.Origin) bool {
-	return (diskLow(c.Core) || c.young > 0) && from.Conn < message.PeerConns
+	return (diskLow(c.Core) || c.view.Young > 0) && from.Conn < message.PeerConns
 }
 
 // writtenTwice is how often what is stored is written before the free space is looked at
@@ -76,7 +76,7 @@ func diskLow(c *Core) bool { return c.disk < cmp.Or(c.reserve, c.cfg.DiskReserve
 
 // full says that the disk has no room for new tasks.
 func (c enqueuing) full() *proto.Error {
-	if c.young > 0 && !diskLow(c.Core) {
+	if c.view.Young > 0 && !diskLow(c.Core) {
 		return c.tooYoung()
 	}
 	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_DISK_FULL, "the disk of node %s is nearly full, %.1f MiB are free, less than disk-reserve (%.1f MiB here): enqueues are refused, completions are taken; free space, ask another node, add one or lower disk-reserve",
@@ -219,7 +219,7 @@ func (c enqueuing) name(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Erro
 		return h, err
 	}
 	if len(t.GetId()) == 0 {
-		return holder{task: c.routes.draw(now)}, nil // for clients that make none
+		return holder{task: draw(c.Core, now)}, nil // for clients that make none
 	}
 	wall := c.standing.Clocks.Wall(now)
 	task, err := convert.CheckID(wall, t.GetId(), c.cfg.Eta)

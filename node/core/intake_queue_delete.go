@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -38,7 +39,7 @@ func bare(set *nornv1.QueueSettings) *nornv1.QueueSettings {
 func (q *queues) remove(from message.Origin, m *nornv1.SetQueueRequest, version uint64) (gproto.Message, *proto.Error) {
 	name := m.GetName()
 	join := q.join(&nornv1.QueuesRequest{Names: []string{name}})
-	asked, err := q.ask(from, name, join, func(*scatterRequest) {
+	asked, err := q.ask(from, name, join, func(*router.Scatter) {
 		reply, err := join.Answer()
 		if err != nil {
 			q.c.round.Refuse(from, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/query"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
@@ -263,7 +264,7 @@ func (q *queues) wire(now clock.Time, name string, about []ring.Partition) *norn
 // where it leads nothing, and so is not asked.
 func (q *queues) join(m *nornv1.QueuesRequest) *query.Queues {
 	l := &query.Queues{Asked: m}
-	if groups, _ := q.c.routes.readers(); groups != nil && groups.Of[q.c.cfg.Self] == nil {
+	if groups, _ := q.c.routes.Readers(); groups != nil && groups.Of[q.c.cfg.Self] == nil {
 		l.Waits = q.c.readyIndex.waiting
 	}
 	return l
@@ -373,21 +374,21 @@ func (q *queues) unset(from message.Origin, m *nornv1.SetQueueRequest, fresh boo
 // ask has those who know the tasks of a queue tell how it is, and tells whether it does:
 // else it is this node alone that knows them, or there is nobody for some. What they say
 // is the answer, or for then, which may be nil.
-func (q *queues) ask(from message.Origin, name string, join joiner, then func(*scatterRequest)) (bool, *proto.Error) {
+func (q *queues) ask(from message.Origin, name string, join router.Joiner, then func(*router.Scatter)) (bool, *proto.Error) {
 	r := q.c.routes
-	groups, lost := r.readers()
+	groups, lost := r.Readers()
 	switch {
 	case lost != nil:
 		return false, lost
 	case len(groups.Order) == 1 && groups.Order[0] == q.c.cfg.Self:
 		return false, nil
-	case crowds(r, from):
-		return false, refusal.Crowded(maxGathers)
+	case r.Crowds(from):
+		return false, refusal.Crowded(router.MaxWaiting)
 	}
-	g := r.gather(q.c.round.Now, &message.Request{From: from}, join, statusTimeout-forwardTimeout)
-	g.method = uint16(nornv1.Method_METHOD_QUEUES) // of what is asked, not of what is answered
-	g.then = then
-	r.each(q.c.round.Now, g, groups, &nornv1.QueuesRequest{Names: []string{name}})
+	g := r.Gather(q.c.round.Now, &message.Request{From: from}, join, statusTimeout-router.ForwardTimeout)
+	g.Method = uint16(nornv1.Method_METHOD_QUEUES) // of what is asked, not of what is answered
+	g.Then = then
+	r.Each(q.c.round.Now, g, groups, &nornv1.QueuesRequest{Names: []string{name}})
 	return true, nil
 }
 

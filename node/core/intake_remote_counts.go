@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/quota"
+	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -117,9 +118,9 @@ func (t *remoteCounts) work(now clock.Time) {
 	r, who, sum := t.c.routes, call.NewGroups(), quota.NewSum()
 	here := make([]ring.Partition, 0, len(t.c.view.Cells))
 	for p := range t.c.view.Cells {
-		to, ok := r.keeper(ring.Partition(p))
+		to, ok := r.Keeper(ring.Partition(p))
 		if ok && t.c.transfer.Incoming[ring.Partition(p)] != nil {
-			to, ok = r.reader(ring.Partition(p)) // it is still being copied to here
+			to, ok = r.Reader(ring.Partition(p)) // it is still being copied to here
 		}
 		if !ok || to == t.c.cfg.Self {
 			here = append(here, ring.Partition(p))
@@ -128,12 +129,12 @@ func (t *remoteCounts) work(now clock.Time) {
 		who.Add(to, p)
 	}
 	t.at = now.Mono + int64(min(max(tallyEvery*time.Duration(len(who.Order)), tallyLeast), tallyMost))
-	if len(who.Order) == 0 || len(r.byTime) >= maxGathers {
+	if len(who.Order) == 0 || r.Full() {
 		return
 	}
 	t.asked = t.c.crons.origin(nornv1.Method_METHOD_QUEUES)
-	g := r.gather(now, &message.Request{From: t.asked}, sum, tallyTimeout-forwardTimeout)
-	g.then = func(*scatterRequest) {
+	g := r.Gather(now, &message.Request{From: t.asked}, sum, tallyTimeout-router.ForwardTimeout)
+	g.Then = func(*router.Scatter) {
 		for _, name := range names {
 			t.of[name] = &tally{at: now.Mono, n: sum.Of[name].Tasks, here: here}
 		}
@@ -147,11 +148,11 @@ func (t *remoteCounts) work(now clock.Time) {
 			}
 		}
 	}
-	r.each(now, g, who, &nornv1.QueuesRequest{Names: names})
+	r.Each(now, g, who, &nornv1.QueuesRequest{Names: names})
 }
 
 // open tells whether answers are still waited for.
-func (t *remoteCounts) open() bool { return t.c.routes.of[message.NumberOf(t.asked)] != nil }
+func (t *remoteCounts) open() bool { return t.c.routes.Waits(t.asked) }
 
 // next is when others are to be asked again, mono ns. Until they have answered there is no
 // need to wake up.

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -319,7 +320,7 @@ func TestANodeThatIsSlowToAnswerIsAskedAgain(t *testing.T) {
 	m := asking(7)
 	m.WaitSeconds = 20
 	from := r.send(via, m)
-	r.live(2*forwardTimeout, 100*time.Millisecond, func(l letter) bool {
+	r.live(2*router.ForwardTimeout, 100*time.Millisecond, func(l letter) bool {
 		_, is := l.message.(*message.Forwarded)
 		if is {
 			lost++

@@ -6,6 +6,7 @@ import (
 	"github.com/norn-dev/norn/node/core/dump"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -63,8 +64,8 @@ func (c backups) page(r *message.Request, m *nornv1.BackupRequest) (gproto.Messa
 }
 
 // joined gives the client what the pages come to, beside the loop: there is much to compare.
-func (c backups) joined(r *message.Request, join *pages) func(*scatterRequest) {
-	return func(*scatterRequest) {
+func (c backups) joined(r *message.Request, join *pages) func(*router.Scatter) {
+	return func(*router.Scatter) {
 		c.round.Read(message.Read{From: r.From, Func: func(store.View, clock.Time) (gproto.Message, *proto.Error, error) {
 			m, err := join.Answer()
 			return m, err, nil
@@ -72,7 +73,7 @@ func (c backups) joined(r *message.Request, join *pages) func(*scatterRequest) {
 	}
 }
 
-// pages is a [joiner].
+// pages is a [router.Joiner].
 type pages struct{ dump.Pages }
 
 func (j *pages) Take(_ []int, m gproto.Message) {

@@ -6,6 +6,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -28,8 +29,8 @@ func (c admin) repair(now clock.Time, r *message.Request, m *nornv1.ClusterReque
 	case r.Routed:
 		n := c.repairs.Hasten(now, about(ids, len(c.view.Cells)), m.GetDryRun())
 		return &nornv1.ClusterReply{Changed: n > 0, Comparisons: uint32(n)}, nil
-	case crowds(c.routes, r.From):
-		return nil, refusal.Crowded(maxGathers)
+	case c.routes.Crowds(r.From):
+		return nil, refusal.Crowded(router.MaxWaiting)
 	}
 	return c.repairEverywhere(now, r, m)
 }
@@ -54,16 +55,16 @@ func (c admin) repairEverywhere(now clock.Time, r *message.Request, m *nornv1.Cl
 		}
 	}
 	slices.SortFunc(holders, register.Member.Compare)
-	g := c.routes.gather(now, r, join, 0)
+	g := c.routes.Gather(now, r, join, 0)
 	for i, to := range holders {
 		join.names = append(join.names, to.Node)
 		if !c.view.Up(to) {
 			join.reply.Notes = append(join.reply.Notes, "node "+to.Node+" is not in reach: nothing is compared with it")
 			continue
 		}
-		c.routes.forward(now, g, to, []int{i}, m, nil)
+		c.routes.Forward(now, g, to, []int{i}, m, nil)
 	}
-	c.routes.finish(g)
+	c.routes.Finish(g)
 	return nil, nil
 }
 

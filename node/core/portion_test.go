@@ -51,24 +51,10 @@ func TestLogReadersGiveWayToo(t *testing.T) {
 	}
 }
 
-// TestNobodyHasMoreThanAQuarterOfWhatWaits for other nodes, for replicas, for who leads alone,
+// TestNobodyHasMoreThanAQuarterOfWhatWaits for replicas, for who leads alone,
 // for the lines of workers; parts of other nodes' clients are not theirs.
 func TestNobodyHasMoreThanAQuarterOfWhatWaits(t *testing.T) {
 	c := newRig(t).core
-	routes := c.routes
-	routes.gather(c.round.Now, &message.Request{From: message.Origin{Conn: 8, Request: 1}}, &whole{}, time.Minute)
-	for n := range maxGathers / 4 {
-		routes.gather(c.round.Now, &message.Request{From: message.Origin{Conn: 7, Request: uint64(n)}}, &whole{}, time.Minute)
-	}
-	if !crowds(routes, message.Origin{Conn: 7}) || crowds(routes, message.Origin{Conn: 8}) || crowds(routes, message.Origin{Conn: message.PeerConns + 7}) {
-		t.Error("of gathers one has a quarter, and may have more; or others may have none")
-	}
-	for _, g := range append([]*scatterRequest(nil), routes.byTime...) {
-		routes.forget(g)
-	}
-	if len(routes.held) != 0 || crowds(routes, message.Origin{Conn: 7}) {
-		t.Errorf("nobody waits any more, and %v are counted", routes.held)
-	}
 	c.fetches.open = make(map[uint64]*fetch)
 	for n := range uint64(maxFetches / 4) {
 		c.fetches.open[n] = &fetch{from: message.Origin{Conn: 7, Request: n}}

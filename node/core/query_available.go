@@ -74,7 +74,7 @@ func (c *Core) Available(seen Sight) *Available {
 			}
 		}
 	}
-	if c.view.Joined && c.young == 0 && !c.view.Dismissed {
+	if c.view.Joined && c.view.Young == 0 && !c.view.Dismissed {
 		a.Replicas, a.Copies = c.transfer.Replicas(), c.transfer.Replicas()
 		for i := range c.view.Cells {
 			a.Copies = min(a.Copies, len(c.view.Cells[i].Cohort))
@@ -83,12 +83,12 @@ func (c *Core) Available(seen Sight) *Available {
 	takes, led, whole := 0, 0, min(c.transfer.Replicas(), max(1, a.Nodes))
 	for p := range c.view.Cells {
 		p := ring.Partition(p)
-		if c.routes.copies(p) < whole {
+		if c.routes.Copies(p) < whole {
 			a.Short++
 		}
-		if c.view.Joined && !c.view.Dismissed && c.routes.leads(p) {
+		if c.view.Joined && !c.view.Dismissed && c.routes.Leads(p) {
 			led++
-			if !now.closed && c.routes.takes(p) {
+			if !now.closed && c.routes.Takes(p) {
 				takes++
 				a.Enqueueable[p/8] |= 1 << (p % 8)
 			}

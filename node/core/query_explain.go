@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/node/core/explain"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -65,36 +66,37 @@ func room(c *Core, e *explain.Explainer, p ring.Partition) {
 
 // explaining has the node that knows a task best tell why it does not run, and then, where it is
 // ready, all nodes of their workers.
-func explaining(r *routes, now clock.Time, q *message.Request, m *nornv1.ExplainRequest) bool {
-	p, ok := r.partition(m.GetId())
+func explaining(c *Core, now clock.Time, q *message.Request, m *nornv1.ExplainRequest) bool {
+	r := c.routes
+	p, ok := r.Partition(m.GetId())
 	if !ok {
 		return false
 	}
-	to, ok := r.reader(p)
+	to, ok := r.Reader(p)
 	switch {
 	case !ok:
-		r.c.round.Refuse(q.From, refusal.Unreachable(p))
+		c.round.Refuse(q.From, refusal.Unreachable(p))
 		return true
-	case crowds(r, q.From):
-		r.c.round.Refuse(q.From, refusal.Crowded(maxGathers))
+	case r.Crowds(q.From):
+		c.round.Refuse(q.From, refusal.Crowded(router.MaxWaiting))
 		return true
 	}
 	e := &explain.Explained{Scope: q.Scope}
-	g := r.gather(now, q, e, 0)
-	g.then = func(g *scatterRequest) {
+	g := r.Gather(now, q, e, 0)
+	g.Then = func(g *router.Scatter) {
 		if e.Err != nil || e.Reply.GetState() != nornv1.State_STATE_READY {
-			r.c.round.Ready.Replies = append(r.c.round.Ready.Replies, message.Reply{To: g.from, Message: e.Reply, Err: e.Err, After: r.c.round.After(g.round)})
+			c.round.Ready.Replies = append(c.round.Ready.Replies, message.Reply{To: g.From, Message: e.Reply, Err: e.Err, After: c.round.After(g.Round)})
 			return
 		}
-		e.Now = r.c.round.Now.Wall
-		all := r.gather(r.c.round.Now, q, e, statusTimeout-forwardTimeout)
-		all.method = uint16(nornv1.Method_METHOD_WORKERS)
-		for _, node := range append(r.others(), r.c.cfg.Self) {
-			r.forward(r.c.round.Now, all, node, nil, &nornv1.WorkersRequest{Queue: e.Reply.GetQueue()}, nil)
+		e.Now = c.round.Now.Wall
+		all := r.Gather(c.round.Now, q, e, statusTimeout-router.ForwardTimeout)
+		all.Method = uint16(nornv1.Method_METHOD_WORKERS)
+		for _, node := range append(r.Others(), c.cfg.Self) {
+			r.Forward(c.round.Now, all, node, nil, &nornv1.WorkersRequest{Queue: e.Reply.GetQueue()}, nil)
 		}
-		r.finish(all)
+		r.Finish(all)
 	}
-	r.forward(now, g, to, []int{0}, m, nil)
-	r.finish(g)
+	r.Forward(now, g, to, []int{0}, m, nil)
+	r.Finish(g)
 	return true
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/proto"
@@ -36,19 +37,20 @@ func (c observer) status(now clock.Time, r *message.Request, m *nornv1.StatusReq
 	return c.picture(now, m.GetRemoved(), r.Scope), nil
 }
 
-// statuses asks all nodes in reach what only they know.
-func (r *routes) statuses(now clock.Time, q *message.Request, m *nornv1.StatusRequest) bool {
-	if crowds(r, q.From) {
-		r.c.round.Refuse(q.From, refusal.Crowded(maxGathers))
+// statusOf asks all nodes in reach what only they know.
+func statusOf(c *Core, now clock.Time, q *message.Request, m *nornv1.StatusRequest) bool {
+	r := c.routes
+	if r.Crowds(q.From) {
+		c.round.Refuse(q.From, refusal.Crowded(router.MaxWaiting))
 		return true
 	}
-	g := r.gather(now, q, &statuses{observer{r.c}.picture(now, m.GetRemoved(), q.Scope)}, statusTimeout-forwardTimeout)
-	for i := range r.c.view.State.Nodes {
-		if to := r.c.view.State.Nodes[i].Member; to != r.c.cfg.Self && r.c.view.Up(to) {
-			r.forward(now, g, to, nil, m, nil)
+	g := r.Gather(now, q, &statuses{observer{c}.picture(now, m.GetRemoved(), q.Scope)}, statusTimeout-router.ForwardTimeout)
+	for i := range c.view.State.Nodes {
+		if to := c.view.State.Nodes[i].Member; to != c.cfg.Self && c.view.Up(to) {
+			r.Forward(now, g, to, nil, m, nil)
 		}
 	}
-	r.finish(g)
+	r.Finish(g)
 	return true
 }
 
@@ -173,7 +175,7 @@ func (c observer) picture(now clock.Time, removed bool, scope *guard.Scope) *nor
 				n.Vnodes++
 			}
 		}
-		if m, ok := c.routes.leader(ring.Partition(p)); ok && m != c.cfg.Self && held[m] != nil {
+		if m, ok := c.routes.Leader(ring.Partition(p)); ok && m != c.cfg.Self && held[m] != nil {
 			held[m].Led++
 		}
 		reply.Partitions = append(reply.Partitions, s)
@@ -190,9 +192,9 @@ func (c observer) aboutPartition(now clock.Time, view *placement.View, p ring.Pa
 	cell, v := &c.view.Cells[p], c.vnodes.See(p)
 	s := &nornv1.PartitionStatus{
 		Id: uint32(p), Epoch: cell.Epoch, Leader: cell.Leader.Node,
-		EnqueueAvailable:   c.view.Joined && !diskLow(c.Core) && c.routes.takes(p),
-		ClaimAvailable:     c.routes.leads(p),
-		OldestReadySeconds: oldest(v, now, scope), Copies: uint32(c.routes.copies(p)),
+		EnqueueAvailable:   c.view.Joined && !diskLow(c.Core) && c.routes.Takes(p),
+		ClaimAvailable:     c.routes.Leads(p),
+		OldestReadySeconds: oldest(v, now, scope), Copies: uint32(c.routes.Copies(p)),
 	}
 	for _, m := range cell.Cohort {
 		s.Cohort = append(s.Cohort, m.Node)

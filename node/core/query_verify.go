@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -44,8 +45,8 @@ func (c verifier) verify(now clock.Time, r *message.Request, m *nornv1.VerifyReq
 		}
 		return reply, nil
 	}
-	if crowds(c.routes, r.From) {
-		return nil, refusal.Crowded(maxGathers)
+	if c.routes.Crowds(r.From) {
+		return nil, refusal.Crowded(router.MaxWaiting)
 	}
 	return c.compare(now, r, m)
 }
@@ -86,15 +87,15 @@ func (c verifier) compare(now clock.Time, r *message.Request, m *nornv1.VerifyRe
 			}
 		}
 	}
-	g := c.routes.gather(now, r, join, 0)
+	g := c.routes.Gather(now, r, join, 0)
 	for _, to := range groups.Order {
 		ask := &nornv1.VerifyRequest{Queues: m.GetQueues()}
 		for _, slot := range groups.Of[to] {
 			ask.Partitions = append(ask.Partitions, m.GetPartitions()[join.slots[slot].partition])
 		}
-		c.routes.forward(now, g, to, groups.Of[to], ask, nil)
+		c.routes.Forward(now, g, to, groups.Of[to], ask, nil)
 	}
-	c.routes.finish(g)
+	c.routes.Finish(g)
 	return nil, nil
 }
 

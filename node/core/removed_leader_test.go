@@ -26,7 +26,7 @@ func TestNobodyIsSentToARemovedNode(t *testing.T) {
 	r.settle()
 	r.live(2*time.Second, 100*time.Millisecond, nothing)
 	const gone = ring.Partition(2)
-	if m, _ := r.peers[0].core.routes.leader(gone); m != r.peers[2].self {
+	if m, _ := r.peers[0].core.routes.Leader(gone); m != r.peers[2].self {
 		t.Fatalf("partition %d is led by %v", gone, m)
 	}
 	for i := range 2 {

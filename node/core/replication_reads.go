@@ -13,6 +13,7 @@ import (
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/query"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -110,7 +111,7 @@ func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) 
 	case f.c.quorumWrites.alone(p) || need == 1 && !l.GetAtLeast() || !slices.Contains(cohort, f.c.cfg.Self):
 		return false, nil
 	case !portion.Fits(maxFetches, int64(len(f.open)), f.held(r.From.Conn), 1):
-		return true, refusal.Crowded(maxGathers)
+		return true, refusal.Crowded(router.MaxWaiting)
 	}
 	read, bad := query.NewGet(r, m, len(f.c.view.Cells))
 	if bad != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/router"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 
@@ -201,7 +202,7 @@ func TestADeadNodeIsNotWaitedFor(t *testing.T) {
 	}
 	from = r.send(0, &nornv1.CountRequest{})
 	r.post = nil // nobody hears of it
-	r.pass(forwardTimeout + time.Second)
+	r.pass(router.ForwardTimeout + time.Second)
 	if reply, ok := r.peers[0].replies[from]; !ok || reply.Err == nil || reply.Err.Effect != nornv1.Effect_EFFECT_UNKNOWN {
 		t.Errorf("got %+v", reply)
 	}

@@ -6,11 +6,9 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/cron"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/refusal"
-	"github.com/norn-dev/norn/node/core/scope"
+	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/node/guard/rights"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -88,7 +86,7 @@ func (k *crons) origin(m nornv1.Method) message.Origin {
 func (k *crons) launch(now clock.Time, l *cron.Launches) {
 	n, list := len(l.Request.GetTasks()), launchItems(l.Request)
 	away := k.away(l.Request, &list)
-	k.c.routes.do(now, k.origin(nornv1.Method_METHOD_LAUNCH), list, l.Request, func(now clock.Time, m gproto.Message, err *proto.Error) {
+	k.c.routes.Do(now, k.origin(nornv1.Method_METHOD_LAUNCH), list, l.Request, func(now clock.Time, m gproto.Message, err *proto.Error) {
 		errs := enqueueErrors(n, m, err)
 		for i, to := range away { // Any order: it is the same request.
 			if errs[i] != nil {
@@ -104,31 +102,31 @@ func (k *crons) launch(now clock.Time, l *cron.Launches) {
 // away has others enqueue what this node keeps, where its disk is nearly full: clients are
 // refused and go to another node then, and schedules are not to depend on the disk of whoever
 // is their master. It gives who gets which.
-func (k *crons) away(m *nornv1.LaunchRequest, list *items) map[int]register.Member {
+func (k *crons) away(m *nornv1.LaunchRequest, list *router.List) map[int]register.Member {
 	r := k.c.routes
 	if !diskLow(k.c) {
 		return nil
 	}
 	away := make(map[int]register.Member)
 	of := make(map[ring.Partition]register.Member)
-	for i := range list.n {
-		p, ok := r.partition(list.task(i))
-		if to, found := r.keeper(p); !ok || !found || to != k.c.cfg.Self {
+	for i := range list.N {
+		p, ok := r.Partition(list.Task(i))
+		if to, found := r.Keeper(p); !ok || !found || to != k.c.cfg.Self {
 			continue
 		}
 		if to, found := k.other(p); found {
 			away[i], of[p] = to, to
 		}
 	}
-	list.find = func(p ring.Partition) (register.Member, bool) {
+	list.Find = func(p ring.Partition) (register.Member, bool) {
 		if to, ok := of[p]; ok {
 			return to, true
 		}
-		return r.keeper(p)
+		return r.Keeper(p)
 	}
 	m.SenderFull = len(away) > 0
-	some := list.some
-	list.some = func(idx []int) gproto.Message {
+	some := list.Some
+	list.Some = func(idx []int) gproto.Message {
 		part := some(idx).(*nornv1.LaunchRequest)
 		part.SenderFull = slices.ContainsFunc(idx, func(i int) bool { return away[i] != register.Member{} })
 		return part
@@ -171,18 +169,18 @@ func enqueueErrors(n int, m gproto.Message, err *proto.Error) []*proto.Error {
 }
 
 // launchItems are the tasks of a launch request, each for itself.
-func launchItems(m *nornv1.LaunchRequest) items {
+func launchItems(m *nornv1.LaunchRequest) router.List {
 	all := m.GetTasks()
-	return items{
-		n: len(all), task: func(i int) []byte { return all[i].GetId() },
-		some: func(idx []int) gproto.Message {
-			some := &nornv1.LaunchRequest{Tasks: pick(all, idx), Begun: pick(m.GetBegun(), idx), Durability: m.GetDurability()}
+	return router.List{
+		N: len(all), Task: func(i int) []byte { return all[i].GetId() },
+		Some: func(idx []int) gproto.Message {
+			some := &nornv1.LaunchRequest{Tasks: router.Pick(all, idx), Begun: router.Pick(m.GetBegun(), idx), Durability: m.GetDurability()}
 			if len(m.GetUntil()) > 0 {
-				some.Until = pick(m.GetUntil(), idx)
+				some.Until = router.Pick(m.GetUntil(), idx)
 			}
 			return some
 		},
-		join: enqueueResults(len(all)),
+		Join: router.EnqueueResults(len(all)),
 	}
 }
 
@@ -193,7 +191,7 @@ func (k *crons) cancel(now clock.Time, l *cron.Cancels) {
 		m.Ids = append(m.Ids, task.Bytes())
 	}
 	list, _ := writesOf(k.c, now, m)
-	k.c.routes.do(now, k.origin(nornv1.Method_METHOD_CANCEL), list, m, func(now clock.Time, m gproto.Message, bad *proto.Error) {
+	k.c.routes.Do(now, k.origin(nornv1.Method_METHOD_CANCEL), list, m, func(now clock.Time, m gproto.Message, bad *proto.Error) {
 		if reply, ok := m.(*nornv1.WriteReply); ok && bad == nil {
 			for _, res := range reply.GetResults() {
 				if e := res.GetError(); e != nil && bad == nil {
@@ -231,8 +229,8 @@ func (k *crons) seek(now clock.Time, task id.ID) {
 // is not forgotten.
 func (k *crons) find(now clock.Time, task id.ID, level nornv1.ReadLevel, then func(clock.Time, *proto.Error)) {
 	m := &nornv1.GetRequest{Id: task.Bytes(), Consistency: &nornv1.Consistency{Level: level}}
-	one := items{n: 1, task: func(int) []byte { return m.GetId() }, join: &whole{}}
-	k.c.routes.do(now, k.origin(nornv1.Method_METHOD_GET), one, m, func(now clock.Time, _ gproto.Message, err *proto.Error) { then(now, err) })
+	one := router.List{N: 1, Task: func(int) []byte { return m.GetId() }, Join: &router.Whole{}}
+	k.c.routes.Do(now, k.origin(nornv1.Method_METHOD_GET), one, m, func(now clock.Time, _ gproto.Message, err *proto.Error) { then(now, err) })
 }
 
 // ended hears from a vnode, or from another node, that a task is finished.
@@ -244,43 +242,4 @@ func (k *crons) ended(task id.ID) {
 	if k.c.round.Check(err) && outcome != crdt.StateUnknown {
 		k.m.Finished(k.time(k.c.round.Now), task, outcome)
 	}
-}
-
-// do has a list handled wherever its items belong, and hears the answer.
-func (r *routes) do(now clock.Time, from message.Origin, list items, body gproto.Message, then func(clock.Time, gproto.Message, *proto.Error)) {
-	r.doAs(now, scope.Holder{}, from, list, body, then)
-}
-
-// doAs does the same for somebody.
-func (r *routes) doAs(now clock.Time, is scope.Holder, from message.Origin, list items, body gproto.Message, then func(clock.Time, gproto.Message, *proto.Error)) {
-	if crowds(r, from) {
-		then(now, nil, refusal.Crowded(maxGathers))
-		return
-	}
-	g := r.gather(now, &message.Request{From: from, Body: body, Scope: is.Scope, By: is.By}, list.join, 0)
-	g.then = func(g *scatterRequest) {
-		m, err := g.join.Answer()
-		then(r.c.round.Now, m, err)
-	}
-	groups, find := call.NewGroups(), r.keeper
-	if list.find != nil {
-		find = list.find
-	}
-	for i := range list.n {
-		p, ok := r.partition(list.task(i))
-		to, found := find(p)
-		if !ok || !found {
-			list.join.Fail([]int{i}, refusal.Unreachable(p))
-			continue
-		}
-		groups.Add(to, i)
-	}
-	for _, to := range groups.Order {
-		idx, part := groups.Of[to], body
-		if len(idx) < list.n {
-			part = list.some(idx)
-		}
-		r.forward(now, g, to, idx, part, nil)
-	}
-	r.finish(g)
 }

@@ -322,11 +322,11 @@ func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) (gprot
 	var err error
 	dry := x.GetBackfill().GetDryRun()
 	if b := x.GetBackfill(); b != nil && len(b.GetSeed()) == 0 {
-		b.Seed = c.routes.draw(now).Bytes()
+		b.Seed = draw(c.Core, now).Bytes()
 	}
 	if t := x.GetTrigger(); t != nil {
 		if len(t.GetTaskId()) == 0 {
-			t.TaskId = c.routes.draw(now).Bytes()
+			t.TaskId = draw(c.Core, now).Bytes()
 		}
 		if b := t.GetTaskId(); len(b) != id.Size || id.ID(b).Kind() != id.KindTask {
 			return nil, proto.Invalid("task_id: what clients bring is of kind 0 and has %d bytes", id.Size)
@@ -348,7 +348,7 @@ func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) (gprot
 	}
 	ask := &nornv1.EnqueueRequest{Tasks: hand.Tasks}
 	list, _ := itemsOf(c.Core, now, ask)
-	c.routes.doAs(now, scope.Holder{Scope: k.scope}, c.crons.origin(nornv1.Method_METHOD_ENQUEUE), list, ask, func(_ clock.Time, m gproto.Message, bad *proto.Error) {
+	c.routes.DoAs(now, scope.Holder{Scope: k.scope}, c.crons.origin(nornv1.Method_METHOD_ENQUEUE), list, ask, func(_ clock.Time, m gproto.Message, bad *proto.Error) {
 		c.launchedByHand(k, &hand, enqueueErrors(len(hand.Tasks), m, bad))
 	})
 	return nil, nil

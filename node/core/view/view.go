@@ -37,6 +37,8 @@ type View struct {
 	// Alone: this node keeps and leads everything there is, or nobody else is known. Holder:
 	// it keeps every partition. Whole: and so does everybody else who keeps one.
 	Alone, Holder, Whole bool
+	// Young: so many copies every partition is to have before tasks are taken; 0: they are.
+	Young int
 	// Changes goes up when cells or hints change.
 	Changes uint64
 	// Arriving are the partitions that this node is to keep and does not yet.

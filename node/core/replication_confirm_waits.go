@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -59,7 +60,7 @@ func (s *confirmWaits) readIndex(now clock.Time, r *message.Request) (waits bool
 		return false
 	}
 	if !portion.Fits(maxConfirmationWaits, int64(len(s.waits)), s.heldBy(r.From.Conn), 1) {
-		s.c.round.Refuse(r.From, refusal.Crowded(maxGathers))
+		s.c.round.Refuse(r.From, refusal.Crowded(router.MaxWaiting))
 		return true
 	}
 	r.Confirm = message.ConfirmedSince{At: max(now.Mono, 1), Parts: parts}

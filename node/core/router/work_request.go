@@ -1,4 +1,4 @@
-package core
+package router
 
 import (
 	"github.com/norn-dev/norn/clock"
@@ -11,20 +11,17 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 )
 
-// working answers requests that end tasks and ask for others.
-type working struct{ *Core }
-
-// work carries out the parts of a [nornv1.WorkRequest] as requests of their own, all of them
+// WorkRequest carries out the parts of a [nornv1.WorkRequest] as requests of their own, all of them
 // begun in this round: what is ended and what is granted are on their way to the same disks
 // together. The answer leaves when the last part has its own.
-func (c working) work(now clock.Time, r *message.Request, m *nornv1.WorkRequest) (gproto.Message, *proto.Error) {
+func (r *Machine) WorkRequest(now clock.Time, q *message.Request, m *nornv1.WorkRequest) (gproto.Message, *proto.Error) {
 	if err := convert.CheckWork(m); err != nil {
 		return nil, err
 	}
-	if crowds(c.routes, r.From) {
-		return nil, refusal.Crowded(maxGathers)
+	if r.Crowds(q.From) {
+		return nil, refusal.Crowded(MaxWaiting)
 	}
-	g := c.routes.gather(now, r, &worked{reply: &nornv1.WorkReply{}, of: m}, 0)
+	g := r.Gather(now, q, &worked{reply: &nornv1.WorkReply{}, of: m}, 0)
 	for _, part := range []struct {
 		n      workPart
 		method nornv1.Method
@@ -37,7 +34,7 @@ func (c working) work(now clock.Time, r *message.Request, m *nornv1.WorkRequest)
 		{workClaim, nornv1.Method_METHOD_CLAIM, m.GetClaim(), m.GetClaim() != nil},
 	} {
 		if part.is {
-			ownPart(c.routes, now, g, int(part.n), uint16(part.method), part.body, r.Received)
+			r.OwnPart(now, g, int(part.n), uint16(part.method), part.body, q.Received)
 		}
 	}
 	return nil, nil
@@ -75,7 +72,7 @@ func (w *worked) Take(idx []int, m gproto.Message) {
 	}
 }
 
-// fail has each item of a part bear the error of the part.
+// Fail has each item of a part bear the error of the part.
 func (w *worked) Fail(idx []int, err *proto.Error) {
 	all := func(n int) []*nornv1.WriteResult {
 		out := make([]*nornv1.WriteResult, n)

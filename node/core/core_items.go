@@ -1,0 +1,152 @@
+package core
+
+import (
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/convert"
+	"github.com/norn-dev/norn/node/core/router"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/ring"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// itemsOf tells whether a request is a list. An enqueue that brings no ID is
+// given one.
+func itemsOf(c *Core, now clock.Time, m gproto.Message) (router.List, bool) {
+	switch m := m.(type) {
+	case *nornv1.EnqueueRequest:
+		all := m.GetTasks()
+		return router.List{
+			N: len(all), Hint: one(m), Task: func(i int) []byte { return place(c, now, all[i]) },
+			Best: func(i int) bool { return all[i].GetKey() != "" },
+			Some: func(idx []int) gproto.Message {
+				return &nornv1.EnqueueRequest{Tasks: router.Pick(all, idx), Durability: m.GetDurability()}
+			},
+			Join: router.EnqueueResults(len(all)),
+		}, true
+	case *nornv1.RenewRequest:
+		all := m.GetClaims()
+		return router.List{
+			N: len(all), Led: true, Task: func(i int) []byte { return all[i].GetId() },
+			Some: func(idx []int) gproto.Message {
+				return &nornv1.RenewRequest{Claims: router.Pick(all, idx), LeaseSeconds: m.GetLeaseSeconds()}
+			},
+			Join: &router.Results[*nornv1.RenewReply, *nornv1.RenewResult]{
+				All:    make([]*nornv1.RenewResult, len(all)),
+				Of:     (*nornv1.RenewReply).GetResults,
+				Failed: func(e *nornv1.Error) *nornv1.RenewResult { return &nornv1.RenewResult{Error: e} },
+				Reply:  func(r []*nornv1.RenewResult) *nornv1.RenewReply { return &nornv1.RenewReply{Results: r} },
+			},
+		}, true
+	}
+	return writesOf(c, now, m)
+}
+
+// writesOf are the lists that are answered by a WriteReply.
+func writesOf(c *Core, now clock.Time, m gproto.Message) (l router.List, ok bool) {
+	strange := func(task []byte, token uint64) bool {
+		return len(task) == id.Size && settling{c}.unheardOf(now, id.ID(task), token)
+	}
+	switch m := m.(type) {
+	case *nornv1.UpdateRequest:
+		// All are about one task, and go where it is.
+		l = router.List{N: 1 + len(m.GetMore()), Best: func(int) bool { return strange(m.GetId(), m.GetToken()) }, Hint: one(m), Task: func(int) []byte { return m.GetId() }, Some: func([]int) gproto.Message { return m }}
+	case *nornv1.CompleteRequest:
+		all := m.GetCompletions()
+		l = router.List{N: len(all), Hint: one(m), Best: func(i int) bool { return strange(all[i].GetId(), all[i].GetToken()) }, Task: func(i int) []byte { return all[i].GetId() }, Some: func(idx []int) gproto.Message {
+			return &nornv1.CompleteRequest{Completions: router.Pick(all, idx), Durability: m.GetDurability()}
+		}}
+	case *nornv1.FailRequest:
+		all := m.GetFailures()
+		l = router.List{N: len(all), Led: true, Task: func(i int) []byte { return all[i].GetId() }, Some: func(idx []int) gproto.Message {
+			return &nornv1.FailRequest{Failures: router.Pick(all, idx)}
+		}}
+	case *nornv1.ReleaseRequest:
+		all := m.GetClaims()
+		l = router.List{N: len(all), Led: true, Task: func(i int) []byte { return all[i].GetId() }, Some: func(idx []int) gproto.Message {
+			return &nornv1.ReleaseRequest{Claims: router.Pick(all, idx)}
+		}}
+	case *nornv1.CancelRequest:
+		all := m.GetIds()
+		// The state of a task is best known to its leader, who knows the claims.
+		l = router.List{N: len(all), Best: func(i int) bool { return len(m.GetOnlyStates()) > 0 || c.fetches.misses(all[i]) }, Task: func(i int) []byte { return all[i] }, Some: func(idx []int) gproto.Message {
+			part := &nornv1.CancelRequest{Ids: router.Pick(all, idx), Reason: m.GetReason(), OnlyStates: m.GetOnlyStates(), Durability: m.GetDurability()}
+			part.ProtoReflect().SetUnknown(m.ProtoReflect().GetUnknown())
+			return part
+		}}
+	case *nornv1.RetryRequest:
+		all := m.GetIds()
+		l = router.List{N: len(all), Led: true, Task: func(i int) []byte { return all[i] }, Some: func(idx []int) gproto.Message {
+			part := &nornv1.RetryRequest{Ids: router.Pick(all, idx), OnlyStates: m.GetOnlyStates()}
+			part.ProtoReflect().SetUnknown(m.ProtoReflect().GetUnknown())
+			return part
+		}}
+	default:
+		return router.List{}, false
+	}
+	l.Join = &router.Results[*nornv1.WriteReply, *nornv1.WriteResult]{
+		All:    make([]*nornv1.WriteResult, l.N),
+		Of:     (*nornv1.WriteReply).GetResults,
+		Failed: func(e *nornv1.Error) *nornv1.WriteResult { return &nornv1.WriteResult{Error: e} },
+		Reply:  func(r []*nornv1.WriteResult) *nornv1.WriteReply { return &nornv1.WriteReply{Results: r} },
+	}
+	return l, true
+}
+
+// one tells whether a write asks for one copy, a hint included.
+func one(m interface{ GetDurability() *nornv1.Durability }) bool {
+	return m.GetDurability().GetLevel() == nornv1.WriteLevel_WRITE_LEVEL_ONE
+}
+
+// place names the partition of a task that is to be enqueued, by an ID in it.
+// What comes without an ID is given one that can be taken now. So is what comes with a key
+// that has a window: who judges it may have another clock, and the ID of another window may be
+// in another partition, which is not kept there.
+func place(c *Core, now clock.Time, t *nornv1.TaskSpec) []byte {
+	switch {
+	case t.GetKey() != "" && t.GetKeyWindowSeconds() > 0 && len(t.GetId()) == id.Size:
+		return t.GetId() // its window may be over
+	case t.GetKey() != "":
+		home := keyHome(c, now, t.GetQueue(), t.GetKey(), t.GetKeyWindowSeconds())
+		if proto.Seconds(t.GetKeyWindowSeconds()) > 0 && len(t.GetId()) == 0 {
+			t.Id = home
+		}
+		return home
+	case len(t.GetId()) == 0:
+		t.Id = draw(c, now).Bytes()
+	}
+	return t.GetId()
+}
+
+// maxDraws bounds the IDs drawn for one task: with one partition in eight left
+// this fails once in 10^4, and then the enqueue waits for its partition.
+const maxDraws = 64
+
+// draw makes an ID whose partition takes enqueues now, here if that is possible
+// (design 3).
+func draw(c *Core, now clock.Time) id.ID {
+	wall := c.standing.Clocks.Wall(now)
+	task := c.ids.Next(wall)
+	if c.view.Alone {
+		return task
+	}
+	for range maxDraws {
+		if c.routes.Takes(ring.Of(task, len(c.view.Cells))) {
+			break
+		}
+		task = c.ids.Next(wall)
+	}
+	return task
+}
+
+// keyHome names the partition that remembers a unique key: with a window it is
+// the one of the task itself.
+func keyHome(c *Core, now clock.Time, queue, key string, seconds float64) []byte {
+	window, start := int64(proto.Seconds(seconds)), int64(0)
+	if window > 0 {
+		start = convert.WindowStart(c.standing.Clocks.Wall(now), window)
+	}
+	return id.UniqueKey([16]byte(c.cfg.Cluster.ID), queue, key, start, 0).Bytes()
+}

@@ -1,0 +1,39 @@
+package router
+
+import (
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/partitions"
+	"github.com/norn-dev/norn/node/core/round"
+	"github.com/norn-dev/norn/node/core/standing"
+	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/register"
+)
+
+// Env is what a machine reads and writes.
+type Env struct {
+	// Self is this node in this incarnation.
+	Self register.Member
+	// Random draws the number of the first request.
+	Random func() uint64
+	// View, Round, Partitions and Standing are those of the node. Partitions and Standing may
+	// come later, before anything is asked for.
+	View       *view.View
+	Round      *round.Writer
+	Partitions *partitions.Set
+	Standing   *standing.Machine
+	// Node is the rest of it.
+	Node Node
+}
+
+// Node is what the rest of a node does.
+type Node interface {
+	// Request handles a request here, which is a part of another one or of another node, and
+	// Cancel withdraws it.
+	Request(now clock.Time, r *message.Request)
+	Cancel(from message.Origin)
+	// Answered takes the answer to what a worker's session has asked for.
+	Answered(a *message.Reply)
+	// Dropped hears of grants of this node that nobody will hear of.
+	Dropped(grants []message.GrantRef)
+}

@@ -1,0 +1,106 @@
+package router
+
+import (
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+
+	gproto "google.golang.org/protobuf/proto"
+)
+
+// List is a request that is a list, each item judged for itself.
+type List struct {
+	N    int
+	Hint bool                           // one copy is enough, and it may be a hint
+	Led  bool                           // only leaders decide it
+	Best func(i int) bool               // better decided by the leader, where one is in reach; nil: none is
+	Task func(i int) []byte             // names what an item is about
+	Some func(idx []int) gproto.Message // the same request for some of the items
+	Join Joiner                         // makes one answer of those to the parts
+
+	Find func(ring.Partition) (register.Member, bool) // who is to write the items, of what this node asks for itself; nil: see [Machine.Keeper]
+}
+
+// EnqueueResults are the answers to so many tasks that are enqueued.
+func EnqueueResults(n int) *Results[*nornv1.EnqueueReply, *nornv1.EnqueueResult] {
+	return &Results[*nornv1.EnqueueReply, *nornv1.EnqueueResult]{
+		All:    make([]*nornv1.EnqueueResult, n),
+		Of:     (*nornv1.EnqueueReply).GetResults,
+		Failed: func(e *nornv1.Error) *nornv1.EnqueueResult { return &nornv1.EnqueueResult{Error: e} },
+		Reply:  func(r []*nornv1.EnqueueResult) *nornv1.EnqueueReply { return &nornv1.EnqueueReply{Results: r} },
+	}
+}
+
+// Pick gives some of all items.
+func Pick[T any](all []T, idx []int) []T {
+	out := make([]T, len(idx))
+	for k, i := range idx {
+		out[k] = all[i]
+	}
+	return out
+}
+
+// Results are the answers to the items of one list.
+type Results[M gproto.Message, R any] struct {
+	All    []R
+	Of     func(M) []R
+	Failed func(*nornv1.Error) R
+	Reply  func([]R) M
+	whole  *proto.Error // of a request that was refused as a whole
+	broken int          // items of parts that break a rule of the whole request
+}
+
+// Take adds the answers to some items.
+func (r *Results[M, R]) Take(idx []int, m gproto.Message) {
+	var some []R
+	if reply, ok := m.(M); ok {
+		some = r.Of(reply)
+	}
+	if len(some) != len(idx) {
+		r.Fail(idx, proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "a node answered %d items of %d", len(some), len(idx)))
+		return
+	}
+	for k, i := range idx {
+		r.All[i] = some[k]
+	}
+}
+
+// Fail has some items bear an error, or the whole where each item breaks the same rule.
+func (r *Results[M, R]) Fail(idx []int, err *proto.Error) {
+	if err.Kind == nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
+		r.broken += len(idx)
+	}
+	if len(idx) == len(r.All) || r.broken == len(r.All) { // each part of it breaks the same rule
+		r.whole = err
+	}
+	for _, i := range idx {
+		r.All[i] = r.Failed(err.Proto())
+	}
+}
+
+// Answer gives all of them.
+func (r *Results[M, R]) Answer() (gproto.Message, *proto.Error) {
+	if r.whole != nil {
+		return nil, r.whole
+	}
+	return r.Reply(r.All), nil
+}
+
+// Deny takes the answer to one item by itself.
+func (r *Results[M, R]) Deny(i int, err *proto.Error) { r.All[i] = r.Failed(err.Proto()) }
+
+// Whole is the answer to a request that one node answers.
+type Whole struct {
+	m   gproto.Message
+	err *proto.Error
+}
+
+// Take keeps the answer.
+func (w *Whole) Take(_ []int, m gproto.Message) { w.m = m }
+
+// Fail keeps the error.
+func (w *Whole) Fail(_ []int, err *proto.Error) { w.err = err }
+
+// Answer gives what was kept.
+func (w *Whole) Answer() (gproto.Message, *proto.Error) { return w.m, w.err }
