@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/decided"
+	"github.com/norn-dev/norn/node/core/dispatch"
 	"github.com/norn-dev/norn/node/peer"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -116,10 +118,10 @@ func (r rankErrors) Describe(to chan<- *prometheus.Desc) { to <- r.desc }
 // Collect gives what has been counted so far.
 func (r rankErrors) Collect(to chan<- prometheus.Metric) {
 	e := &r.m.core.Load().RankErrors
-	upTo, all := make(map[float64]uint64, len(core.RankBounds)), uint64(0)
+	upTo, all := make(map[float64]uint64, len(dispatch.RankBounds)), uint64(0)
 	for i, n := range e.Counts {
-		if all += n; i < len(core.RankBounds) {
-			upTo[float64(core.RankBounds[i])] = all
+		if all += n; i < len(dispatch.RankBounds) {
+			upTo[float64(dispatch.RankBounds[i])] = all
 		}
 	}
 	to <- prometheus.MustNewConstHistogram(r.desc, all, float64(e.Sum), upTo)
@@ -137,10 +139,10 @@ func (w taskWaits) Describe(to chan<- *prometheus.Desc) { to <- w.desc }
 // Collect gives what has been counted so far.
 func (w taskWaits) Collect(to chan<- prometheus.Metric) {
 	s := &w.m.core.Load().Waits
-	upTo, all := make(map[float64]uint64, len(core.WaitBounds)), uint64(0)
+	upTo, all := make(map[float64]uint64, len(decided.WaitBounds)), uint64(0)
 	for i, n := range s.Counts {
-		if all += n; i < len(core.WaitBounds) {
-			upTo[core.WaitBounds[i].Seconds()] = all
+		if all += n; i < len(decided.WaitBounds) {
+			upTo[decided.WaitBounds[i].Seconds()] = all
 		}
 	}
 	to <- prometheus.MustNewConstHistogram(w.desc, all, s.Sum.Seconds(), upTo)

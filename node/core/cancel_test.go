@@ -19,7 +19,7 @@ func (r *trio) postponed(i int, m *nornv1.ClaimRequest) message.Origin {
 	r.t.Helper()
 	from := r.send(i, m)
 	for range 100 {
-		if len(r.peers[i].core.offers.postponed) > 0 {
+		if r.peers[i].core.dispatch.Held().Postponed > 0 {
 			return from
 		}
 		r.live(50*time.Millisecond, 50*time.Millisecond, isClaims)
@@ -169,7 +169,7 @@ func TestWhoWasAskedElsewhereIsSentAwayWhenTheNodeStops(t *testing.T) {
 	r := newTrio(t)
 	i := (r.leader(1) + 1) % 3
 	from := r.send(i, waiting60(7))
-	if len(r.peers[i].core.remoteClaims.asked) != 1 {
+	if r.peers[i].core.dispatch.Held().Remote != 1 {
 		t.Fatal("it is not on its way")
 	}
 	r.check(r.peers[i].core.Step(r.now, message.Drain{}))
@@ -177,6 +177,6 @@ func TestWhoWasAskedElsewhereIsSentAwayWhenTheNodeStops(t *testing.T) {
 	r.settle()
 	r.live(time.Second, 100*time.Millisecond, nothing)
 	if reply, answered := r.peers[i].replies[from]; !answered {
-		t.Errorf("a second after the node was told to stop it waits on: %v, parked %d", reply, len(r.peers[i].core.readyIndex.byTime))
+		t.Errorf("a second after the node was told to stop it waits on: %v, parked %d", reply, r.peers[i].core.dispatch.Waiting())
 	}
 }

@@ -102,7 +102,7 @@ func TestWaitingForNamesFillsNothing(t *testing.T) {
 	}
 	r.turn()
 	r.pass(2 * time.Second)
-	if n := len(r.core.readyIndex.queues); n != 0 {
+	if n := r.core.dispatch.Held().Queues; n != 0 {
 		t.Fatalf("%d queues are kept for nobody", n)
 	}
 }

@@ -12,12 +12,15 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/cron"
+	"github.com/norn-dev/norn/node/core/decided"
 	"github.com/norn-dev/norn/node/core/dependency"
+	"github.com/norn-dev/norn/node/core/dispatch"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/query"
+	"github.com/norn-dev/norn/node/core/quota"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/repair"
 	"github.com/norn-dev/norn/node/core/retention"
@@ -112,8 +115,8 @@ type Stats struct {
 	Elected, Defeated                               uint64 // candidacies of this node
 	Passed                                          uint64 // grants taken back because they did not reach a majority
 	Scrubbed                                        uint64 // nodes of trees that were not what the facts say
-	RankErrors                                      RankErrors
-	Waits                                           Waits
+	RankErrors                                      dispatch.RankErrors
+	Waits                                           decided.Waits
 	Waiting                                         int // requests that wait
 	Claims                                          int // tasks under a claim
 	Full                                            int // partitions led of which nothing is granted, because so many of their tasks are
@@ -124,48 +127,43 @@ type Stats struct {
 
 // Core is one node as a pure machine. It is used from one goroutine.
 type Core struct {
-	cfg             Config
-	vnodes          *partitions.Set
-	view            *view.View
-	ids             *id.Generator
-	readyIndex      *readyIndex
-	logs            *followers
-	stats           Stats
-	behind          *register.State // what it said that is older than what this node was shown before; nil: nothing
-	behindAt        int64           // mono ns from when on that has to do
-	askAt           int64           // when to ask the register again, mono ns; 0: no need
-	taken           uint64          // requests taken in
-	round           *round.Writer
-	limited         bool // claims were held back by MaxClaims
-	tag             uint64
-	pending         map[uint64]registerRequest
-	dependency      *dependency.Machine
-	queues          *queues
-	retention       *retention.Machine
-	quorumWrites    *quorumWrites
-	repairs         *repair.Machine
-	routes          *router.Machine
-	remoteClaims    *remoteClaims
-	headGossip      *headGossip
-	freshnessProbes *freshnessProbes
-	fetches         *fetches
-	deferredAcks    *deferredAcks
-	transfer        *transfer.Machine
-	leases          *lease.Machine
-	offers          offers
-	confirms        confirmWaits
-	abandonedClaims *abandonedClaims
-	elector         *leadership.Machine
-	acceptors       *leadership.Acceptors
-	sharedConfig    sharedConfig
-	crons           *crons
-	sessions        *workers.Machine
-	vcfg            vnode.Config
-	dropped         []message.GrantRef // grants of ours that nobody will hear of
-	disk            uint64             // free bytes, when they were looked at, less what was written since
-	reserve         uint64             // bytes below which enqueues are refused; 0: as configured
-	standing        *standing.Machine
-	filling         filling
+	cfg          Config
+	vnodes       *partitions.Set
+	view         *view.View
+	ids          *id.Generator
+	dispatch     *dispatch.Machine
+	tenants      *quota.Machine
+	logs         *followers
+	stats        Stats
+	behind       *register.State // what it said that is older than what this node was shown before; nil: nothing
+	behindAt     int64           // mono ns from when on that has to do
+	askAt        int64           // when to ask the register again, mono ns; 0: no need
+	taken        uint64          // requests taken in
+	round        *round.Writer
+	tag          uint64
+	pending      map[uint64]registerRequest
+	dependency   *dependency.Machine
+	queues       *queues
+	retention    *retention.Machine
+	quorumWrites *quorumWrites
+	repairs      *repair.Machine
+	routes       *router.Machine
+	fetches      *fetches
+	deferredAcks *deferredAcks
+	transfer     *transfer.Machine
+	leases       *lease.Machine
+	confirms     confirmWaits
+	elector      *leadership.Machine
+	acceptors    *leadership.Acceptors
+	sharedConfig sharedConfig
+	crons        *crons
+	sessions     *workers.Machine
+	vcfg         vnode.Config
+	dropped      []message.GrantRef // grants of ours that nobody will hear of
+	disk         uint64             // free bytes, when they were looked at, less what was written since
+	reserve      uint64             // bytes below which enqueues are refused; 0: as configured
+	standing     *standing.Machine
+	filling      filling
 
 	closed *proto.Error // why no requests are taken any more; nil: they are
 }
@@ -175,32 +173,32 @@ type Core struct {
 func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c := &Core{
 		cfg: cfg, round: round.New(view), view: newView(&cfg),
-		ids:        id.NewGenerator(cfg.Rand.Uint32(), cfg.Rand.Uint64),
-		readyIndex: newReadyIndex(), logs: newFollowers(cfg.Cluster.Partitions),
+		ids:     id.NewGenerator(cfg.Rand.Uint32(), cfg.Rand.Uint64),
+		tenants: quota.New(),
 		pending: make(map[uint64]registerRequest),
 		disk:    math.MaxUint64,
 	}
-	c.readyIndex.most, c.readyIndex.partitions, c.logs.tenants = max(cfg.MaxQueues, 1), cfg.Cluster.Partitions, c.readyIndex.tenants
-	c.remoteClaims, c.headGossip, c.freshnessProbes, c.fetches, c.deferredAcks = newRemoteClaims(c), newHeadGossip(c), &freshnessProbes{c: c}, &fetches{c: c}, &deferredAcks{c: c}
-	c.readyIndex.changed, c.readyIndex.see = c.headGossip.changed, func(p ring.Partition) *vnode.Vnode { return c.vnodes.See(p) }
-	c.queues = &queues{c: c, sets: make(map[string]*setting), remoteCounts: newRemoteCounts(c)}
+	c.logs = newFollowers(cfg.Cluster.Partitions, c.tenants, c.round)
+	c.fetches, c.deferredAcks = &fetches{c: c}, &deferredAcks{c: c}
+	c.queues = &queues{c: c, sets: make(map[string]*setting), known: make(map[string]int64), remoteCounts: newRemoteCounts(c)}
 	c.quorumWrites, c.routes = &quorumWrites{c: c}, newRouter(c)
+	c.dispatch = newDispatch(c)
 	vcfg := vnode.Config{
 		Partitions: cfg.Cluster.Partitions, Buffer: cfg.Buffer, HeadSize: cfg.HeadSize, MaxClaims: cfg.PartClaims,
-		OnHead: c.readyIndex.onHead,
+		OnHead: c.dispatch.OnHead,
 		OnEnd: func(task id.ID, r *claim.Record) {
-			c.readyIndex.onEnd(task, r)
+			c.dispatch.OnEnd(task, r)
 			c.sessions.Known.Ended(task, r)
 		},
 		OnExpire: func(b claim.Brief, r claim.Record, s crdt.State) {
-			ended(c, message.DecidedExpired, endOfClaim(c.round.Now, &b, &r), s)
+			decided.End(c.round, message.DecidedExpired, decided.OfClaim(c.round.Now, &b, &r), s)
 		},
 		OnLapse:  func(p ring.Partition) bool { return c.leases.Lapsed(p) },
 		OnFact:   func(task id.ID) { c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.wake(task)...) },
 		OnFinish: func(p ring.Partition, task id.ID, linked bool) { c.dependency.Finished(p, task, linked) },
 		OnUnlink: func(task id.ID, dependencies []id.ID) { c.dependency.Unlink(task, dependencies) },
 		OnStored: c.quorumWrites.stored,
-		Tally:    c.readyIndex.tenants.Tally,
+		Tally:    c.tenants.Tally,
 		Tree:     cfg.Tree,
 		Slack:    cfg.Slack,
 		OnEmpty:  c.queues.emptied,
@@ -208,9 +206,9 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	}
 	c.filling.c = c
 	c.vcfg, c.transfer = vcfg, newTransfer(c)
-	c.offers.waiting, c.confirms.c = make(map[message.Origin]*claimRequest), c
+	c.confirms.c = c
 	boot := cfg.Rand.Uint64()
-	c.crons, c.abandonedClaims, c.sharedConfig.c = newCrons(c), newAbandonedClaims(c), c
+	c.crons, c.sharedConfig.c = newCrons(c), c
 	var err error
 	if err = openAcceptors(c, view); err != nil {
 		return nil, err
@@ -232,7 +230,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.routes.Partitions, c.routes.Standing = c.vnodes, c.standing
 	c.elector = leadership.New(c.acceptors, c.vnodes, c.standing)
 	c.leases = newLeases(c)
-	c.readyIndex.hides = c.leases.Hides
+	c.dispatch.Partitions, c.dispatch.Standing, c.dispatch.Leases = c.vnodes, c.standing, c.leases
 	c.dependency.Recover()
 	c.ask(nil)
 	return c, nil
@@ -285,17 +283,17 @@ func (c *Core) Step(now clock.Time, event any) error {
 	c.stand()
 	switch e := event.(type) {
 	case *message.Request:
-		hear(c, now, e.From.Conn, false)
+		c.dispatch.Hear(now, e.From.Conn, false)
 		c.request(now, e)
 	case message.Tick:
 	case message.Cancel:
 		c.cancel(e.From)
 	case message.Heard:
-		hear(c, now, e.Conn, !e.Part)
+		c.dispatch.Hear(now, e.Conn, !e.Part)
 	case message.Gone:
 		c.gone(e.Conn)
 	case message.Undelivered:
-		c.undelivered(now, c.sessions.Unsent(now, e.Grants))
+		c.dispatch.Undelivered(now, c.sessions.Unsent(now, e.Grants))
 	case message.ReadDone:
 		c.readDone(e)
 	case message.Drain:
@@ -351,13 +349,13 @@ func (c *Core) Ready(now clock.Time) (message.Ready, error) {
 	c.dependency.Forgotten.Work(now)
 	c.crons.work(now)
 	c.sessions.Work(now)
-	c.abandonedClaims.work(now)
+	c.dispatch.Free(now)
 	c.leases.Retry(now)
-	c.freshnessProbes.work(now)
+	c.dispatch.ServeHeld(now)
 	c.queues.remoteCounts.work(now)
-	c.serve(now)
-	c.remoteClaims.work(now)
-	c.headGossip.work(now)
+	c.dispatch.Serve(now)
+	c.dispatch.Ask(now)
+	c.dispatch.Tell(now)
 	leasing{c}.work(now)
 	c.deferredAcks.work(now)
 	c.fetches.work(now) // what goes on then may write
@@ -372,7 +370,7 @@ func (c *Core) Ready(now clock.Time) (message.Ready, error) {
 	c.sessions.Late(now)
 	if dropped := c.dropped; len(dropped) > 0 {
 		c.dropped = nil
-		c.undelivered(now, dropped)
+		c.dispatch.Undelivered(now, dropped)
 	}
 	if err := c.round.Fatal(); err != nil {
 		return message.Ready{}, err
@@ -394,7 +392,8 @@ func (c *Core) Recycle(b *store.Batch) { c.round.Tx.Release(b) }
 func (c *Core) Stats() Stats {
 	s := c.stats
 	s.Refused, s.Collected, s.Archived = c.round.Refused, c.retention.Collected, c.retention.Archived
-	s.Waiting = len(c.readyIndex.byTime) + c.logs.count
+	s.Claimed, s.RankErrors, s.Waits = c.dispatch.Claimed, c.dispatch.RankErrors, c.dispatch.Waits
+	s.Waiting = c.dispatch.Waiting() + c.logs.count
 	s.Claims, s.Full = c.vnodes.Claimed(), c.vnodes.Full()
 	s.Cron = c.crons.m.Stats(c.crons.time(c.round.Now))
 	s.Sessions, s.SessionCounts = c.sessions.Dispatcher.Open(), c.sessions.Dispatcher.Counts()
@@ -406,7 +405,7 @@ func (c *Core) Stats() Stats {
 	s.ClockRight = c.standing.Clocks.Wall(c.round.Now) - c.round.Now.Wall
 	s.RegisterBack, s.Forgot = c.standing.Rollback.Why, c.standing.Disk.Lost != 0
 	s.Scrubbed, s.Skewed, s.Undelivered = c.repairs.Mended(), c.leases.Skewed, c.leases.Undelivered
-	s.Elected, s.Defeated, s.Passed = c.elector.Won, c.elector.Defeats, c.offers.passed
+	s.Elected, s.Defeated, s.Passed = c.elector.Won, c.elector.Defeats, c.dispatch.Passed()
 	s.Unread, s.UnreadLast = c.elector.Unread, c.elector.UnreadLast
 	return s
 }
@@ -430,20 +429,20 @@ func (c *Core) tick(now clock.Time) {
 
 func (c *Core) wake() (wall, mono int64) {
 	wall, mono = c.vnodes.Next()
-	mono = min(mono, c.readyIndex.next(), c.logs.next())
+	mono = min(mono, c.dispatch.Due(), c.logs.next())
 	if c.behind != nil {
 		mono = min(mono, c.behindAt)
 	}
 	if c.askAt != 0 {
 		mono = min(mono, c.askAt)
 	}
-	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.retention.Due(), c.quorumWrites.next(), c.repairs.Due(), c.routes.Due(), c.remoteClaims.next(), c.headGossip.next(), c.freshnessProbes.next(), c.queues.remoteCounts.next(), c.fetches.byTime.Next(), c.transfer.Due(), c.dependency.Due(), c.leases.Due(), c.confirms.next(), c.offers.next(), c.abandonedClaims.next(), c.elector.Next(), c.standing.Due(), c.sessions.Due())
+	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.retention.Due(), c.quorumWrites.next(), c.repairs.Due(), c.routes.Due(), c.queues.remoteCounts.next(), c.fetches.byTime.Next(), c.transfer.Due(), c.dependency.Due(), c.leases.Due(), c.confirms.next(), c.elector.Next(), c.standing.Due(), c.sessions.Due())
 }
 
 // Audit tells what the core would overlook: a vnode that something was done with
 // behind its back. It is for tests; none of what it reads comes from a disk.
 func (c *Core) Audit() error {
-	return errors.Join(c.vnodes.Audit(), c.readyIndex.tenants.Audit(len(c.view.Cells), c.vnodes.See))
+	return errors.Join(c.vnodes.Audit(), c.tenants.Audit(len(c.view.Cells), c.vnodes.See))
 }
 
 func (c *Core) vnode(task id.ID) *vnode.Vnode {
@@ -470,7 +469,7 @@ func (c *Core) handle(now clock.Time, r *message.Request) (gproto.Message, *prot
 	case *nornv1.LaunchRequest:
 		return enqueuing{Core: c}.launch(now, r, m)
 	case *nornv1.ClaimRequest:
-		return c.claim(now, r, m)
+		return c.dispatch.Claim(now, r, m)
 	case *nornv1.RenewRequest:
 		return settling{c}.renew(now, r, m)
 	case *nornv1.UpdateRequest:

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/call"
+	"github.com/norn-dev/norn/node/core/decided"
 	"github.com/norn-dev/norn/node/core/dependency"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
@@ -87,7 +88,7 @@ func (c depending) Heard(task id.ID, outcome crdt.State) {
 
 // Cancelled counts a task that is cancelled because of a dependency.
 func (c depending) Cancelled(now clock.Time, t *crdt.Task) {
-	decided(c.Core, message.DecidedCancelled, endsNow(now, t))
+	decided.Tell(c.round, message.DecidedCancelled, decided.WithoutClaim(now, t))
 }
 
 // Kept is for how much longer a node keeps finished tasks that others have needed and have

@@ -25,7 +25,7 @@ func (c leading) Won(now clock.Time, v *vnode.Vnode, succeeds bool) {
 	p := v.Partition
 	c.dependency.Won(now, p)
 	v.Announce()
-	c.abandonedClaims.free(now, p)
+	c.dispatch.Won(now, p)
 	if succeeds { // what the one before has brought to a majority may not have come here
 		c.repairs.Demand(now, p)
 	}

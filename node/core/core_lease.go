@@ -31,24 +31,15 @@ func (c leasing) work(now clock.Time) {
 		c.leases.Ask(now)
 	}
 	c.leases.Reconcile(now)
-	for w := c.offers.due(now); w != nil; w = c.offers.due(now) {
-		c.pursue(now, w)
-	}
+	c.dispatch.Resume(now)
 	c.leases.Expire(now)
 }
 
 // Ready gives the queues of which a partition has something to hand out.
-func (c leasing) Ready(p ring.Partition) (names []string) {
-	for name, q := range c.readyIndex.queues { // Any order: it becomes a set.
-		if q.heads.Has(int(p)) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
+func (c leasing) Ready(p ring.Partition) []string { return c.dispatch.Ready(p) }
 
 // Hide takes a partition out of what is handed out of a queue.
-func (c leasing) Hide(p ring.Partition, queue string) { c.readyIndex.onHead(p, queue, nil) }
+func (c leasing) Hide(p ring.Partition, queue string) { c.dispatch.OnHead(p, queue, nil) }
 
 // Keep merges facts of a member.
 func (c leasing) Keep(now clock.Time, from register.Member, part *message.PartFacts) {
@@ -57,11 +48,11 @@ func (c leasing) Keep(now clock.Time, from register.Member, part *message.PartFa
 
 // Learned looks at a claim that this leader has just heard of.
 func (c leasing) Learned(now clock.Time, p ring.Partition, task id.ID, r *claim.Record) {
-	c.abandonedClaims.learned(now, p, task, r)
+	c.dispatch.Learned(now, p, task, r)
 }
 
 // Confirmed has those go on who wait for that this node still leads.
 func (c leasing) Confirmed(ring.Partition) { c.confirms.look, c.dependency.Unconfirmed.At = true, 0 }
 
 // Forget leaves a grant out that was taken back.
-func (c leasing) Forget(g message.GrantRef) { c.readyIndex.forget(g) }
+func (c leasing) Forget(g message.GrantRef) { c.dispatch.Forget(g) }

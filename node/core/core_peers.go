@@ -43,8 +43,7 @@ func (c peers) take(now clock.Time, m *message.FromPeer) {
 	case *message.Outcomes:
 		c.dependency.Watches.Heard(b)
 	case *message.QueueHeads:
-		c.remoteClaims.learn(now, m.From, b)
-		c.freshnessProbes.inquired(now, m.From, b)
+		c.dispatch.Heads(now, m.From, b)
 	case *message.Roots:
 		c.repairs.Roots.Asked(now, m.From, b)
 	case *message.SameRoots:
@@ -62,7 +61,7 @@ func (c peers) take(now clock.Time, m *message.FromPeer) {
 	case *message.Withdraw:
 		c.cancel(message.Origin{Conn: c.routes.Conn(m.From), Request: b.Number})
 	case *message.Dropped:
-		c.undelivered(now, b.Grants)
+		c.dispatch.Undelivered(now, b.Grants)
 	case *message.Claims:
 		c.leases.Asked(now, m.From, b)
 	case *message.ClaimsTaken:
@@ -76,7 +75,7 @@ func (c peers) take(now clock.Time, m *message.FromPeer) {
 	case *message.ReclaimLease:
 		c.leases.TakenBack(now, b)
 	case *message.AbandonClaims:
-		c.abandonedClaims.take(now, b)
+		c.dispatch.GivenUp(now, b)
 	default:
 		c.elections(now, m)
 	}
@@ -289,7 +288,7 @@ func (c peers) arrived(now clock.Time, facts []crdt.Fact) {
 }
 
 func (c peers) enqueued(now clock.Time, task id.ID, spec *crdt.Enqueued) {
-	c.readyIndex.use(spec.Queue, now)
+	c.queues.use(spec.Queue, now)
 	keys{c.Core}.learn(now, task, spec)
 	if len(spec.Dependencies) > 0 {
 		c.dependency.Link(now, task, spec)

@@ -174,7 +174,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	}
 	c.crons.m.Observe(c.crons.time(now), s)
 	c.sessions.Names.Learn(now, s)
-	c.readyIndex.tenants.Learn(s)
+	c.tenants.Learn(s)
 	if bad := c.queues.load(s); bad != nil {
 		c.round.Check(bad)
 		return false
@@ -189,7 +189,7 @@ func newView(cfg *Config) *view.View { return view.New(cfg.Self, cfg.Cluster.Par
 func (c *Core) heard(members []register.Member) {
 	for _, m := range c.view.Hear(members) {
 		c.repairs.Returned(m)
-		c.abandonedClaims.returned(c.round.Now)
+		c.dispatch.Returned(c.round.Now)
 	}
 	c.repairs.Room(c.round.Now)
 	c.routes.Hear()
@@ -214,11 +214,10 @@ func openVnodes(c *Core, view store.Reader, now clock.Time) error {
 			continue // it is opened when it is used, or is to be kept here
 		}
 		all[p] = v
-		v.Queues(func(name string, _ *vnode.Counts) { c.readyIndex.use(name, now) })
+		v.Queues(func(name string, _ *vnode.Counts) { c.queues.use(name, now) })
 		v.Held(func(task id.ID, r *claim.Record) {
 			key := message.AskKey{Session: r.Session, Request: r.Request}
-			c.readyIndex.remember(message.GrantRef{Partition: ring.Partition(p), Task: task, Token: r.Token, Ask: key})
-			c.readyIndex.answeredBefore(key)
+			c.dispatch.Recover(message.GrantRef{Partition: ring.Partition(p), Task: task, Token: r.Token, Ask: key})
 		})
 	}
 	blank, err := vnode.Blank(0, c.vcfg, view, now)

@@ -118,7 +118,7 @@ func (c *Core) route(now clock.Time, q *message.Request) bool {
 		if err != nil || c.routes.Crowds(q.From) {
 			return false // refused there, or this node answers for itself
 		}
-		g := c.routes.Gather(now, q, &histories{most: int(whole.GetBusiest())}, statusTimeout-router.ForwardTimeout)
+		g := c.routes.Gather(now, q, &history.Sum{Most: int(whole.GetBusiest())}, statusTimeout-router.ForwardTimeout)
 		for _, node := range append(c.routes.Others(), c.cfg.Self) {
 			c.routes.Forward(now, g, node, nil, whole, nil)
 		}

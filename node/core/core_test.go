@@ -536,7 +536,7 @@ func TestHeadsOverflow(t *testing.T) {
 
 func TestLimitsAreSaid(t *testing.T) {
 	r := newRig(t)
-	r.core.cfg.MaxClaims, r.core.cfg.MaxQueues, r.core.cfg.MaxWaiters = 2, 2, 1
+	r.core.dispatch.MaxClaims, r.core.cfg.MaxQueues, r.core.dispatch.MaxWaiters = 2, 2, 1
 	r.enqueue(spec("a"), spec("a"), spec("a"), spec("b"))
 	res := must[*nornv1.EnqueueReply](r, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{spec("c"), spec("a")}}).Results
 	if res[0].Error.GetKind() != nornv1.ErrorKind_ERROR_KIND_OVERLOADED || !res[0].Error.GetLasting() || res[1].Error != nil {
@@ -546,7 +546,7 @@ func TestLimitsAreSaid(t *testing.T) {
 	if k := kindOf(r.ask(&nornv1.ClaimRequest{Queues: []string{"a"}})); k != nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
 		t.Errorf("a third claim: %v", k)
 	}
-	r.core.cfg.MaxClaims = 100
+	r.core.dispatch.MaxClaims = 100
 	r.send(1, &nornv1.ClaimRequest{Queues: []string{"none"}, WaitSeconds: 5})
 	if k := kindOf(r.ask(&nornv1.ClaimRequest{Queues: []string{"none"}, WaitSeconds: 5})); k != nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
 		t.Errorf("a second waiting request: %v", k)
@@ -557,7 +557,7 @@ func TestLimitsAreSaid(t *testing.T) {
 // limit; who asks then is told so, and who has waited for it has to be.
 func TestALimitEndsAWait(t *testing.T) {
 	r := newRig(t)
-	r.core.cfg.MaxClaims = 1
+	r.core.dispatch.MaxClaims = 1
 	first := r.send(2, &nornv1.ClaimRequest{Queues: []string{"a"}, WaitSeconds: 5})
 	second := r.send(3, &nornv1.ClaimRequest{Queues: []string{"a"}, WaitSeconds: 5})
 	other := r.send(4, &nornv1.ClaimRequest{Queues: []string{"b"}, WaitSeconds: 5})

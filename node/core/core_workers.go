@@ -33,7 +33,7 @@ func newWorkers(c *Core) (*workers.Machine, error) {
 func (c serving) Leader(p ring.Partition) (register.Member, bool) { return c.routes.Leader(p) }
 
 // Leaders are the other nodes that lead any.
-func (c serving) Leaders() []register.Member { return c.remoteClaims.leaders() }
+func (c serving) Leaders() []register.Member { return c.dispatch.Leaders() }
 
 // Crowds is why one more request of a client may not wait for other nodes.
 func (c serving) Crowds(from message.Origin) *proto.Error {
@@ -73,7 +73,7 @@ func (c serving) State(task id.ID) nornv1.State { return settling(c).stateOf(tas
 
 // AskedFor is how many claim requests wait here for a queue, and when one last came.
 func (c serving) AskedFor(queue string) (waiting uint64, last *timestamppb.Timestamp) {
-	return uint64(c.readyIndex.waiting(queue)), convert.Timestamp(c.readyIndex.last[queue])
+	return uint64(c.dispatch.WaitingFor(queue)), convert.Timestamp(c.dispatch.AskedAt(queue))
 }
 
 // ChangeNames asks the register for changes of names.

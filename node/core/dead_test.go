@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/dispatch"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
@@ -89,7 +90,7 @@ func TestADeadMemberIsNotWaitedForOnceAnotherRefuses(t *testing.T) {
 			if n := r.peers[i].core.vnodes.See(1).Claimed(); n != 0 {
 				t.Fatalf("%d claims are held", n)
 			}
-			r.live(2*postpones.First, postpones.First, nothing)
+			r.live(2*dispatch.Pauses.First, dispatch.Pauses.First, nothing)
 			grants, _ := r.granted(i, from)
 			if len(grants) != 1 || parse(t, grants[0].Task.Id) != task || r.holders(task, grants[0].Token) < 2 {
 				t.Fatalf("granted: %v", grants)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/decided"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -51,7 +52,7 @@ func TestDecisionsAreTold(t *testing.T) {
 	fail := &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: task.Bytes(), Token: g.Token, Error: "boom", RetryInSeconds: 60}}}
 	r.ask(fail)
 	r.ask(fail)
-	if d := last(t, r.decided, message.DecidedFailed); d.Run != 3*time.Second || d.Age != unknown {
+	if d := last(t, r.decided, message.DecidedFailed); d.Run != 3*time.Second || d.Age != decided.Unknown {
 		t.Errorf("it failed after %v, %v", d.Run, d.Age)
 	}
 	if n := tallied(t, &r.decided, "q"); n != [message.Decisions]int{message.DecidedEnqueued: 1, message.DecidedClaimed: 1, message.DecidedFailed: 1} {
@@ -111,7 +112,7 @@ func TestOtherEndsAreTold(t *testing.T) {
 	g := r.claim("q", 1)[0]
 	r.ask(&nornv1.ReleaseRequest{Claims: []*nornv1.ClaimRef{{Id: task.Bytes(), Token: g.Token}}})
 	r.claim("q", 1)
-	if d := last(t, r.decided, message.DecidedClaimed); d.Wait != unknown {
+	if d := last(t, r.decided, message.DecidedClaimed); d.Wait != decided.Unknown {
 		t.Errorf("after a release it waited for %v", d.Wait)
 	}
 }

@@ -304,7 +304,7 @@ func TestAnOlderStateTakesNothingBack(t *testing.T) {
 	newer.Revision++
 	newer.Queues = map[string]register.Queue{"q": {Version: 2, Settings: paused}}
 	r.check(c.Step(r.now, message.Changed{State: newer}))
-	if r.check(c.Step(r.now, message.Changed{State: old})); !c.readyIndex.paused["q"] {
+	if r.check(c.Step(r.now, message.Changed{State: old})); c.dispatch.Held().Paused != 1 {
 		t.Error("an older version of its settings resumes a queue")
 	}
 }

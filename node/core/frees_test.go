@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/dispatch"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
@@ -256,7 +257,7 @@ func TestAReleaseOfAnEarlierClaimIsTriedAgain(t *testing.T) {
 		return claims || word
 	}
 	r.settleBut(lost)
-	r.live(unansweredTold+time.Second, 50*time.Millisecond, lost)
+	r.live(dispatch.ToldFor+time.Second, 50*time.Millisecond, lost)
 	if n := r.holders(task, grants[0].Token); n != 2 {
 		t.Fatalf("%d hold it", n)
 	}

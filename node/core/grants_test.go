@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/dispatch"
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -400,7 +401,7 @@ func TestARequestWithoutAMajorityIsToldSo(t *testing.T) {
 		leader := r.leader(1)
 		from := r.send((leader+via)%3, claimUpTo(1))
 		tries := 0
-		r.live(2*grantPatience, 100*time.Millisecond, func(l letter) bool {
+		r.live(2*dispatch.GrantPatience, 100*time.Millisecond, func(l letter) bool {
 			_, is := l.message.(*message.Claims)
 			if is {
 				tries++

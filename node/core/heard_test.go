@@ -32,7 +32,7 @@ func (r *rig) granted(all []message.Origin) (n int) {
 // they count again.
 func TestADeadHostSwallowsNothing(t *testing.T) {
 	r := newRig(t)
-	r.core.cfg.MaxWaiters = 1000
+	r.core.dispatch.MaxWaiters = 1000
 	dead, live := r.waits(7, 40), r.waits(8, 40)
 	for range 3 {
 		r.pass(time.Second)
@@ -66,7 +66,7 @@ func TestADeadHostSwallowsNothing(t *testing.T) {
 // not heard.
 func TestOneGrantToTheUnheard(t *testing.T) {
 	r := newRig(t)
-	r.core.cfg.MaxWaiters = 1000
+	r.core.dispatch.MaxWaiters = 1000
 	dead := r.waits(7, 40)
 	r.pass(10 * time.Second)
 	for range 20 {
@@ -85,7 +85,7 @@ func TestOneGrantToTheUnheard(t *testing.T) {
 // TestNobodyHasAllPlacesToWait: one connection has all of them until another one asks.
 func TestNobodyHasAllPlacesToWait(t *testing.T) {
 	r := newRig(t)
-	r.core.cfg.MaxWaiters = 40
+	r.core.dispatch.MaxWaiters = 40
 	greedy := r.waits(1, 41)
 	if reply := r.replies[greedy[40]]; reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_OVERLOADED || reply.Err.RetryAfter == 0 {
 		t.Fatalf("one more than there are places: %v", reply)

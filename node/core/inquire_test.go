@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/dispatch"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -44,7 +45,7 @@ func TestTheFirstClaimsPassNothingOver(t *testing.T) {
 						if len(grants) != 1 || grants[0].Task.Id != task {
 							t.Errorf("request %d is granted %v, not %s", n, grants, task)
 						}
-						r.live(oldNews+time.Second, time.Second, nothing) // nobody asks
+						r.live(dispatch.OldNews+time.Second, time.Second, nothing) // nobody asks
 					}
 				}
 			})
@@ -92,7 +93,7 @@ func TestASilentLeaderHoldsClaimsUpOnce(t *testing.T) {
 		r.put(0, 0)
 	}
 	first, second := r.send(0, claimOf("q")), r.send(0, claimOf("q"))
-	r.live(inquiryFor-10*time.Millisecond, 10*time.Millisecond, heads)
+	r.live(dispatch.InquiryFor-10*time.Millisecond, 10*time.Millisecond, heads)
 	if len(r.got(0, first))+len(r.got(0, second)) != 0 {
 		t.Fatal("granted before the others can have answered")
 	}
@@ -150,7 +151,7 @@ func TestHeldClaimsEndOnce(t *testing.T) {
 			case ok && (reply.Err == nil || reply.Err.Kind != c.kind):
 				t.Errorf("answered with %v, %v", reply.Message, reply.Err)
 			}
-			if n := len(r.peers[0].core.freshnessProbes.held); n != 0 {
+			if n := r.peers[0].core.dispatch.Held().Probes; n != 0 {
 				t.Errorf("%d are held", n)
 			}
 			if got := ask[*nornv1.GetReply](r, 1, &nornv1.GetRequest{Id: task.Bytes()}).Task; got.State != nornv1.State_STATE_READY {
@@ -165,17 +166,17 @@ func TestHeldClaimsAreLimited(t *testing.T) {
 	r := newTrio(t).spread()
 	r.put(0, 1)
 	var queues []string
-	for i := range maxInquiries/2 + 1 {
+	for i := range dispatch.MaxInquiries/2 + 1 {
 		queues = append(queues, fmt.Sprint("p", i))
 	}
 	r.send(0, claimOf(queues...))
-	if n := len(r.peers[0].core.freshnessProbes.held); n != 0 {
+	if n := r.peers[0].core.dispatch.Held().Probes; n != 0 {
 		t.Errorf("a request for %d queues is held", len(queues))
 	}
-	for range maxHeld + 10 {
+	for range dispatch.MaxProbes + 10 {
 		r.send(0, claimOf("q"))
 	}
-	if n := len(r.peers[0].core.freshnessProbes.held); n != maxHeld {
+	if n := r.peers[0].core.dispatch.Held().Probes; n != dispatch.MaxProbes {
 		t.Errorf("%d are held", n)
 	}
 	if proto.MaxClaimQueues < len(queues) {

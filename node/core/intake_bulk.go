@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/convert"
+	"github.com/norn-dev/norn/node/core/decided"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
@@ -47,7 +48,7 @@ func (c bulk) cancel(now clock.Time, m *nornv1.CancelRequest) (gproto.Message, *
 		was := c.stats.Cancelled
 		settling(c).add(now, t.ID, f.Fact(t.ID), &c.stats.Cancelled, res)
 		if c.stats.Cancelled > was {
-			decided(c.Core, message.DecidedCancelled, endsNow(now, t))
+			decided.Tell(c.round, message.DecidedCancelled, decided.WithoutClaim(now, t))
 		}
 		res.State = nornv1.State_STATE_CANCELLED
 		return nil
@@ -173,7 +174,7 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, extra []byte, res *nornv
 		}
 	}
 	c.stats.Retried++
-	decided(c.Core, message.DecidedRetried, message.Decided{Queue: t.Enqueued.Queue, Kind: proto.KindOf(t.Enqueued.Further)})
+	decided.Tell(c.round, message.DecidedRetried, message.Decided{Queue: t.Enqueued.Queue, Kind: proto.KindOf(t.Enqueued.Further)})
 	res.State = nornv1.State(state)
 	settling(c).bought(res, t.ID, false)
 	c.keyed(v, t, res)

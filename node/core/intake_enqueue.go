@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/convert"
+	"github.com/norn-dev/norn/node/core/decided"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
@@ -162,8 +163,8 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 		c.stats.Duplicates++
 	default:
 		c.stats.Enqueued++
-		decided(c.Core, message.DecidedEnqueued, message.Decided{Queue: t.GetQueue(), Kind: t.GetKind()})
-		c.readyIndex.use(t.GetQueue(), now)
+		decided.Tell(c.round, message.DecidedEnqueued, message.Decided{Queue: t.GetQueue(), Kind: t.GetKind()})
+		c.queues.use(t.GetQueue(), now)
 		keys{c.Core}.taken(now, &h)
 		if len(spec.Dependencies) > 0 {
 			c.dependency.Link(now, task, &spec)

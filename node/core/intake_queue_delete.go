@@ -51,7 +51,7 @@ func (q *queues) remove(from message.Origin, m *nornv1.SetQueueRequest, version 
 	switch {
 	case err != nil:
 		return nil, err
-	case !asked && !q.c.readyIndex.knows(name):
+	case !asked && !q.knows(name):
 		return nil, refusal.NoQueue(name)
 	case !asked:
 		return q.removeIf(from, m, version, q.wire(q.c.round.Now, name, q.c.about(&message.Request{})))
@@ -81,7 +81,7 @@ func (q *queues) hide(name string) {
 			return
 		}
 	}
-	q.c.readyIndex.unuse(name)
+	q.unuse(name)
 }
 
 // deletedAt is when a queue was deleted, wall ns; 0: it was not.

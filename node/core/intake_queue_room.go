@@ -25,27 +25,27 @@ const (
 )
 
 // use notes that a queue is used: it has a task now, or a setting.
-func (d *readyIndex) use(name string, now clock.Time) {
-	if !d.knows(name) {
-		d.tenants.Queue(name, true)
+func (q *queues) use(name string, now clock.Time) {
+	if !q.knows(name) {
+		q.c.tenants.Queue(name, true)
 	}
-	d.known[name] = now.Mono
+	q.known[name] = now.Mono
 }
 
 // unuse notes that a queue has neither.
-func (d *readyIndex) unuse(name string) {
-	if d.knows(name) {
-		d.tenants.Queue(name, false)
+func (q *queues) unuse(name string) {
+	if q.knows(name) {
+		q.c.tenants.Queue(name, false)
 	}
-	delete(d.known, name)
+	delete(q.known, name)
 }
 
 // Tenants is what each tenant uses on this node, for metrics.
-func Tenants(c *Core) []quota.Use { return c.readyIndex.tenants.Used() }
+func Tenants(c *Core) []quota.Use { return c.tenants.Used() }
 
 // knows tells whether a queue has tasks or settings.
-func (d *readyIndex) knows(name string) bool {
-	_, is := d.known[name]
+func (q *queues) knows(name string) bool {
+	_, is := q.known[name]
 	return is
 }
 
@@ -58,24 +58,24 @@ type countedNames struct {
 
 // room refuses one more name than there may be.
 func (q *queues) room(now clock.Time, name string) *proto.Error {
-	if q.c.readyIndex.knows(name) {
+	if q.knows(name) {
 		return nil
 	}
-	if t := q.c.readyIndex.tenants.Of(name); t != nil {
+	if t := q.c.tenants.Of(name); t != nil {
 		if err := q.tenantsRoom(now, t); err != nil {
 			return err
 		}
 	}
-	if len(q.c.readyIndex.known) < q.c.cfg.MaxQueues {
+	if len(q.known) < q.c.cfg.MaxQueues {
 		return nil
 	}
-	if now.Mono >= q.counted.until || len(q.c.readyIndex.known) < q.counted.of {
-		q.counted = countedNames{n: q.counting(now, ""), of: len(q.c.readyIndex.known), until: now.Mono + int64(countAgain)}
+	if now.Mono >= q.counted.until || len(q.known) < q.counted.of {
+		q.counted = countedNames{n: q.counting(now, ""), of: len(q.known), until: now.Mono + int64(countAgain)}
 	}
-	n := q.counted.n + len(q.c.readyIndex.known) - q.counted.of // those that came since count
+	n := q.counted.n + len(q.known) - q.counted.of // those that came since count
 	switch {
-	case len(q.c.readyIndex.known) >= max(mostNames, q.c.cfg.MaxQueues):
-		return refusal.TooManyQueues(len(q.c.readyIndex.known))
+	case len(q.known) >= max(mostNames, q.c.cfg.MaxQueues):
+		return refusal.TooManyQueues(len(q.known))
 	case n >= q.c.cfg.MaxQueues:
 		return refusal.TooManyQueues(n)
 	}
@@ -85,7 +85,7 @@ func (q *queues) room(now clock.Time, name string) *proto.Error {
 // tenantsRoom refuses one more name than a tenant may have. Names that count no more are looked for when
 // it has as many as it may.
 func (q *queues) tenantsRoom(now clock.Time, t *quota.Tenant) *proto.Error {
-	known, _, _ := q.c.readyIndex.tenants.Use(t.Prefix)
+	known, _, _ := q.c.tenants.Use(t.Prefix)
 	if t.Queue(known) == nil {
 		return nil
 	}
@@ -107,7 +107,7 @@ func (q *queues) counting(now clock.Time, prefix string) (n int) {
 			}
 		})
 	}
-	for name, used := range q.c.readyIndex.known { // Any order: they are counted.
+	for name, used := range q.known { // Any order: they are counted.
 		if !strings.HasPrefix(name, prefix) {
 			continue
 		}

@@ -31,6 +31,7 @@ import (
 type queues struct {
 	c            *Core
 	sets         map[string]*setting
+	known        map[string]int64 // with tasks, whatever their state, or settings: when each was used last, mono ns
 	remoteCounts *remoteCounts
 	names        []string // see [queues.sorted]
 	counted      countedNames
@@ -81,7 +82,7 @@ func (q *queues) load(s *register.State) *proto.Error {
 		s.own = gproto.Size(bare(s.set)) > 0
 		q.sets[name] = s
 		if s.own {
-			q.c.readyIndex.use(name, q.c.round.Now)
+			q.use(name, q.c.round.Now)
 		} else {
 			q.hide(name)
 		}
@@ -103,9 +104,9 @@ func (q *queues) load(s *register.State) *proto.Error {
 
 // paused does what follows from a queue being paused, or not any more.
 func (q *queues) paused(name string, old, s *setting) {
-	q.c.readyIndex.pause(name, s.set.GetPaused())
+	q.c.dispatch.Pause(name, s.set.GetPaused())
 	if old != nil && old.set.GetPaused() && !s.set.GetPaused() {
-		q.c.remoteClaims.resumed(q.c.round.Now, name)
+		q.c.dispatch.Resumed(q.c.round.Now, name)
 	}
 }
 
@@ -120,7 +121,7 @@ func (q *queues) emptied(name string) {
 			return
 		}
 	}
-	q.c.readyIndex.unuse(name)
+	q.unuse(name)
 }
 
 // of gives the settings of a queue; nil when none were ever made.
@@ -151,12 +152,12 @@ func (q *queues) lease(names []string) time.Duration {
 
 // admit refuses an enqueue that the queue's settings, or the limits of its tenant, do not allow.
 func (q *queues) admit(name string, size int) *proto.Error {
-	if t := q.c.readyIndex.tenants.Of(name); t != nil && (t.Limits.GetTasks() > 0 || t.Limits.GetBytes() > 0) {
+	if t := q.c.tenants.Of(name); t != nil && (t.Limits.GetTasks() > 0 || t.Limits.GetBytes() > 0) {
 		tasks, bytes := q.remoteCounts.tenant(q.c.round.Now, t.Prefix)
-		if e := t.Task(q.c.readyIndex.tenants.Unfinished(t.Prefix), tasks); e != nil {
+		if e := t.Task(q.c.tenants.Unfinished(t.Prefix), tasks); e != nil {
 			return e
 		}
-		if e := t.Size(q.c.readyIndex.tenants.Bytes(t.Prefix), bytes, size); e != nil {
+		if e := t.Size(q.c.tenants.Bytes(t.Prefix), bytes, size); e != nil {
 			return e
 		}
 	}
@@ -212,7 +213,7 @@ func (q *queues) list(now clock.Time, r *message.Request, m *nornv1.QueuesReques
 		if err := proto.CheckQueue(name); err != nil {
 			return nil, err
 		}
-		known := q.c.readyIndex.knows(name) && r.Scope.May(guard.See, name)
+		known := q.knows(name) && r.Scope.May(guard.See, name)
 		if !known && (r.Routed || len(m.GetNames()) == 0) {
 			continue // another node may know it
 		}
@@ -233,8 +234,8 @@ func (q *queues) list(now clock.Time, r *message.Request, m *nornv1.QueuesReques
 // thousand for each would hold up everybody: those of before are right as long as they are
 // as many and all known.
 func (q *queues) sorted() []string {
-	known := q.c.readyIndex.known
-	gone := func(name string) bool { return !q.c.readyIndex.knows(name) }
+	known := q.known
+	gone := func(name string) bool { return !q.knows(name) }
 	if len(q.names) != len(known) || slices.ContainsFunc(q.names, gone) {
 		q.names = slices.Sorted(maps.Keys(known))
 	}
@@ -256,7 +257,7 @@ func (q *queues) wire(now clock.Time, name string, about []ring.Partition) *norn
 		}
 	}
 	w.OldestReadySeconds = time.Duration(now.Wall - first).Seconds()
-	w.WaitingClaims = q.c.readyIndex.waiting(name)
+	w.WaitingClaims = q.c.dispatch.WaitingFor(name)
 	return w
 }
 
@@ -265,7 +266,7 @@ func (q *queues) wire(now clock.Time, name string, about []ring.Partition) *norn
 func (q *queues) join(m *nornv1.QueuesRequest) *query.Queues {
 	l := &query.Queues{Asked: m}
 	if groups, _ := q.c.routes.Readers(); groups != nil && groups.Of[q.c.cfg.Self] == nil {
-		l.Waits = q.c.readyIndex.waiting
+		l.Waits = q.c.dispatch.WaitingFor
 	}
 	return l
 }

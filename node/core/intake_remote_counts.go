@@ -86,7 +86,7 @@ func (t *remoteCounts) tenant(now clock.Time, prefix string) (tasks, bytes uint6
 
 // names are those of queues that others are asked about.
 func (t *remoteCounts) names() []string {
-	for name := range t.c.readyIndex.known { // Any order: sorted below.
+	for name := range t.c.queues.known { // Any order: sorted below.
 		if len(t.whose) > 0 && t.whose[quota.Prefix(name)] {
 			t.judge[name] = true
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/away"
 	"github.com/norn-dev/norn/node/core/convert"
+	"github.com/norn-dev/norn/node/core/decided"
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
@@ -96,19 +97,13 @@ func (c settling) others(task id.ID, token uint64, by []byte, worker, principal 
 	} else if principal != "" {
 		had = vnode.Ended(v, c.round.Tx, task, token)
 	}
-	if !holds(&had, principal) {
+	if !lease.Owns(&had, principal) {
 		return notTheirs(task, token, principal)
 	}
 	if len(by) == 0 || r == nil || bytes.Equal(r.Session[:], by) && (worker == "" || r.Worker == worker) {
 		return nil
 	}
 	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST, "claim %d on task %s is not of this session, but of %q: only that one may renew it, fail it or give it back", token, task, r.Worker)
-}
-
-// holds tells whether a claim is a principal's own. Where either is not known everybody's are:
-// nobody has to show who it is, or an older build has passed the request on.
-func holds(r *claim.Record, principal string) bool {
-	return principal == "" || r.Principal == "" || r.Principal == principal || mutant.ClaimOfOthers.On()
 }
 
 func notTheirs(task id.ID, token uint64, principal string) *proto.Error {
@@ -127,7 +122,7 @@ func (c settling) writer(task id.ID, token uint64, q *message.Request) *proto.Er
 		r = held.Record
 	}
 	switch {
-	case !holds(&r, q.By):
+	case !lease.Owns(&r, q.By):
 		return notTheirs(task, token, q.By)
 	case r.Token == 0 && q.Scope != nil:
 		return c.lost(task, token, nil)
@@ -310,11 +305,11 @@ func (c settling) complete(now clock.Time, r *message.Request, m *nornv1.Complet
 			f.Seq = vnode.NextSeq(c.round.Tx, ring.Of(task, len(c.view.Cells)), task, f.Token)
 		}
 		c.sessions.Known.Tells(done.GetSession())
-		end, was := endBefore(c.Core, now, task, done.GetToken()), c.stats.Completed
+		end, was := c.endBefore(now, task, done.GetToken()), c.stats.Completed
 		c.add(now, task, f.Fact(task), &c.stats.Completed, res)
 		c.sessions.Known.Tells(nil)
 		if c.stats.Completed > was {
-			decided(c.Core, message.DecidedCompleted, end)
+			decided.Tell(c.round, message.DecidedCompleted, end)
 		}
 	}
 	return reply, nil
@@ -436,9 +431,9 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, principal string, r
 	v := c.vnode(task)
 	c.sessions.Known.Tells(f.GetSession())
 	defer c.sessions.Known.Tells(nil)
-	end := endBefore(c.Core, now, task, f.GetToken())
+	end := c.endBefore(now, task, f.GetToken())
 	if r := vnode.EntryOf(v, task).Of(f.GetToken()); r != nil { // before it is ready again
-		c.readyIndex.away.Add(now.Mono, away.Taker{Worker: r.Worker, Session: r.Session}, task, proto.Seconds(f.GetKeepAwaySeconds()))
+		c.dispatch.KeepAway(now, &r.Record, task, proto.Seconds(f.GetKeepAwaySeconds()))
 	}
 	state, existed, err := v.Fail(c.round.Tx, task, what, now)
 	if err != nil {
@@ -446,7 +441,7 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, principal string, r
 	}
 	if !existed {
 		c.stats.Failed++
-		ended(c.Core, message.DecidedFailed, end, state)
+		decided.End(c.round, message.DecidedFailed, end, state)
 	}
 	res.State, res.Receipt = nornv1.State(state), &nornv1.Receipt{}
 	c.quorumWrites.bought(res, res.Receipt, task, existed, crdt.Key{Kind: crdt.KindFailed, A: f.GetToken()})
@@ -485,4 +480,22 @@ func (c settling) release(now clock.Time, q *message.Request, m *nornv1.ReleaseR
 	return c.onceDecided(now, q.From, pledges, reply, func(i int, e *nornv1.Error) {
 		reply.Results[i].Receipt, reply.Results[i].Error = nil, e
 	})
+}
+
+// endBefore is what is known of a task before a claim of it ends. A task under none here is read:
+// its claim is another node's, or was none.
+func (c settling) endBefore(now clock.Time, task id.ID, token uint64) message.Decided {
+	v := c.vnode(task)
+	if e := vnode.EntryOf(v, task); e != nil && e.Known() {
+		r := &claim.Record{}
+		if h := e.Of(token); h != nil {
+			r = &h.Record
+		}
+		return decided.OfClaim(now, &e.Brief, r)
+	}
+	t, err := vnode.LoadTask(c.round.Tx, ring.Of(task, len(c.view.Cells)), task)
+	if err != nil || t.Enqueued == nil { // who decides finds the damage
+		return message.Decided{Run: decided.Unknown, Age: decided.Unknown}
+	}
+	return decided.WithoutClaim(now, t)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/node/core/convert"
+	"github.com/norn-dev/norn/node/core/dispatch"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/proto"
@@ -109,7 +110,7 @@ func TestALateCopyOfARequestGivenUp(t *testing.T) {
 		r.live(2*time.Second, 100*time.Millisecond, nothing)
 		// Also when nobody remembers any more.
 		for _, p := range r.peers {
-			p.core.abandonedClaims.drop(len(p.core.abandonedClaims.order))
+			p.core.dispatch.DropAbandoned()
 		}
 		for j := range r.peers {
 			if grants := ask[*nornv1.ClaimReply](r, j, asking(8, 7)).Grants; len(grants) != 0 {
@@ -122,7 +123,7 @@ func TestALateCopyOfARequestGivenUp(t *testing.T) {
 		}
 		ask[*nornv1.WriteReply](r, leader, &nornv1.ReleaseRequest{Claims: refOf(parse(t, held[0].Task.Id), held[0].Token)})
 		for _, p := range r.peers {
-			p.core.abandonedClaims.drop(len(p.core.abandonedClaims.order))
+			p.core.dispatch.DropAbandoned()
 		}
 	}
 	r.audit()
@@ -143,7 +144,7 @@ func TestOnlyWhatIsNamedIsFreed(t *testing.T) {
 	word := &message.AbandonClaims{Asks: []message.AskKey{{Request: 7}, {Session: [16]byte([]byte("0123456789abcdef")), Request: convert.PushedAsk}}}
 	for i := range r.peers {
 		r.say((i+1)%3, i, word)
-		if n := len(r.peers[i].core.abandonedClaims.known); n != 2 {
+		if n := r.peers[i].core.dispatch.Held().Abandoned; n != 2 {
 			t.Errorf("node %d knows %d, not the two requests that were named", i+1, n)
 		}
 	}
@@ -233,28 +234,21 @@ func TestWhatIsSaidOfUnansweredRequestsIsBounded(t *testing.T) {
 			t.Errorf("%d unanswered ones: %v", len(m.Unanswered), reply)
 		}
 	}
-	u := r.peers[0].core.abandonedClaims
-	for n := range uint64(maxUnanswered + 10) {
-		u.add(r.now, message.AskKey{Session: [16]byte{1}, Request: n})
-	}
-	if len(u.known) != maxUnanswered || len(u.order) != maxUnanswered || u.has(message.AskKey{Session: [16]byte{1}, Request: 0}) || !u.has(message.AskKey{Session: [16]byte{1}, Request: 10}) {
-		t.Errorf("%d are known", len(u.known))
-	}
 	ask[*nornv1.ClaimReply](r, 0, asking(8, 7))
 	told := 0
-	r.live(2*unansweredTold, 100*time.Millisecond, func(l letter) bool {
+	r.live(2*dispatch.ToldFor, 100*time.Millisecond, func(l letter) bool {
 		if _, ok := l.message.(*message.AbandonClaims); ok {
 			told++
 		}
 		return false
 	})
-	if told < 4 || told > 2*int(unansweredTold/unansweredAgain)+2 {
+	if told < 4 || told > 2*int(dispatch.ToldFor/dispatch.ToldEvery)+2 {
 		t.Errorf("the others were told %d times", told)
 	}
-	r.live(unansweredFor, time.Second, nothing)
+	r.live(dispatch.AbandonedFor, time.Second, nothing)
 	for i, p := range r.peers {
-		if u := p.core.abandonedClaims; len(u.known)+len(u.order)+len(u.told) != 0 {
-			t.Errorf("node %d remembers %d, %d, %d for ever", i+1, len(u.known), len(u.order), len(u.told))
+		if u := p.core.dispatch.Held(); u.Abandoned+u.Told != 0 {
+			t.Errorf("node %d remembers %d, %d for ever", i+1, u.Abandoned, u.Told)
 		}
 	}
 }
@@ -351,7 +345,7 @@ func TestWhoWasCutOffTellsOfWhatWasGivenUp(t *testing.T) {
 		t.Fatalf("the answer that got lost: %t, %+v", is, reply)
 	}
 	r.send(via, asking(8, 7)) // and never again
-	r.live(2*unansweredTold, 100*time.Millisecond, nothing)
+	r.live(2*dispatch.ToldFor, 100*time.Millisecond, nothing)
 	if r.peers[leader].core.vnodes.See(1).Claimed() != 1 {
 		t.Fatal("it is free already")
 	}

@@ -12,7 +12,7 @@ import (
 // from waiting for work, and from following.
 func TestLogReadersGiveWayToo(t *testing.T) {
 	r := newRig(t)
-	r.core.cfg.MaxWaiters = 40
+	r.core.dispatch.MaxWaiters = 40
 	task := r.enqueue(spec("other"))[0]
 	follow := func(conn uint64) message.Origin {
 		from := r.send(conn, &nornv1.LogRequest{Id: task.Bytes(), WaitSeconds: 60})
@@ -46,7 +46,7 @@ func TestLogReadersGiveWayToo(t *testing.T) {
 			t.Fatalf("it is told %v", reply.Err)
 		}
 	}
-	if n := r.core.logs.count + len(r.core.readyIndex.byTime); n != 40 || left != 20 {
+	if n := r.core.logs.count + r.core.dispatch.Waiting(); n != 40 || left != 20 {
 		t.Errorf("%d wait, %d of them of the first one", n, left)
 	}
 }

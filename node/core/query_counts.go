@@ -61,7 +61,7 @@ func (c *Core) log(now clock.Time, r *message.Request, m *nornv1.LogRequest) (gp
 	case convert.CheckWait(m) != nil:
 		bad = convert.CheckWait(m)
 	case wait > 0:
-		bad = roomToWait(c, from.Conn, 0, r.Scope.Tenant())
+		bad = c.dispatch.RoomToWait(from.Conn, 0, r.Scope.Tenant())
 	}
 	if bad != nil {
 		return nil, bad

@@ -38,7 +38,7 @@ func newExplain(c *Core, q *message.Request, m *nornv1.ExplainRequest) (message.
 		e.Paused = s
 	}
 	room(c, e, p)
-	e.Unhandled = c.readyIndex.away.From(c.round.Now.Mono, task)
+	e.Unhandled = c.dispatch.KeptFrom(c.round.Now, task)
 	e.Mute = !q.Scope.May(guard.Read, name)
 	if !q.Routed {
 		e.Serving = c.sessions.Serving(c.round.Now, name)
@@ -58,7 +58,7 @@ func room(c *Core, e *explain.Explainer, p ring.Partition) {
 	case part > 0:
 		e.Held = part
 		e.Full = fmt.Sprintf("%d tasks of partition %d are under a claim, its limit: nothing of it is handed out until one of them ends", e.Held, p)
-	case n >= c.cfg.MaxClaims:
+	case n >= c.dispatch.MaxClaims:
 		e.Held = n
 		e.Full = fmt.Sprintf("%d tasks are under a claim on the node that leads partition %d, its limit (max-claims): it hands out nothing until one of them ends", n, p)
 	}

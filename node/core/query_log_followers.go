@@ -15,6 +15,7 @@ import (
 	"github.com/norn-dev/norn/node/core/query"
 	"github.com/norn-dev/norn/node/core/quota"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -50,10 +51,31 @@ type followers struct {
 	byTime     call.ByTime[*logWait]
 	count      int
 	tenants    *quota.Machine
+	round      *round.Writer
 }
 
-func newFollowers(partitions int) *followers {
-	return &followers{partitions: partitions, byTask: make(map[id.ID][]*logWait), byConn: make(map[uint64]map[uint64]*logWait)}
+func newFollowers(partitions int, tenants *quota.Machine, w *round.Writer) *followers {
+	return &followers{partitions: partitions, tenants: tenants, round: w, byTask: make(map[id.ID][]*logWait), byConn: make(map[uint64]map[uint64]*logWait)}
+}
+
+// Count is how many wait.
+func (l *followers) Count() int { return l.count }
+
+// Of is how many requests of a connection wait.
+func (l *followers) Of(conn uint64) int { return len(l.byConn[conn]) }
+
+// Conns are the connections of those that wait.
+func (l *followers) Conns() iter.Seq[uint64] { return maps.Keys(l.byConn) }
+
+// SendAway refuses the newest request of a connection that does not read.
+func (l *followers) SendAway(conn uint64, why *proto.Error) bool {
+	w := call.Latest(l.byConn[conn], func(w *logWait) bool { return !w.reading })
+	if w == nil {
+		return false
+	}
+	l.drop(w)
+	l.round.Refuse(w.from, why)
+	return true
 }
 
 // next is the first deadline.

@@ -205,12 +205,12 @@ func TestNamesThatDoNotCountAreBounded(t *testing.T) {
 	r := newRig(t)
 	r.pass(2 * unusedFor)
 	for n := range mostNames {
-		r.core.readyIndex.known[fmt.Sprint("q", n)] = 1
+		r.core.queues.known[fmt.Sprint("q", n)] = 1
 	}
 	if e := r.core.queues.room(r.now, "another"); e == nil {
 		t.Error("one more than an answer can have")
 	}
-	delete(r.core.readyIndex.known, "q1")
+	delete(r.core.queues.known, "q1")
 	if e := r.core.queues.room(r.now, "another"); e != nil {
 		t.Error(e)
 	}

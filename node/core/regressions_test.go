@@ -141,7 +141,7 @@ func TestQueueNamesAreGivenBack(t *testing.T) {
 // waiters are granted past max-claims.
 func TestWaitingRequestsRespectMaxClaims(t *testing.T) {
 	r := newRig(t)
-	r.core.cfg.MaxClaims = 10
+	r.core.dispatch.MaxClaims = 10
 	for i := range 20 {
 		r.send(uint64(i+2), &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 100, WaitSeconds: 60})
 	}
@@ -281,7 +281,7 @@ func TestAnOlderAnswerOfTheRegisterUndoesNothing(t *testing.T) {
 // What waits and leaves costs the same however many wait (track record).
 func TestManyLogReadersComeAndGo(t *testing.T) {
 	r := newRig(t)
-	r.core.cfg.MaxWaiters = 3000
+	r.core.dispatch.MaxWaiters = 3000
 	task := r.enqueue(spec("q"))[0]
 	for i := range 3000 {
 		r.send(uint64(2+i/1000), &nornv1.LogRequest{Id: task.Bytes(), WaitSeconds: 60})

@@ -361,8 +361,8 @@ func TestTheNextOnesHearWhenNobodyComes(t *testing.T) {
 			l.step(i, message.Cancel{From: message.Origin{Conn: 1, Request: l.requests}})
 		}
 	}
-	if got := l.cores[0].headGossip.subscribers["q"]; got == nil || len(got.waits) != nodes-1 {
-		t.Fatalf("there wait %+v", got)
+	if got := l.cores[0].dispatch.Held().Subscribers; got != nodes-1 {
+		t.Fatalf("there wait %d", got)
 	}
 	task := l.led(0)
 	l.request(0, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Id: task.Bytes(), Queue: "q"}}})

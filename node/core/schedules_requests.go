@@ -211,8 +211,8 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) (gpro
 				result.Schedule.Warnings = append(result.Schedule.Warnings, rereadWarning)
 			}
 		}
-		if t := c.readyIndex.tenants.Of(x.GetName()); t != nil && edit.Created {
-			_, all, _ := c.readyIndex.tenants.Use(t.Prefix)
+		if t := c.tenants.Of(x.GetName()); t != nil && edit.Created {
+			_, all, _ := c.tenants.Use(t.Prefix)
 			if err := t.Schedule(all + created[t]); err != nil {
 				k.decide(i, &nornv1.ScheduleResult{Error: err.Proto()})
 				continue

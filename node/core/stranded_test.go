@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/dispatch"
 	"github.com/norn-dev/norn/node/core/leadership"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -26,7 +27,7 @@ func TestWhoWaitsAtANodeThatIsCutOffIsSentAway(t *testing.T) {
 			for _, link := range c.cut {
 				r.cut[link] = true
 			}
-			r.live(leadership.Lonely+2*strandedAfter, 100*time.Millisecond, nothing)
+			r.live(leadership.Lonely+2*dispatch.StrandedAfter, 100*time.Millisecond, nothing)
 			reply, is := r.peers[0].replies[from]
 			if is != c.away {
 				t.Fatalf("answered: %t, with %+v", is, reply)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/dispatch"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -100,7 +101,7 @@ func TestNewsEndsWithTheClaims(t *testing.T) {
 	ask[*nornv1.ClaimReply](r, 0, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, LeaseSeconds: 300})
 	r.pass(10 * time.Millisecond)
 	r.settle()
-	if h := r.peers[0].core.remoteClaims.of(r.peers[1].self, "q"); !h.known || !h.ready || h.marks.N == 0 {
+	if h := r.peers[0].core.dispatch.Held(); h.Known == 0 {
 		t.Fatalf("what is known of another node: %+v", h)
 	}
 	told := 0
@@ -160,7 +161,7 @@ func TestAWaitingClaimHearsAtOnce(t *testing.T) {
 // anything here. Whoever has waited for longest is to be granted within a second
 // of the first that passed it over, without each request being sent there.
 func TestALoneBetterTaskElsewhereIsNotPassedOverForLong(t *testing.T) {
-	for _, c := range []struct{ better, each int }{{1, 10}, {1, 200}, {maxLead - 1, 20}, {maxLead - 1, 100}} {
+	for _, c := range []struct{ better, each int }{{1, 10}, {1, 200}, {dispatch.MaxLead - 1, 20}, {dispatch.MaxLead - 1, 100}} {
 		t.Run(fmt.Sprintf("%d better, %d requests a second", c.better, c.each), func(t *testing.T) {
 			r := newTrio(t).spread()
 			waits := make(map[string]bool)
@@ -195,7 +196,7 @@ func TestALoneBetterTaskElsewhereIsNotPassedOverForLong(t *testing.T) {
 // sent to where the better task was: one after the other, for as long as requests were rare
 // (seed 423,262 of the simulator: a task was passed over for 5.2 s).
 func TestRareRequestsPassNothingOver(t *testing.T) {
-	for _, apart := range []time.Duration{2 * maxBehind, time.Second, 5 * time.Second} {
+	for _, apart := range []time.Duration{2 * dispatch.MaxBehind, time.Second, 5 * time.Second} {
 		t.Run(apart.String(), func(t *testing.T) {
 			r := newTrio(t).spread()
 			var better []string

@@ -457,11 +457,11 @@ func TestAPostponedRequest(t *testing.T) {
 		m := claimUpTo(1)
 		m.Session, m.RequestNo, m.WaitSeconds = []byte("0123456789abcdef"), 3, 30
 		first := r.send(i, m)
-		for n := 0; n < 100 && len(c.offers.postponed) == 0; n++ {
+		for n := 0; n < 100 && c.dispatch.Held().Postponed == 0; n++ {
 			r.pass(50 * time.Millisecond)
 			r.post = nil // nobody hears of it
 		}
-		if len(c.offers.postponed) == 0 {
+		if c.dispatch.Held().Postponed == 0 {
 			t.Fatal("it is not postponed")
 		}
 		again := claimUpTo(1)

@@ -5,8 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/norn-dev/norn/claim"
-	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/dispatch"
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -29,26 +28,22 @@ func TestARequestWaitsUntilItsDeadline(t *testing.T) {
 	r.want(task, "ready")
 }
 
-// TestWhoWaitsNoMoreTakesNoRoom, and what waits is bounded in bytes.
+// TestWhoWaitsNoMoreTakesNoRoom: what it has taken is given back.
 func TestWhoWaitsNoMoreTakesNoRoom(t *testing.T) {
 	r := newRig(t)
-	d := r.core.readyIndex
+	d := r.core.dispatch
 	waits := func() message.Origin {
 		from := r.send(1, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, WaitSeconds: 60})
 		r.turn()
 		return from
 	}
 	from := waits()
-	if d.bytes == 0 {
+	if d.Held().Bytes == 0 {
 		t.Fatal("it takes nothing")
 	}
 	r.step(message.Cancel{From: from})
-	if r.turn(); d.bytes != 0 || d.byTime.Next() < r.now.Mono+int64(time.Hour) || len(d.byConn)+len(d.queues) != 0 {
-		t.Errorf("%d bytes, %d connections and %d queues are left", d.bytes, len(d.byConn), len(d.queues))
-	}
-	d.bytes = maxWaitBytes
-	if reply := r.replies[waits()]; kindOf(reply) != nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
-		t.Errorf("past the limit: %v", reply)
+	if r.turn(); d.Held() != (dispatch.Held{}) || d.Due() < r.now.Mono+int64(time.Hour) || d.Waiting() != 0 {
+		t.Errorf("left is %+v", d.Held())
 	}
 }
 
@@ -89,41 +84,6 @@ func TestWhoIsGoneIsGrantedNothing(t *testing.T) {
 		if s := r.stateOf((i+1)%3, task); s != nornv1.State_STATE_READY {
 			t.Errorf("%s: the task is %v", when, s)
 		}
-	}
-}
-
-// TestTwoRequestsOfOneNumber: one goes, and the other one can still be found.
-func TestTwoRequestsOfOneNumber(t *testing.T) {
-	d := newReadyIndex()
-	one, two := &claimRequest{from: message.Origin{Conn: 1, Request: 5}}, &claimRequest{from: message.Origin{Conn: 1, Request: 5}}
-	d.park(one)
-	d.park(two)
-	if d.drop(one); d.byConn[1][5] != two {
-		t.Error("the second one is lost")
-	}
-}
-
-// TestWhatIsOverCountsOnce: a claim that has ended and is then taken back, and one with the same
-// task that another leader has granted.
-func TestWhatIsOverCountsOnce(t *testing.T) {
-	d := newReadyIndex()
-	ask := message.AskKey{Session: [16]byte{1}, Request: 8}
-	a, b := message.GrantRef{Task: id.ID{1}, Token: 9<<32 | 1, Ask: ask}, message.GrantRef{Task: id.ID{2}, Token: 9<<32 | 2, Ask: ask}
-	d.remember(a)
-	d.remember(b)
-	ends := func(g message.GrantRef) {
-		d.onEnd(g.Task, &claim.Record{Token: g.Token, Session: ask.Session, Request: ask.Request})
-	}
-	ends(a)
-	if d.forget(a); len(d.asked) != 1 {
-		t.Fatal("what is over counts twice: the other one is forgotten")
-	}
-	ends(message.GrantRef{Task: b.Task, Token: 8<<32 | 5})
-	if len(d.asked) != 1 {
-		t.Fatal("the end of another leader's claim counts")
-	}
-	if ends(b); len(d.asked) != 0 {
-		t.Error("it is remembered for ever")
 	}
 }
 
@@ -243,8 +203,8 @@ func TestACopyThatWaitsIsAnswered(t *testing.T) {
 	again := message.Origin{Conn: 2, Request: 1}
 	r.check(r.peers[i].core.Step(r.now, &message.Request{From: again, Body: waiting60(7), Received: r.now.Mono}))
 	r.turn(i)
-	if d := r.peers[i].core.readyIndex; len(d.byTime) != 1 || d.byTime[0].from != again {
-		t.Fatalf("%d requests wait", len(d.byTime))
+	if n := r.peers[i].core.dispatch.Waiting(); n != 1 {
+		t.Fatalf("%d requests wait", n)
 	}
 	r.settle()
 	next := r.put(0, 1)

@@ -66,3 +66,18 @@ func (h *ByTime[T]) Pop() any {
 	*h = old[:len(old)-1]
 	return last
 }
+
+// Latest is the last one that came of those that may be sent away; nil: none may.
+func Latest[W interface {
+	comparable
+	Time() *Deadline
+}](all map[uint64]W, may func(W) bool) (last W) {
+	var none W
+	// Any order: the numbers differ.
+	for _, w := range all {
+		if may(w) && (last == none || w.Time().Number > last.Time().Number) {
+			last = w
+		}
+	}
+	return last
+}

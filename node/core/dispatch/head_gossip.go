@@ -1,4 +1,4 @@
-package core
+package dispatch
 
 import (
 	"maps"
@@ -23,15 +23,15 @@ const (
 	// wantedFor is after what time a node that is asked for a queue asks those that have
 	// something of it again: news may be lost. It is told of what changes for twice as long.
 	wantedFor = time.Second
-	// maxLead is how many answers a node may be ahead of another leader before it
+	// MaxLead is how many answers a node may be ahead of another leader before it
 	// asks there: asking costs several times what a grant of its own does, and
 	// what it knows of the others is some milliseconds old.
-	maxLead = 16
-	// maxBehind is for how long requests here pass a better task elsewhere over
+	MaxLead = 16
+	// MaxBehind is for how long requests here pass a better task elsewhere over
 	// before one of them goes there, however few there are: else one that is alone
-	// waits for as long as there is anything here. As many as maxLead lets pass are
+	// waits for as long as there is anything here. As many as MaxLead lets pass are
 	// fetched within the second that issue 5 allows.
-	maxBehind = 50 * time.Millisecond
+	MaxBehind = 50 * time.Millisecond
 )
 
 // before tells whether there is a better task than one.
@@ -59,7 +59,7 @@ func (h *remote) better(rank *claim.Rank) (n, most int) {
 // tell this one: each node so serves claims by itself as long as no other one has fallen behind
 // (design 7.3).
 type headGossip struct {
-	c           *Core
+	c           *Machine
 	subscribers map[string]*subscribers // by queue
 	notices     []pendingNotice         // queues that somebody waits for and that have something now
 	stirred     []string                // queues of which followers are to be told
@@ -67,7 +67,7 @@ type headGossip struct {
 	renewals    map[string]int64        // by queue that somebody asks for here: when others are asked again, mono ns
 }
 
-func newHeadGossip(c *Core) *headGossip {
+func newHeadGossip(c *Machine) *headGossip {
 	return &headGossip{c: c, subscribers: make(map[string]*subscribers), renewals: make(map[string]int64)}
 }
 
@@ -90,13 +90,13 @@ func (s *headGossip) changed(name string, ready bool) {
 // those that have something, as far as it is known, or of which nothing is known. Who has
 // nothing tells by itself when that changes.
 func (s *headGossip) renew(now clock.Time, names []string) {
-	if s.c.view.Alone {
+	if s.c.View.Alone {
 		return
 	}
 	var due []string
 	for _, name := range names {
-		if s.renewals[name] <= now.Mono && !s.c.readyIndex.paused[name] {
-			if len(s.renewals) >= s.c.cfg.MaxQueues {
+		if s.renewals[name] <= now.Mono && !s.c.index.paused[name] {
+			if len(s.renewals) >= s.c.MaxQueues {
 				clear(s.renewals) // they are asked again sooner
 			}
 			s.renewals[name] = now.Mono + int64(wantedFor)
@@ -106,23 +106,23 @@ func (s *headGossip) renew(now clock.Time, names []string) {
 	if len(due) == 0 {
 		return
 	}
-	for _, m := range s.c.remoteClaims.leaders() {
+	for _, m := range s.c.remote.leaders() {
 		ask := &message.QueueHeads{}
 		for _, name := range due {
-			h := s.c.remoteClaims.of(m, name)
+			h := s.c.remote.of(m, name)
 			if (h.ready || !h.known) && (h.asked == 0 || now.Mono-h.asked >= int64(wantedFor)) {
 				h.asked = now.Mono
 				ask.Heads = append(ask.Heads, message.QueueHead{Queue: name, Asks: true})
 			}
 		}
 		if len(ask.Heads) > 0 {
-			s.c.round.SendNow(m, ask)
+			s.c.Round.SendNow(m, ask)
 		}
 	}
 }
 
-// work tells the followers of what has changed, if it is time.
-func (s *headGossip) work(now clock.Time) {
+// tell tells the followers of what has changed, if it is time.
+func (s *headGossip) tell(now clock.Time) {
 	if len(s.stirred) == 0 || now.Mono < s.at {
 		return
 	}
@@ -138,7 +138,7 @@ func (s *headGossip) work(now clock.Time) {
 			continue
 		}
 		all.stirred = false
-		maps.DeleteFunc(all.follows, func(m register.Member, until int64) bool { return until <= now.Mono || !s.c.view.Up(m) })
+		maps.DeleteFunc(all.follows, func(m register.Member, until int64) bool { return until <= now.Mono || !s.c.View.Up(m) })
 		if len(all.follows) == 0 {
 			continue
 		}
@@ -159,11 +159,11 @@ func (s *headGossip) work(now clock.Time) {
 	clear(s.stirred[len(left):])
 	s.stirred = left
 	s.at = now.Mono + int64(tellEvery)*int64(max(2, len(news)))/2
-	round.SendAll(s.c.round.SendNow, news)
+	round.SendAll(s.c.Round.SendNow, news)
 }
 
-// next is when there is something to tell, mono ns.
-func (s *headGossip) next() int64 {
+// nextNews is when there is something to tell, mono ns.
+func (s *headGossip) nextNews() int64 {
 	at := int64(clock.Never)
 	if len(s.stirred) > 0 {
 		at = s.at
@@ -176,15 +176,15 @@ func (s *headGossip) next() int64 {
 
 // head counts what is ready of a queue.
 func (s *headGossip) head(name string) message.QueueHead {
-	h := s.c.remoteClaims.head(name)
+	h := s.c.remote.head(name)
 	h.Full = true
 	if !h.Ready {
 		return h
 	}
 	n, beyond := 0, false
 	var last claim.Rank
-	s.c.readyIndex.queues[name].heads.Walk(func(member, place int) *claim.Rank {
-		window, more := vnode.Window(s.c.vnodes.See(ring.Partition(member)), name)
+	s.c.index.queues[name].heads.Walk(func(member, place int) *claim.Rank {
+		window, more := vnode.Window(s.c.Partitions.See(ring.Partition(member)), name)
 		if place >= len(window) {
 			beyond = beyond || more
 			return nil
@@ -221,14 +221,14 @@ func (s *remoteClaims) passed(name string, rank *claim.Rank) (n int) {
 // lags tells whether some leader has fallen so far behind a task of ours that it
 // is to be asked first.
 func (s *remoteClaims) lags(w *claimRequest, leaders []register.Member, ours *claim.Rank) bool {
-	return s.behind(w, leaders, ours, min(maxLead*w.max, message.MostRanks))
+	return s.behind(w, leaders, ours, min(MaxLead*w.max, message.MostRanks))
 }
 
 // behind tells whether some leader may have so many tasks that are better than ours.
 func (s *remoteClaims) behind(w *claimRequest, leaders []register.Member, ours *claim.Rank, lead int) bool {
 	for _, m := range leaders {
 		for _, name := range w.names {
-			if s.c.readyIndex.paused[name] {
+			if s.c.index.paused[name] {
 				continue
 			}
 			if _, most := s.of(m, name).better(ours); most >= lead {
@@ -247,15 +247,15 @@ func (s *remoteClaims) behind(w *claimRequest, leaders []register.Member, ours *
 // more nodes send theirs to the best. A request for many tasks is not sent twice for that:
 // what it gets is out of order by more than a leader tells of.
 func (s *remoteClaims) declines(w *claimRequest) bool {
-	if !w.mayDecline || maxLead*w.max > message.MostRanks {
+	if !w.mayDecline || MaxLead*w.max > message.MostRanks {
 		return false
 	}
-	_, _, ours := s.c.readyIndex.best(w)
+	_, _, ours := s.c.index.best(w)
 	if ours == nil {
 		return false
 	}
 	leaders := s.leaders()
-	return s.behind(w, leaders, ours, min(maxLead*(1+len(leaders)), message.MostRanks))
+	return s.behind(w, leaders, ours, min(MaxLead*(1+len(leaders)), message.MostRanks))
 }
 
 // overdue is the leader that a request has to be sent to because others have passed
@@ -268,10 +268,10 @@ func (s *remoteClaims) overdue(now clock.Time, w *claimRequest, leaders []regist
 		for _, name := range w.names {
 			h := s.of(m, name)
 			switch {
-			case s.c.readyIndex.paused[name] || !h.before(ours) || s.alreadyTried(w, m):
+			case s.c.index.paused[name] || !h.before(ours) || s.alreadyTried(w, m):
 			case h.behind == 0 && !calm:
 				h.behind = now.Mono
-			case h.open == 0 && (calm || now.Mono-h.behind >= int64(maxBehind)) && (best == nil || h.rank.Compare(best) < 0):
+			case h.open == 0 && (calm || now.Mono-h.behind >= int64(MaxBehind)) && (best == nil || h.rank.Compare(best) < 0):
 				to, best, found = m, &h.rank, true
 			}
 		}

@@ -1,4 +1,4 @@
-package core
+package dispatch
 
 import (
 	"slices"
@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// inquiryFor is for how long a claim request waits at most until the other leaders have
+	// InquiryFor is for how long a claim request waits at most until the other leaders have
 	// said what they have. News took over 100 ms where loops were busy with enqueues. A leader
 	// that is silent costs one request per queue so much in each [seekAgain].
-	inquiryFor = 200 * time.Millisecond
-	// oldNews is from what age on it is not relied on that something is ready elsewhere: while
+	InquiryFor = 200 * time.Millisecond
+	// OldNews is from what age on it is not relied on that something is ready elsewhere: while
 	// somebody asks it is asked for every [wantedFor]. That nothing is there stays true until there
 	// is something: who was told so hears of that.
-	oldNews = 2 * wantedFor
-	// maxInquiries bounds what one claim request inquires: a worker of very many queues, or in
+	OldNews = 2 * wantedFor
+	// MaxInquiries bounds what one claim request inquires: a worker of very many queues, or in
 	// a very large cluster, is served in the order that is known.
-	maxInquiries = 64
-	// maxHeld bounds the requests that wait for answers; more are served as things are known.
-	maxHeld = 1024
+	MaxInquiries = 64
+	// MaxProbes bounds the requests that wait for answers; more are served as things are known.
+	MaxProbes = 1024
 )
 
 // freshnessProbes hold claim requests back until it is known what the other leaders have: where
@@ -32,7 +32,7 @@ const (
 // granted the best task of this node, however many better ones are elsewhere (design 7.3:
 // best head first).
 type freshnessProbes struct {
-	c    *Core
+	c    *Machine
 	held []*freshnessProbe
 }
 
@@ -52,39 +52,39 @@ func (h *freshnessProbe) answered(now clock.Time) bool {
 
 // old tells whether it is not known what a queue has at another leader.
 func (h *remote) old(now clock.Time) bool {
-	return !h.known || h.ready && now.Mono-h.heard > int64(oldNews)
+	return !h.known || h.ready && now.Mono-h.heard > int64(OldNews)
 }
 
 // hold asks the other leaders about the queues of a claim request, where it is not known what
 // they have, and keeps the request until they have answered. It tells whether it does: not
 // twice for the same request, and not for a leader that has just been asked in vain.
 func (q *freshnessProbes) hold(now clock.Time, r *message.Request, m *nornv1.ClaimRequest, w *claimRequest) bool {
-	leaders := q.c.remoteClaims.leaders()
-	if w.routed || r.Inquired || q.c.view.Alone || len(q.held) == maxHeld || len(leaders)*len(w.names) > maxInquiries || !q.choice(w, leaders) {
+	leaders := q.c.remote.leaders()
+	if w.routed || r.Inquired || q.c.View.Alone || len(q.held) == MaxProbes || len(leaders)*len(w.names) > MaxInquiries || !q.choice(w, leaders) {
 		return false
 	}
 	var open []*remote
-	until := now.Mono + int64(inquiryFor)
+	until := now.Mono + int64(InquiryFor)
 	if r.Deadline != 0 {
 		until = min(until, now.Mono+(r.Deadline-now.Mono)/2)
 	}
 	for _, to := range leaders {
 		ask := &message.QueueHeads{}
 		for _, name := range w.names {
-			h := q.c.remoteClaims.of(to, name)
-			if q.c.readyIndex.paused[name] || !h.old(now) {
+			h := q.c.remote.of(to, name)
+			if q.c.index.paused[name] || !h.old(now) {
 				continue
 			}
 			if h.inquired == 0 || now.Mono-h.inquired >= int64(seekAgain) {
 				h.inquired, h.asked = now.Mono, now.Mono
 				ask.Heads = append(ask.Heads, message.QueueHead{Queue: name, Asks: true})
 			}
-			if now.Mono-h.inquired < int64(inquiryFor) {
+			if now.Mono-h.inquired < int64(InquiryFor) {
 				open = append(open, h)
 			}
 		}
 		if len(ask.Heads) > 0 {
-			q.c.round.SendNow(to, ask)
+			q.c.Round.SendNow(to, ask)
 		}
 	}
 	if len(open) == 0 {
@@ -99,13 +99,13 @@ func (q *freshnessProbes) hold(now clock.Time, r *message.Request, m *nornv1.Cla
 // nothing to inquire.
 func (q *freshnessProbes) choice(w *claimRequest, leaders []register.Member) bool {
 	n := 0
-	if best, _, _ := q.c.readyIndex.best(w); best != nil {
+	if best, _, _ := q.c.index.best(w); best != nil {
 		n++
 	}
 	for _, m := range leaders {
 		if slices.ContainsFunc(w.names, func(name string) bool {
-			h := q.c.remoteClaims.of(m, name)
-			return !q.c.readyIndex.paused[name] && (!h.known || h.ready)
+			h := q.c.remote.of(m, name)
+			return !q.c.index.paused[name] && (!h.known || h.ready)
 		}) {
 			n++
 		}
@@ -121,28 +121,28 @@ func (q *freshnessProbes) inquired(now clock.Time, from register.Member, m *mess
 		if !m.Heads[i].Asks || proto.CheckQueue(name) != nil {
 			continue
 		}
-		h := q.c.headGossip.head(name)
+		h := q.c.gossip.head(name)
 		reply.Heads = append(reply.Heads, h)
-		q.c.headGossip.told(now, from, &h)
+		q.c.gossip.told(now, from, &h)
 	}
 	if len(reply.Heads) > 0 {
-		q.c.round.SendNow(from, reply)
+		q.c.Round.SendNow(from, reply)
 	}
 }
 
-// work serves those that know enough, in the order in which they came.
-func (q *freshnessProbes) work(now clock.Time) {
+// serveHeld serves those that know enough, in the order in which they came.
+func (q *freshnessProbes) serveHeld(now clock.Time) {
 	if len(q.held) == 0 {
 		return
 	}
-	for _, h := range q.take(func(h *freshnessProbe) bool { return h.answered(now) }) {
-		m, err := q.c.claim(now, h.r, h.m)
-		q.c.round.Done(h.r.From, m, err)
+	for _, h := range q.remove(func(h *freshnessProbe) bool { return h.answered(now) }) {
+		m, err := q.c.Claim(now, h.r, h.m)
+		q.c.Round.Done(h.r.From, m, err)
 	}
 }
 
-// take removes some of the requests.
-func (q *freshnessProbes) take(is func(*freshnessProbe) bool) (taken []*freshnessProbe) {
+// remove takes out some of the requests.
+func (q *freshnessProbes) remove(is func(*freshnessProbe) bool) (taken []*freshnessProbe) {
 	q.held = slices.DeleteFunc(q.held, func(h *freshnessProbe) bool {
 		if is(h) {
 			taken = append(taken, h)
@@ -160,8 +160,8 @@ func (q *freshnessProbes) drain() {
 	}
 }
 
-// next is when the first has waited for long enough, mono ns.
-func (q *freshnessProbes) next() int64 {
+// nextHeld is when the first has waited for long enough, mono ns.
+func (q *freshnessProbes) nextHeld() int64 {
 	at := int64(clock.Never)
 	for _, h := range q.held {
 		at = min(at, h.until)

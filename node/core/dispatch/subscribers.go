@@ -1,4 +1,4 @@
-package core
+package dispatch
 
 import (
 	"math/rand/v2"
@@ -31,8 +31,8 @@ type subscribers struct {
 	stirred bool                      // there is news for them
 }
 
-// take removes some of those that wait. They are drawn: else all leaders would tell the same ones.
-func (h *subscribers) take(n int, rnd *rand.Rand) []register.Member {
+// draw removes some of those that wait. They are drawn: else all leaders would tell the same ones.
+func (h *subscribers) draw(n int, rnd *rand.Rand) []register.Member {
 	if n = min(n, len(h.waits)); n == 0 {
 		return nil
 	}
@@ -53,7 +53,7 @@ type pendingNotice struct {
 func (s *headGossip) told(now clock.Time, m register.Member, h *message.QueueHead) {
 	all := s.subscribers[h.Queue]
 	if all == nil {
-		if len(s.subscribers) >= s.c.cfg.MaxQueues { // most of them nobody asks for any more: a queue with tasks is left out
+		if len(s.subscribers) >= s.c.MaxQueues { // most of them nobody asks for any more: a queue with tasks is left out
 			clear(s.subscribers) // who still waits asks again
 		}
 		all = &subscribers{follows: make(map[register.Member]int64)}
@@ -96,16 +96,16 @@ func (s *headGossip) notify(now clock.Time) {
 			left = append(left, m)
 			continue
 		}
-		h, all := s.c.remoteClaims.head(m.queue), s.subscribers[m.queue]
+		h, all := s.c.remote.head(m.queue), s.subscribers[m.queue]
 		if !h.Ready || all == nil { // those who wait here were first
 			continue
 		}
-		all.waits = slices.DeleteFunc(all.waits, func(o register.Member) bool { return !s.c.view.Up(o) }) // who comes back asks
+		all.waits = slices.DeleteFunc(all.waits, func(o register.Member) bool { return !s.c.View.Up(o) }) // who comes back asks
 		n := max(firstTold, h.Few, m.told)
 		if h.Few == 0 {
 			n = len(all.waits)
 		}
-		for _, o := range all.take(n, s.c.cfg.Rand) {
+		for _, o := range all.draw(n, s.c.Rand) {
 			mail := round.For(news, o)
 			mail.Heads = append(mail.Heads, h)
 			s.told(now, o, &h)
@@ -118,16 +118,16 @@ func (s *headGossip) notify(now clock.Time) {
 	}
 	clear(s.notices[len(left):])
 	s.notices = left
-	round.SendAll(s.c.round.SendNow, news)
+	round.SendAll(s.c.Round.SendNow, news)
 }
 
 // served tells a node that asked for tasks what is left.
 func (s *headGossip) served(now clock.Time, to register.Member, w *claimRequest) {
 	news := &message.QueueHeads{}
 	for _, name := range w.names {
-		h := s.c.remoteClaims.head(name)
+		h := s.c.remote.head(name)
 		news.Heads = append(news.Heads, h)
 		s.told(now, to, &h)
 	}
-	s.c.round.SendNow(to, news)
+	s.c.Round.SendNow(to, news)
 }

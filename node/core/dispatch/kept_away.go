@@ -1,4 +1,4 @@
-package core
+package dispatch
 
 import (
 	"github.com/norn-dev/norn/claim"

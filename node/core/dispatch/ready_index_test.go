@@ -1,4 +1,4 @@
-package core
+package dispatch
 
 import (
 	"testing"
@@ -52,5 +52,40 @@ func TestWhatWasTakenBackIsForgotten(t *testing.T) {
 	d.forget(b)
 	if len(d.asked) != 0 {
 		t.Fatal("it is remembered for ever")
+	}
+}
+
+// TestTwoRequestsOfOneNumber: one goes, and the other one can still be found.
+func TestTwoRequestsOfOneNumber(t *testing.T) {
+	d := newReadyIndex()
+	one, two := &claimRequest{from: message.Origin{Conn: 1, Request: 5}}, &claimRequest{from: message.Origin{Conn: 1, Request: 5}}
+	d.park(one)
+	d.park(two)
+	if d.drop(one); d.byConn[1][5] != two {
+		t.Error("the second one is lost")
+	}
+}
+
+// TestWhatIsOverCountsOnce: a claim that has ended and is then taken back, and one with the same
+// task that another leader has granted.
+func TestWhatIsOverCountsOnce(t *testing.T) {
+	d := newReadyIndex()
+	ask := message.AskKey{Session: [16]byte{1}, Request: 8}
+	a, b := message.GrantRef{Task: id.ID{1}, Token: 9<<32 | 1, Ask: ask}, message.GrantRef{Task: id.ID{2}, Token: 9<<32 | 2, Ask: ask}
+	d.remember(a)
+	d.remember(b)
+	ends := func(g message.GrantRef) {
+		d.onEnd(g.Task, &claim.Record{Token: g.Token, Session: ask.Session, Request: ask.Request})
+	}
+	ends(a)
+	if d.forget(a); len(d.asked) != 1 {
+		t.Fatal("what is over counts twice: the other one is forgotten")
+	}
+	ends(message.GrantRef{Task: b.Task, Token: 8<<32 | 5})
+	if len(d.asked) != 1 {
+		t.Fatal("the end of another leader's claim counts")
+	}
+	if ends(b); len(d.asked) != 0 {
+		t.Error("it is remembered for ever")
 	}
 }

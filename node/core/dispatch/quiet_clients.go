@@ -1,4 +1,4 @@
-package core
+package dispatch
 
 import (
 	"slices"
@@ -39,15 +39,15 @@ func (l *line) quiet(now int64) bool {
 
 // PassedOver tells whether the claim requests of a client's connection are passed over now,
 // because it is quiet.
-func PassedOver(c *Core, conn uint64, now clock.Time) bool {
-	l := c.readyIndex.lines[conn]
+func (c *Machine) PassedOver(conn uint64, now clock.Time) bool {
+	l := c.index.lines[conn]
 	return l != nil && l.quiet(now.Mono)
 }
 
-// hear notes that something came on a client's connection, and looks at its requests
+// Hear notes that something came on a client's connection, and looks at its requests
 // again that were passed over.
-func hear(c *Core, now clock.Time, conn uint64, ping bool) {
-	l := c.readyIndex.lines[conn]
+func (c *Machine) Hear(now clock.Time, conn uint64, ping bool) {
+	l := c.index.lines[conn]
 	if l == nil {
 		return
 	}
@@ -63,16 +63,16 @@ func hear(c *Core, now clock.Time, conn uint64, ping bool) {
 	}
 	l.held = false
 	var names []string
-	for _, w := range c.readyIndex.of(conn) {
+	for _, w := range c.index.of(conn) {
 		names = append(names, w.names...)
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		if q := c.readyIndex.queues[name]; q != nil && !q.dirty {
+		if q := c.index.queues[name]; q != nil && !q.dirty {
 			q.dirty = true
-			c.readyIndex.dirty = append(c.readyIndex.dirty, q)
+			c.index.dirty = append(c.index.dirty, q)
 		}
-		c.remoteClaims.resumed(now, name)
+		c.remote.resumed(now, name)
 	}
 }
 

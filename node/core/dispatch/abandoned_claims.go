@@ -1,4 +1,4 @@
-package core
+package dispatch
 
 import (
 	"slices"
@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// unansweredFor is how long it is remembered that a request has been given up:
+	// AbandonedFor is how long it is remembered that a request has been given up:
 	// for copies of it that come late, for grants of it that are on their way, and
 	// for the leaders that are still to be elected after a death.
-	unansweredFor = time.Minute
-	// unansweredTold is for how long the node that a client told tells the others,
+	AbandonedFor = time.Minute
+	// ToldFor is for how long the node that a client told tells the others,
 	// every unansweredAgain: a word may get lost, and a node may just be starting. It
 	// does so once more of all it remembers when a node comes in reach: the one that was
 	// told is mostly the one that was cut off.
-	unansweredTold  = 3 * time.Second
-	unansweredAgain = 500 * time.Millisecond
+	ToldFor   = 3 * time.Second
+	ToldEvery = 500 * time.Millisecond
 	// maxUnanswered bounds the requests that are remembered. Past it the oldest are
 	// forgotten: what they were granted waits for its lease, as it would without.
 	maxUnanswered = 1 << 16
@@ -38,7 +38,7 @@ const (
 // often, or in which order this is heard: nobody will ever believe in a claim that
 // was granted to a request named here. It is in memory only.
 type abandonedClaims struct {
-	c     *Core
+	c     *Machine
 	known map[message.AskKey]bool
 	order []givenUp              // the oldest first
 	fresh bool                   // some are new: claims that leaders before this one granted are looked through
@@ -54,7 +54,7 @@ type givenUp struct {
 	at  int64
 }
 
-func newAbandonedClaims(c *Core) *abandonedClaims {
+func newAbandonedClaims(c *Machine) *abandonedClaims {
 	return &abandonedClaims{c: c, known: make(map[message.AskKey]bool), at: clock.Never}
 }
 
@@ -65,11 +65,11 @@ func (u *abandonedClaims) has(key message.AskKey) bool { return len(u.known) > 0
 func (u *abandonedClaims) name(now clock.Time, w *claimRequest) {
 	for _, number := range w.body.GetUnanswered() {
 		key := message.AskKey{Session: w.ask.Session, Request: number}
-		if !u.add(now, key) || u.c.view.Alone {
+		if !u.add(now, key) || u.c.View.Alone {
 			continue
 		}
 		u.told = append(u.told[max(0, len(u.told)+1-maxUnanswered):], givenUp{key, now.Mono})
-		u.at = min(u.at, now.Mono+int64(unansweredAgain))
+		u.at = min(u.at, now.Mono+int64(ToldEvery))
 		if u.word == nil { // before the request itself is sent on: it is to get what this frees
 			u.word = &message.AbandonClaims{}
 			u.tell(u.word)
@@ -81,19 +81,19 @@ func (u *abandonedClaims) name(now clock.Time, w *claimRequest) {
 // returned has all who are up told once more, as one has come in reach.
 func (u *abandonedClaims) returned(now clock.Time) {
 	if len(u.told) > 0 {
-		u.until, u.at = now.Mono+int64(unansweredTold), now.Mono
+		u.until, u.at = now.Mono+int64(ToldFor), now.Mono
 	}
 }
 
 // tell sends a word to all who are up.
 func (u *abandonedClaims) tell(word *message.AbandonClaims) {
-	for _, m := range view.MembersOf(u.c.view.Alive()) {
-		u.c.round.SendNow(m, word)
+	for _, m := range view.MembersOf(u.c.View.Alive()) {
+		u.c.Round.SendNow(m, word)
 	}
 }
 
-// take hears of it from another node.
-func (u *abandonedClaims) take(now clock.Time, m *message.AbandonClaims) {
+// hear hears of it from another node.
+func (u *abandonedClaims) hear(now clock.Time, m *message.AbandonClaims) {
 	for _, key := range m.Asks {
 		if key.Named() && key.Request != convert.PushedAsk {
 			u.add(now, key)
@@ -113,9 +113,9 @@ func (u *abandonedClaims) add(now clock.Time, key message.AskKey) bool {
 	u.known[key], u.fresh = true, true
 	u.order = append(u.order, givenUp{key, now.Mono})
 	u.stop(key)
-	if a := u.c.readyIndex.asked[key]; a != nil {
+	if a := u.c.index.asked[key]; a != nil {
 		for _, g := range slices.Clone(a.grants) { // each is forgotten there
-			u.c.leases.TakeBack(now, g)
+			u.c.Leases.TakeBack(now, g)
 		}
 	}
 	return true
@@ -129,14 +129,14 @@ func (u *abandonedClaims) drop(n int) {
 	u.order = u.order[n:]
 }
 
-// work frees what leaders before this one have granted to the requests that are
+// spread frees what leaders before this one have granted to the requests that are
 // newly known, and tells the other nodes again.
-func (u *abandonedClaims) work(now clock.Time) {
-	u.drop(older(u.order, now.Mono-int64(unansweredFor)))
-	u.told = u.told[older(u.told, now.Mono-int64(unansweredFor)):]
+func (u *abandonedClaims) spread(now clock.Time) {
+	u.drop(older(u.order, now.Mono-int64(AbandonedFor)))
+	u.told = u.told[older(u.told, now.Mono-int64(AbandonedFor)):]
 	if u.fresh {
 		u.fresh = false
-		for p := range u.c.view.Cells {
+		for p := range u.c.View.Cells {
 			u.free(now, ring.Partition(p))
 		}
 	}
@@ -146,12 +146,12 @@ func (u *abandonedClaims) work(now clock.Time) {
 	}
 	some := u.told
 	if u.until <= now.Mono {
-		some = some[older(some, now.Mono-int64(unansweredTold)):]
+		some = some[older(some, now.Mono-int64(ToldFor)):]
 	}
 	if u.at = clock.Never; len(some) == 0 {
 		return
 	}
-	u.at = now.Mono + int64(unansweredAgain)
+	u.at = now.Mono + int64(ToldEvery)
 	word := &message.AbandonClaims{}
 	for _, o := range some {
 		word.Asks = append(word.Asks, o.key)
@@ -169,18 +169,18 @@ func older(all []givenUp, mono int64) (n int) {
 
 // stop sends away what waits here for an answer to a request.
 func (u *abandonedClaims) stop(key message.AskKey) {
-	if from, ok := u.c.remoteClaims.withdraw(key); ok {
-		u.c.round.Refuse(from, refusal.Abandoned())
+	if from, ok := u.c.remote.withdraw(key); ok {
+		u.c.Round.Refuse(from, refusal.Abandoned())
 	}
-	if w := u.c.readyIndex.withdraw(key); w != nil {
-		u.c.round.Refuse(w.from, refusal.Abandoned())
+	if w := u.c.index.withdraw(key); w != nil {
+		u.c.Round.Refuse(w.from, refusal.Abandoned())
 	}
 }
 
 // free ends the claims of a partition that requests given up have got, if this
 // node leads it. Whoever granted them: a leader before this one, too.
 func (u *abandonedClaims) free(now clock.Time, p ring.Partition) {
-	v := u.c.vnodes.Use(p)
+	v := u.c.Partitions.Use(p)
 	if len(u.known) == 0 || v.Leading() == 0 {
 		return
 	}
@@ -191,20 +191,20 @@ func (u *abandonedClaims) free(now clock.Time, p ring.Partition) {
 		}
 	})
 	for _, g := range lost {
-		u.c.leases.TakeBack(now, g)
+		u.c.Leases.TakeBack(now, g)
 	}
 }
 
 // learned looks at a claim that a member holds and that this leader has just heard
 // of.
 func (u *abandonedClaims) learned(now clock.Time, p ring.Partition, task id.ID, r *claim.Record) {
-	if key := (message.AskKey{Session: r.Session, Request: r.Request}); u.has(key) && u.c.vnodes.See(p).Leading() != 0 {
-		u.c.leases.TakeBack(now, message.GrantRef{Partition: p, Task: task, Token: r.Token, Ask: key})
+	if key := (message.AskKey{Session: r.Session, Request: r.Request}); u.has(key) && u.c.Partitions.See(p).Leading() != 0 {
+		u.c.Leases.TakeBack(now, message.GrantRef{Partition: p, Task: task, Token: r.Token, Ask: key})
 	}
 }
 
-// next is when something is due, mono ns.
-func (u *abandonedClaims) next() int64 {
+// nextWord is when something is due, mono ns.
+func (u *abandonedClaims) nextWord() int64 {
 	if u.fresh {
 		return 0
 	}

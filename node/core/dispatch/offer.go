@@ -1,4 +1,4 @@
-package core
+package dispatch
 
 import (
 	"slices"
@@ -17,7 +17,7 @@ import (
 // offer is the answer to a claim request, which leaves when a majority of each
 // cohort holds what it grants (K3).
 type offer struct {
-	c       *Core
+	c       *Machine
 	w       *claimRequest
 	grants  []*nornv1.Grant
 	refs    []message.GrantRef
@@ -29,20 +29,20 @@ type offer struct {
 
 func (d offer) await(now clock.Time) {
 	d.c.offers.waiting[message.NumberOf(d.w.from)] = d.w
-	d.c.leases.Await(now, d.pledges, d.done)
+	d.c.Leases.Await(now, d.pledges, d.done)
 }
 
 // holds tells whether this node still holds a claim that it has granted. One that has ended
 // here before it reached its majority, and be it that this clock ran ahead, is no part of
 // that: the task may have been granted anew.
 func (d offer) holds(g message.GrantRef) bool {
-	return lease.Held(d.c.vnodes, g)
+	return lease.Held(d.c.Partitions, g)
 }
 
 // used tells whether a worker has ended a claim: it has heard of it from an answer to the
 // same request again, which waited for its own majority, and had one.
 func (d offer) used(g message.GrantRef) bool {
-	switch vnode.Ended(d.c.vnodes.See(g.Partition), d.c.round.Tx, g.Task, g.Token).Outcome {
+	switch vnode.Ended(d.c.Partitions.See(g.Partition), d.c.Round.Tx, g.Task, g.Token).Outcome {
 	case claim.Completed, claim.Failed, claim.Ended:
 		return true
 	}
@@ -58,8 +58,8 @@ func (d offer) resume() (fit int) {
 			continue
 		}
 		g := d.refs[i]
-		own, err := vnode.Saved(d.c.round.Tx, g.Partition, g.Task, g.Token)
-		if !d.c.round.Check(err) {
+		own, err := vnode.Saved(d.c.Round.Tx, g.Partition, g.Task, g.Token)
+		if !d.c.Round.Check(err) {
 			return i
 		}
 		if lease.Beyond(pl.Saved, own) {
@@ -91,25 +91,25 @@ func (d offer) done(now clock.Time) {
 	}
 	// Another answer with these grants may be on its way: the same request came
 	// again, and its renewals may have reached a majority.
-	a := d.c.readyIndex.asked[d.w.key()]
+	a := d.c.index.asked[d.w.key()]
 	twice := a != nil && len(a.answers) > 1
 	if !twice {
 		for i, pl := range d.pledges {
 			if pl == nil || pl.Committed() || !d.used(d.refs[i]) {
-				d.c.leases.Judge(now, d.refs[i], pl)
+				d.c.Leases.Judge(now, d.refs[i], pl)
 			}
 		}
 		d.c.offers.passed += uint64(len(lost))
 		for _, g := range lost {
-			d.c.leases.TakeBack(now, g)
+			d.c.Leases.TakeBack(now, g)
 		}
 	}
 	if len(grants) > 0 {
 		reply := answer(d.w, d.waited, grants, refs)
 		if len(lost) == 0 {
-			reply.After = d.c.round.After(d.round)
+			reply.After = d.c.Round.After(d.round)
 		}
-		d.c.round.Answer(reply)
+		d.c.Round.Answer(reply)
 		return
 	}
 	if a != nil {
@@ -120,7 +120,7 @@ func (d offer) done(now clock.Time) {
 		return
 	}
 	if d.w.cancelled {
-		d.c.round.Refuse(d.w.from, refusal.Cancelled())
+		d.c.Round.Refuse(d.w.from, refusal.Cancelled())
 		return
 	}
 	again := *d.w
@@ -129,7 +129,7 @@ func (d offer) done(now clock.Time) {
 		d.c.giveUp(now, &again)
 		return
 	}
-	if other := d.c.readyIndex.withdraw(again.key()); other != nil && again.key().Named() {
+	if other := d.c.index.withdraw(again.key()); other != nil && again.key().Named() {
 		d.c.twice(other.from)
 	}
 	d.c.offers.postpone(now, &again)
@@ -151,13 +151,13 @@ type postponedClaim struct {
 	w  *claimRequest
 }
 
-// postpones are the pauses of a [postponedClaim]: each try stays in the history of its
+// Pauses are the pauses of a [postponedClaim]: each try stays in the history of its
 // task, and a member may refuse for hours while another is down.
-var postpones = clock.Backoff{First: 50 * time.Millisecond, Most: 500 * time.Millisecond}
+var Pauses = clock.Backoff{First: 50 * time.Millisecond, Most: 500 * time.Millisecond}
 
 // postpone has a claim request looked at again after its pause.
 func (o *offers) postpone(now clock.Time, w *claimRequest) {
-	l := postponedClaim{now.Add(postpones.Pause(w.fails)).Mono, w}
+	l := postponedClaim{now.Add(Pauses.Pause(w.fails)).Mono, w}
 	w.fails++
 	at := len(o.postponed)
 	for at > 0 && o.postponed[at-1].at > l.at {
@@ -180,7 +180,7 @@ func (o *offers) recall(is func(*claimRequest) bool) (all []*claimRequest) {
 
 // due takes out the first postponed request whose pause is over; nil: there is none.
 func (o *offers) due(now clock.Time) *claimRequest {
-	if o.next() > now.Mono {
+	if o.nextPause() > now.Mono {
 		return nil
 	}
 	w := o.postponed[0].w
@@ -188,8 +188,8 @@ func (o *offers) due(now clock.Time) *claimRequest {
 	return w
 }
 
-// next is when the first pause is over, mono ns.
-func (o *offers) next() int64 {
+// nextPause is when the first pause is over, mono ns.
+func (o *offers) nextPause() int64 {
 	if len(o.postponed) == 0 {
 		return clock.Never
 	}

@@ -1,4 +1,4 @@
-package core
+package dispatch
 
 import (
 	"cmp"
@@ -24,7 +24,6 @@ import (
 // queue, the claim requests that wait, and what each request was granted.
 type readyIndex struct {
 	queues  map[string]*queue // with ready tasks or waiters
-	known   map[string]int64  // with tasks, whatever their state, or settings: when each was used last, mono ns
 	dirty   []*queue          // queues with waiters whose head may have changed
 	byTime  call.ByTime[*claimRequest]
 	byConn  map[uint64]map[uint64]*claimRequest
@@ -52,14 +51,12 @@ type readyIndex struct {
 func newReadyIndex() *readyIndex {
 	return &readyIndex{
 		queues:  make(map[string]*queue),
-		known:   make(map[string]int64),
 		byConn:  make(map[uint64]map[uint64]*claimRequest),
 		lines:   make(map[uint64]*line),
 		byAsk:   make(map[message.AskKey]*claimRequest),
 		asked:   make(map[message.AskKey]*asked),
 		paused:  make(map[string]bool),
 		last:    make(map[string]int64),
-		tenants: quota.New(),
 		most:    1000,
 		changed: func(string, bool) {},
 		hides:   func(ring.Partition, string, bool) bool { return false },
@@ -424,5 +421,5 @@ func (d *readyIndex) due(now clock.Time) *claimRequest {
 	return nil
 }
 
-// next is the first deadline of a waiter, mono ns.
-func (d *readyIndex) next() int64 { return d.byTime.Next() }
+// nextDeadline is the first deadline of a waiter, mono ns.
+func (d *readyIndex) nextDeadline() int64 { return d.byTime.Next() }

@@ -1,4 +1,4 @@
-package core
+package dispatch
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/convert"
+	"github.com/norn-dev/norn/node/core/decided"
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
@@ -22,32 +23,32 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 )
 
-// claim answers a claim request: with what was granted to the same request
+// Claim answers a claim request: with what was granted to the same request
 // before, with the best tasks ready now, or by making it wait.
-func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest) (gproto.Message, *proto.Error) {
-	w, err := newClaimRequest(r, m, c.queues.lease(m.GetQueues()))
+func (c *Machine) Claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest) (gproto.Message, *proto.Error) {
+	w, err := newClaimRequest(r, m, c.Node.Lease(m.GetQueues()))
 	if err != nil {
 		return nil, err
 	}
 	if !w.routed {
-		if err := c.sessions.Foreign(w.ask.Session, w.ask.By); err != nil {
+		if err := c.Node.Foreign(w.ask.Session, w.ask.By); err != nil {
 			return nil, err
 		}
 	}
-	c.readyIndex.came++
-	w.Number = c.readyIndex.came
+	c.index.came++
+	w.Number = c.index.came
 	if !w.routed {
-		c.abandonedClaims.name(now, w)
+		c.abandoned.name(now, w)
 		m.Unanswered = nil // whoever this is forwarded to is told
 	}
 	switch {
-	case c.abandonedClaims.has(w.key()):
+	case c.abandoned.has(w.key()):
 		return nil, refusal.Abandoned()
 	case len(w.names) == 0: // it has said all it had to say
 		return &nornv1.ClaimReply{}, nil
 	}
-	old, twice := c.remoteClaims.withdraw(w.key())
-	if parked := c.readyIndex.withdraw(w.key()); parked != nil {
+	old, twice := c.remote.withdraw(w.key())
+	if parked := c.index.withdraw(w.key()); parked != nil {
 		old, twice = parked.from, true
 	}
 	if twice {
@@ -59,21 +60,21 @@ func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest)
 	if c.repeat(now, w) {
 		return nil, nil
 	}
-	if e := cmp.Or(c.unled(w), crammed(c, w.names)); e != nil {
+	if e := cmp.Or(c.unled(w), c.crammed(w.names)); e != nil {
 		return nil, e
 	}
 	for _, name := range w.names {
-		c.readyIndex.asks(now, name)
+		c.index.asks(now, name)
 	}
-	if !w.prompt && c.freshnessProbes.hold(now, r, m, w) {
+	if !w.prompt && c.probes.hold(now, r, m, w) {
 		return nil, nil
 	}
 	c.pursue(now, w)
 	if w.routed {
-		c.headGossip.served(now, c.routes.Peer(w.from.Conn), w)
+		c.gossip.served(now, c.Routes.Peer(w.from.Conn), w)
 	}
-	if !w.routed || c.remoteClaims.many(w) { // of others' tasks who has few of its own need not know
-		c.headGossip.renew(now, w.names)
+	if !w.routed || c.remote.many(w) { // of others' tasks who has few of its own need not know
+		c.gossip.renew(now, w.names)
 	}
 	return nil, nil
 }
@@ -81,40 +82,40 @@ func (c *Core) claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest)
 // twice sends a claim request away that came again: the two together must not
 // get more than one may have. Mostly the client has given that connection up, but
 // a frame that was late on its way may be the one that nobody waits for.
-func (c *Core) twice(old message.Origin) {
-	c.round.Refuse(old, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
+func (c *Machine) twice(old message.Origin) {
+	c.Round.Refuse(old, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
 		"the same claim request came again over another connection, and is answered there; ask again if this one still matters").Again(time.Millisecond))
 }
 
 // pursue grants what is there, here or elsewhere, or makes a request wait.
-func (c *Core) pursue(now clock.Time, w *claimRequest) {
-	if c.abandonedClaims.has(w.key()) {
-		c.round.Refuse(w.from, refusal.Abandoned())
+func (c *Machine) pursue(now clock.Time, w *claimRequest) {
+	if c.abandoned.has(w.key()) {
+		c.Round.Refuse(w.from, refusal.Abandoned())
 		return
 	}
 	if c.closed != nil {
-		c.round.Refuse(w.from, c.closed)
+		c.Round.Refuse(w.from, c.closed)
 		return
 	}
 	if w.deadline != 0 && w.deadline <= now.Mono { // what it was granted or asked for before took too long
 		c.giveUp(now, w)
 		return
 	}
-	if w.failedQuorum && max(w.Until, w.received+int64(grantPatience)) <= now.Mono {
+	if w.failedQuorum && max(w.Until, w.received+int64(GrantPatience)) <= now.Mono {
 		c.giveUp(now, w)
 		return
 	}
-	if c.remoteClaims.declines(w) {
+	if c.remote.declines(w) {
 		a := answer(w, time.Duration(now.Mono-w.received), nil, nil)
-		a.Declined, a.After = true, c.round.After(0) // nothing is written for it
-		c.round.Answer(a)
+		a.Declined, a.After = true, c.Round.After(0) // nothing is written for it
+		c.Round.Answer(a)
 		return
 	}
-	if c.remoteClaims.claim(now, w) {
+	if c.remote.claim(now, w) {
 		return
 	}
-	switch patient := !w.prompt && w.received+int64(grantPatience) > now.Mono; {
-	case w.Until <= now.Mono && patient && c.leases.Hidden(w.names, c.readyIndex.paused):
+	switch patient := !w.prompt && w.received+int64(GrantPatience) > now.Mono; {
+	case w.Until <= now.Mono && patient && c.Leases.Hidden(w.names, c.index.paused):
 		w.failedQuorum, w.fails = true, 0 // nothing is sent meanwhile
 		c.offers.postpone(now, w)
 		return
@@ -122,22 +123,22 @@ func (c *Core) pursue(now clock.Time, w *claimRequest) {
 		c.giveUp(now, w)
 		return
 	}
-	if e := roomToWait(c, w.from.Conn, w.bytes, w.tenant); e != nil {
-		c.round.Refuse(w.from, e)
+	if e := c.RoomToWait(w.from.Conn, w.bytes, w.tenant); e != nil {
+		c.Round.Refuse(w.from, e)
 		return
 	}
 	again := *w // the queues may still list it as one that was sent elsewhere
 	again.tried, again.done = nil, false
-	c.readyIndex.park(&again)
+	c.index.park(&again)
 }
 
 // unled refuses a claim request when nobody in reach hands out any: that there is
 // nothing to do would be the wrong answer. It gives nil when somebody does.
-func (c *Core) unled(w *claimRequest) *proto.Error {
+func (c *Machine) unled(w *claimRequest) *proto.Error {
 	switch {
-	case c.Leading() != 0 || !c.view.Alone && !w.routed && c.routes.Led():
+	case c.Partitions.Led() != 0 || !c.View.Alone && !w.routed && c.Routes.Led():
 		return nil
-	case c.view.Alone || w.routed:
+	case c.View.Alone || w.routed:
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "no partition has a leader here yet; try again").Keeping("exclusive claims").Again(50 * time.Millisecond)
 	}
 	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
@@ -146,16 +147,16 @@ func (c *Core) unled(w *claimRequest) *proto.Error {
 
 // crammed refuses a claim request while as many tasks are under a claim here as may be, of a
 // tenant or of all. It gives nil when there is room.
-func crammed(c *Core, names []string) *proto.Error {
+func (c *Machine) crammed(names []string) *proto.Error {
 	for _, name := range names {
-		if t := c.readyIndex.tenants.Of(name); t != nil {
-			if e := t.Claim(c.readyIndex.tenants.Claimed(t.Prefix)); e != nil {
+		if t := c.index.tenants.Of(name); t != nil {
+			if e := t.Claim(c.index.tenants.Claimed(t.Prefix)); e != nil {
 				return e
 			}
 		}
 	}
-	n := c.vnodes.Claimed()
-	if n < c.cfg.MaxClaims {
+	n := c.Partitions.Claimed()
+	if n < c.MaxClaims {
 		return nil
 	}
 	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d tasks are under a claim, the limit of this node (max-claims); complete or release some", n).Again(time.Second)
@@ -163,32 +164,32 @@ func crammed(c *Core, names []string) *proto.Error {
 
 // giveUp answers a claim request whose wait is over without anything. That there is
 // nothing is said only when that is so.
-func (c *Core) giveUp(now clock.Time, w *claimRequest) {
+func (c *Machine) giveUp(now clock.Time, w *claimRequest) {
 	e := c.unled(w)
 	if w.routed {
 		e = nil
 	}
-	if doubt := c.remoteClaims.doubt(w); doubt != nil {
+	if doubt := c.remote.doubt(w); doubt != nil {
 		e = doubt
 	}
-	q, _, _ := c.readyIndex.best(w)
+	q, _, _ := c.index.best(w)
 	if q != nil && e == nil {
-		e = crammed(c, w.names) // or it would have been granted that
+		e = c.crammed(w.names) // or it would have been granted that
 	}
-	if e == nil && (w.failedQuorum && q != nil || c.leases.Hidden(w.names, c.readyIndex.paused)) {
+	if e == nil && (w.failedQuorum && q != nil || c.Leases.Hidden(w.names, c.index.paused)) {
 		e = proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
 			"there is work, but no majority of its partition's replicas has taken the claim in time: nothing is handed out, what was tried is taken back; try again, or look at `norn cluster status`").Keeping("exclusive claims").Again(100 * time.Millisecond)
 	}
 	if e != nil {
-		c.round.Refuse(w.from, e)
+		c.Round.Refuse(w.from, e)
 		return
 	}
-	c.round.Answer(answer(w, time.Duration(now.Mono-w.received), nil, nil))
+	c.Round.Answer(answer(w, time.Duration(now.Mono-w.received), nil, nil))
 }
 
-// grantPatience is for how long a claim request that does not wait is tried again: once
+// GrantPatience is for how long a claim request that does not wait is tried again: once
 // more after a message that was lost. Then it is told that there is no majority.
-const grantPatience = 2 * lease.Timeout
+const GrantPatience = 2 * lease.Timeout
 
 // grantClaims is how many of the claims before it a grant tells of, the newest: reading all
 // made a claim dearer with each one that its task had had.
@@ -247,14 +248,14 @@ func newClaimRequest(r *message.Request, m *nornv1.ClaimRequest, usual time.Dura
 // repeat answers a request that was granted something before. The claims are
 // renewed first, so that the worker's deadline may count from this request
 // (design 7.3): the answer leaves after the renewals are durable.
-func (c *Core) repeat(now clock.Time, w *claimRequest) bool {
+func (c *Machine) repeat(now clock.Time, w *claimRequest) bool {
 	var grants []*nornv1.Grant
 	var refs []message.GrantRef
 	var pledges []*lease.Proposal
-	all := c.readyIndex.granted(w)
+	all := c.index.granted(w)
 	for _, g := range all {
-		if v := c.vnodes.Use(g.Partition); !c.standing.May(g.Partition, standing.Renew) && v.Leading() != 0 {
-			c.round.Refuse(w.from, refusal.ClockInDoubt(v)) // it gets all of them when it asks again
+		if v := c.Partitions.Use(g.Partition); !c.Standing.May(g.Partition, standing.Renew) && v.Leading() != 0 {
+			c.Round.Refuse(w.from, refusal.ClockInDoubt(v)) // it gets all of them when it asks again
 			return true
 		}
 	}
@@ -262,87 +263,87 @@ func (c *Core) repeat(now clock.Time, w *claimRequest) bool {
 		if len(grants) == w.max {
 			break
 		}
-		v := c.vnodes.Use(g.Partition)
-		if (c.leases.Shared(g.Partition) || c.view.Company()) && g.Token>>32 != v.Leading() && !mutant.RepeatOfBefore.On() {
+		v := c.Partitions.Use(g.Partition)
+		if (c.Leases.Shared(g.Partition) || c.View.Company()) && g.Token>>32 != v.Leading() && !mutant.RepeatOfBefore.On() {
 			continue // the leader that granted it may have taken it back, or be about to (docs/contributors/model.md)
 		}
-		if held := vnode.EntryOf(v, g.Task).Of(g.Token); held != nil && !holds(&held.Record, w.ask.By) {
+		if held := vnode.EntryOf(v, g.Task).Of(g.Token); held != nil && !lease.Owns(&held.Record, w.ask.By) {
 			continue
 		}
-		r, err := v.Renew(c.round.Tx, g.Task, g.Token, w.ask.Lease, now)
+		r, err := v.Renew(c.Round.Tx, g.Task, g.Token, w.ask.Lease, now)
 		if err != nil {
 			continue
 		}
-		pledges = append(pledges, c.leases.Propose(g.Partition, g.Task, &r, false))
-		d, err := vnode.ReadTask(c.round.Tx, g.Partition, g.Task, vnode.ReadOptions{Claims: grantClaims, Until: g.Token})
-		if !c.round.Check(err) {
+		pledges = append(pledges, c.Leases.Propose(g.Partition, g.Task, &r, false))
+		d, err := vnode.ReadTask(c.Round.Tx, g.Partition, g.Task, vnode.ReadOptions{Claims: grantClaims, Until: g.Token})
+		if !c.Round.Check(err) {
 			return true
 		}
-		grants, refs = append(grants, convert.Grant(d, c.cfg.Eta, 0)), append(refs, g)
+		grants, refs = append(grants, convert.Grant(d, c.Eta, 0)), append(refs, g)
 	}
 	if len(grants) == 0 || mutant.GrantedAgain.On() {
 		return false
 	}
-	number := c.readyIndex.answered(w.key(), refs)
-	offer{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number, c.round.This()}.await(now)
+	number := c.index.answered(w.key(), refs)
+	offer{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number, c.Round.This()}.await(now)
 	return true
 }
 
 // grant claims up to w.max of the best tasks over the waiter's queues and
 // answers. It tells whether there was one.
-func (c *Core) grant(now clock.Time, w *claimRequest) bool {
+func (c *Machine) grant(now clock.Time, w *claimRequest) bool {
 	var grants []*nornv1.Grant
 	var refs []message.GrantRef
 	var pledges []*lease.Proposal
 	size := 0
-	free := c.cfg.MaxClaims - c.vnodes.Claimed()
+	free := c.MaxClaims - c.Partitions.Claimed()
 	if free <= 0 {
 		c.limited = true
 	}
 granting:
 	for len(grants) < min(w.max, free) && size < proto.MaxGrantBytes {
 		w.now = now.Mono
-		q, p, rank := c.readyIndex.best(w)
+		q, p, rank := c.index.best(w)
 		if q == nil {
 			break
 		}
-		v := c.vnodes.Use(ring.Partition(p))
-		passed := c.remoteClaims.passed(q.name, rank)
+		v := c.Partitions.Use(ring.Partition(p))
+		passed := c.remote.passed(q.name, rank)
 		ask := w.ask
 		if _, head, _ := q.heads.Best(); head != rank { // what is better is kept from it
 			at := *rank
 			ask.Rank = &at
 		}
-		d, err := v.Grant(c.round.Tx, q.name, ask, now)
+		d, err := v.Grant(c.Round.Tx, q.name, ask, now)
 		switch {
 		case errors.Is(err, vnode.ErrExhausted):
-			c.elector.StepDown(ring.Partition(p)) // and be elected again, for a new epoch
+			c.Node.StepDown(ring.Partition(p)) // and be elected again, for a new epoch
 			continue
 		case errors.Is(err, vnode.ErrNothing) && ask.Rank != nil:
 			break granting // it has just gone; others may have what is better
 		case errors.Is(err, vnode.ErrNothing):
 			q.heads.Set(p, nil)
 			continue
-		case !c.round.Check(err):
+		case !c.Round.Check(err):
 			return true
 		}
-		c.stats.RankErrors.add(passed)
-		c.stats.Waits.add(now, d)
-		decided(c, message.DecidedClaimed, message.Decided{Queue: q.name, Kind: proto.KindOf(d.Task.Enqueued.Further), Wait: waited(now, d)})
+		c.RankErrors.add(passed)
+		c.Waits.Add(now, d)
+		decided.Tell(c.Round, message.DecidedClaimed, message.Decided{Queue: q.name, Kind: proto.KindOf(d.Task.Enqueued.Further), Wait: decided.Waited(now, d)})
 		r := &d.Claims[len(d.Claims)-1]
 		ref := message.GrantRef{Partition: ring.Partition(p), Task: d.Task.ID, Token: r.Token, Ask: w.key()}
-		c.readyIndex.remember(ref)
-		g := convert.Grant(d, c.cfg.Eta, proto.MaxUpdatesInList)
+		c.index.remember(ref)
+		g := convert.Grant(d, c.Eta, proto.MaxUpdatesInList)
 		grants, refs = append(grants, g), append(refs, ref)
-		pledges = append(pledges, c.leases.Propose(ring.Partition(p), d.Task.ID, r, false))
+		pledges = append(pledges, c.Leases.Propose(ring.Partition(p), d.Task.ID, r, false))
 		size += gproto.Size(g)
 	}
 	if len(grants) == 0 {
 		return false
 	}
-	c.stats.Claimed += uint64(len(grants))
-	number := c.readyIndex.answered(w.key(), refs)
-	offer{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number, c.round.This()}.await(now)
+	c.Claimed += uint64(len(grants))
+	number := c.index.answered(w.key(), refs)
+	offer{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number, c.Round.This()}.await(now)
 	return true
 }
 
@@ -355,15 +356,15 @@ func answer(w *claimRequest, waited time.Duration, grants []*nornv1.Grant, refs 
 	}
 }
 
-// undelivered frees the tasks of a reply that surely never left, unless the
+// Undelivered frees the tasks of a reply that surely never left, unless the
 // same grants were sent again: the request may have been repeated over another
 // connection while the first one was dying.
-func (c *Core) undelivered(now clock.Time, grants []message.GrantRef) {
-	grants = c.routes.Undelivered(grants)
-	if len(grants) == 0 || !c.readyIndex.unheard(grants[0]) {
+func (c *Machine) Undelivered(now clock.Time, grants []message.GrantRef) {
+	grants = c.Routes.Undelivered(grants)
+	if len(grants) == 0 || !c.index.unheard(grants[0]) {
 		return
 	}
 	for _, g := range grants {
-		c.leases.TakeBack(now, g)
+		c.Leases.TakeBack(now, g)
 	}
 }

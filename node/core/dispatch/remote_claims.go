@@ -1,4 +1,4 @@
-package core
+package dispatch
 
 import (
 	"maps"
@@ -33,9 +33,9 @@ const (
 	// maxSeeks is how many nodes are asked again in that time, one after the other;
 	// of more each has its turn later.
 	maxSeeks = 8
-	// strandedAfter is after what time without a leader in reach those who wait are sent
+	// StrandedAfter is after what time without a leader in reach those who wait are sent
 	// away.
-	strandedAfter = 500 * time.Millisecond
+	StrandedAfter = 500 * time.Millisecond
 	// maxFew is up to what number the ready tasks of a queue are counted for
 	// others: for more requests than there are tasks an answer is only work.
 	maxFew = 8
@@ -44,7 +44,7 @@ const (
 // remoteClaims finds work that other nodes hand out, for the claim requests that came
 // here: the best head goes first, as far as it is known (design 7.3).
 type remoteClaims struct {
-	c     *Core
+	c     *Machine
 	heads map[register.Member]map[string]*remote
 	asked map[message.AskKey]*router.Scatter // claims on their way
 	at    int64                              // mono ns of the next look at who waits
@@ -85,7 +85,7 @@ func (s *remoteClaims) full(h *remote) bool {
 	return h.open >= max(h.credit, h.marks.Count()/(1+len(s.leaders())))
 }
 
-func newRemoteClaims(c *Core) *remoteClaims {
+func newRemoteClaims(c *Machine) *remoteClaims {
 	return &remoteClaims{
 		c: c, heads: make(map[register.Member]map[string]*remote), asked: make(map[message.AskKey]*router.Scatter),
 		at: clock.Never, shy: clock.Never, stranded: clock.Never,
@@ -94,16 +94,16 @@ func newRemoteClaims(c *Core) *remoteClaims {
 
 // leaders are the other nodes that lead something and are up, in order.
 func (s *remoteClaims) leaders() []register.Member {
-	if s.seen == s.c.view.Changes {
+	if s.seen == s.c.View.Changes {
 		return s.who
 	}
 	all := make(map[register.Member]bool)
-	for p := range s.c.view.Cells {
-		if m, ok := s.c.routes.Leader(ring.Partition(p)); ok && m != s.c.cfg.Self {
+	for p := range s.c.View.Cells {
+		if m, ok := s.c.Routes.Leader(ring.Partition(p)); ok && m != s.c.Self {
 			all[m] = true
 		}
 	}
-	s.seen, s.who = s.c.view.Changes, view.MembersOf(all)
+	s.seen, s.who = s.c.View.Changes, view.MembersOf(all)
 	return s.who
 }
 
@@ -114,7 +114,7 @@ func (s *remoteClaims) of(m register.Member, name string) *remote {
 		s.heads[m] = queues
 	}
 	if queues[name] == nil {
-		if len(queues) > s.c.cfg.MaxQueues {
+		if len(queues) > s.c.MaxQueues {
 			clear(queues) // it is a hint
 		}
 		queues[name] = &remote{credit: 1}
@@ -135,7 +135,7 @@ func (s *remoteClaims) best(w *claimRequest, leaders []register.Member) (to regi
 		for _, name := range w.names {
 			h := s.of(m, name)
 			switch {
-			case s.c.readyIndex.paused[name], w.parks && s.full(h):
+			case s.c.index.paused[name], w.parks && s.full(h):
 			case h.known && h.ready:
 				if rank == nil || h.rank.Compare(rank) < 0 {
 					to, rank, found = m, &h.rank, true
@@ -151,14 +151,14 @@ func (s *remoteClaims) best(w *claimRequest, leaders []register.Member) (to regi
 // claim serves a request from here or from elsewhere, whoever has the better
 // task. It tells whether the request is on its way or answered.
 func (s *remoteClaims) claim(now clock.Time, w *claimRequest) bool {
-	if s.c.view.Alone || w.routed {
+	if s.c.View.Alone || w.routed {
 		return s.c.grant(now, w)
 	}
 	leaders := s.leaders()
 	to, theirs, found := s.best(w, leaders)
 	w.now = now.Mono
-	if q, _, ours := s.c.readyIndex.best(w); q != nil {
-		calm := (q.looked == 0 || now.Mono-q.looked >= int64(maxBehind)) && len(w.tried) == 0
+	if q, _, ours := s.c.index.best(w); q != nil {
+		calm := (q.looked == 0 || now.Mono-q.looked >= int64(MaxBehind)) && len(w.tried) == 0
 		q.looked = now.Mono
 		here := theirs == nil || ours.Compare(theirs) <= 0
 		if !here && !s.lags(w, leaders, ours) { // else the best of all is to be asked
@@ -190,7 +190,7 @@ func (s *remoteClaims) ask(now clock.Time, w *claimRequest, to register.Member) 
 	body := gproto.CloneOf(w.body)
 	body.WaitSeconds = 0
 	waited := time.Duration(now.Mono - w.received)
-	r := s.c.routes
+	r := s.c.Routes
 	g := r.Gather(now, &message.Request{From: w.from, By: w.ask.By}, nil, 0)
 	k := &remoteClaim{s: s, w: w, to: to, waited: waited}
 	g.Join, g.Then, g.Abandoned, g.Choosy = k, k.came, k.abandoned, first
@@ -228,7 +228,7 @@ func (k *remoteClaim) came(g *router.Scatter) {
 		k.w.tried = slices.DeleteFunc(k.w.tried, func(t trial) bool { return t.at == k.to }) // it may be the best one after all
 	}
 	if !got && k.unanswerable() {
-		k.s.c.round.Refuse(k.w.from, k.err)
+		k.s.c.Round.Refuse(k.w.from, k.err)
 		return
 	}
 	if e := k.err; !got && e != nil && e.Kind == nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE && e.Effect == nornv1.Effect_EFFECT_NONE {
@@ -236,14 +236,14 @@ func (k *remoteClaim) came(g *router.Scatter) {
 	}
 	if !got {
 		news := !k.s.alreadyTried(k.w, k.to) // faster than the answer
-		k.s.c.pursue(k.s.c.round.Now, k.w)
+		k.s.c.pursue(k.s.c.Round.Now, k.w)
 		if news { // it may have found something elsewhere, and others wait
 			k.more()
 		}
 		return
 	}
 	k.reply.WaitedSeconds = k.waited.Seconds()
-	k.s.c.round.Answer(message.Reply{To: k.w.from, Message: k.reply, Grants: g.Grants, After: k.s.c.round.After(0)})
+	k.s.c.Round.Answer(message.Reply{To: k.w.from, Message: k.reply, Grants: g.Grants, After: k.s.c.Round.After(0)})
 	k.more()
 }
 
@@ -260,7 +260,7 @@ func (k *remoteClaim) unanswerable() bool {
 		k.w.doubts = make(map[register.Member]*proto.Error)
 	}
 	k.w.doubts[k.to], k.w.failedQuorum = k.err, true
-	return k.err.Effect == nornv1.Effect_EFFECT_UNKNOWN && !k.s.c.view.Up(k.to)
+	return k.err.Effect == nornv1.Effect_EFFECT_UNKNOWN && !k.s.c.View.Up(k.to)
 }
 
 // doubt gives why it cannot be said that there is nothing for a request; nil: it can.
@@ -281,7 +281,7 @@ func (s *remoteClaims) doubt(w *claimRequest) (why *proto.Error) {
 func (k *remoteClaim) more() {
 	for _, name := range k.w.names {
 		if k.s.of(k.to, name).ready {
-			k.s.send(k.s.c.round.Now, k.to, name)
+			k.s.send(k.s.c.Round.Now, k.to, name)
 		}
 	}
 }
@@ -325,7 +325,7 @@ func (s *remoteClaims) withdraw(key message.AskKey) (message.Origin, bool) {
 		return message.Origin{}, false
 	}
 	k := g.Join.(*remoteClaim)
-	s.c.routes.Abandon(g)
+	s.c.Routes.Abandon(g)
 	return k.w.from, true
 }
 
@@ -341,7 +341,7 @@ func (s *remoteClaims) learn(now clock.Time, from register.Member, m *message.Qu
 		if n.Full || !n.Ready {
 			h.marks = n.Marks // else those of before: what has gone since was before them
 		}
-		if q := s.c.readyIndex.queues[n.Queue]; q != nil {
+		if q := s.c.index.queues[n.Queue]; q != nil {
 			if _, ours, ok := q.heads.Best(); ok && !h.before(ours) {
 				h.behind = 0
 			}
@@ -355,16 +355,16 @@ func (s *remoteClaims) learn(now clock.Time, from register.Member, m *message.Qu
 
 // send has requests that wait for a queue asked for at a node that has work.
 func (s *remoteClaims) send(now clock.Time, to register.Member, name string) {
-	q := s.c.readyIndex.queues[name]
+	q := s.c.index.queues[name]
 	h := s.of(to, name)
-	for q != nil && !s.full(h) && !s.c.readyIndex.paused[name] {
-		w := s.c.readyIndex.first(q, now.Mono, nil)
+	for q != nil && !s.full(h) && !s.c.index.paused[name] {
+		w := s.c.index.first(q, now.Mono, nil)
 		if w == nil || w.routed {
 			return
 		}
-		s.c.readyIndex.drop(w)
+		s.c.index.drop(w)
 		s.ask(now, w, to)
-		q = s.c.readyIndex.queues[name]
+		q = s.c.index.queues[name]
 	}
 }
 
@@ -387,7 +387,7 @@ func (s *remoteClaims) meet(now clock.Time) {
 	if s.metAs = s.seen; again {
 		s.shy = clock.Never
 	}
-	names := slices.Sorted(maps.Keys(s.c.readyIndex.queues))
+	names := slices.Sorted(maps.Keys(s.c.index.queues))
 	for _, m := range leaders {
 		if slices.Contains(s.met, m) {
 			continue
@@ -405,16 +405,16 @@ func (s *remoteClaims) meet(now clock.Time) {
 // unmet has a node asked once more: it is named as a leader, and does not lead yet.
 func (s *remoteClaims) unmet(m register.Member) {
 	s.met = slices.DeleteFunc(slices.Clone(s.met), func(o register.Member) bool { return o == m })
-	s.shy = min(s.shy, s.c.round.Now.Mono+int64(shyPause))
+	s.shy = min(s.shy, s.c.Round.Now.Mono+int64(shyPause))
 }
 
-// work asks again for those who wait, one per queue and leader, should news have been
+// askAgain asks again for those who wait, one per queue and leader, should news have been
 // lost, and spreads what the others are hungry for.
-func (s *remoteClaims) work(now clock.Time) {
-	s.c.headGossip.notify(now)
+func (s *remoteClaims) askAgain(now clock.Time) {
+	s.c.gossip.notify(now)
 	s.meet(now)
 	s.strand(now)
-	if s.c.view.Alone || len(s.c.readyIndex.byTime) == 0 {
+	if s.c.View.Alone || len(s.c.index.byTime) == 0 {
 		s.at, s.shy = clock.Never, clock.Never
 		return
 	}
@@ -432,30 +432,30 @@ func (s *remoteClaims) work(now clock.Time) {
 	s.again++
 	to := leaders[s.again%uint64(len(leaders))] // the same for all queues: none misses any
 	var waiting []string
-	for _, name := range slices.Sorted(maps.Keys(s.c.readyIndex.queues)) {
+	for _, name := range slices.Sorted(maps.Keys(s.c.index.queues)) {
 		if h := s.of(to, name); h.open == 0 {
 			s.send(now, to, name)
 		}
-		if s.c.readyIndex.waiting(name) > 0 {
+		if s.c.index.waiting(name) > 0 {
 			waiting = append(waiting, name)
 		}
 	}
-	s.c.headGossip.renew(now, waiting)
+	s.c.gossip.renew(now, waiting)
 }
 
 // strand sends those away who wait at a node that leads nothing and has had no leader in
 // reach for a while: as it is cut off from the others, mostly, who go on. What is asked
-// for from then on is refused at once ([Core.unled]).
+// for from then on is refused at once ([Machine.Claim]).
 func (s *remoteClaims) strand(now clock.Time) {
 	switch c := s.c; {
-	case c.view.Alone || len(c.readyIndex.byTime) == 0 || c.Leading() > 0 || len(s.leaders()) > 0:
+	case c.View.Alone || len(c.index.byTime) == 0 || c.Partitions.Led() > 0 || len(s.leaders()) > 0:
 		s.stranded = clock.Never
 	case s.stranded == clock.Never:
-		s.stranded = now.Mono + int64(strandedAfter)
+		s.stranded = now.Mono + int64(StrandedAfter)
 	case s.stranded <= now.Mono:
-		for len(c.readyIndex.byTime) > 0 {
-			w := c.readyIndex.byTime[0]
-			c.readyIndex.drop(w)
+		for len(c.index.byTime) > 0 {
+			w := c.index.byTime[0]
+			c.index.drop(w)
 			c.giveUp(now, w)
 		}
 		s.stranded = clock.Never
@@ -464,7 +464,7 @@ func (s *remoteClaims) strand(now clock.Time) {
 
 func (s *remoteClaims) head(name string) message.QueueHead {
 	h := message.QueueHead{Queue: name}
-	if q := s.c.readyIndex.queues[name]; q != nil && !s.c.readyIndex.paused[name] {
+	if q := s.c.index.queues[name]; q != nil && !s.c.index.paused[name] {
 		if _, rank, ok := q.heads.Best(); ok {
 			h.Ready, h.Rank, h.Few = true, *rank, s.few(q)
 		}
@@ -472,12 +472,12 @@ func (s *remoteClaims) head(name string) message.QueueHead {
 	return h
 }
 
-// next is when something is due, mono ns.
-func (s *remoteClaims) next() int64 { return min(s.at, s.shy, s.stranded) }
+// nextAsk is when something is due, mono ns.
+func (s *remoteClaims) nextAsk() int64 { return min(s.at, s.shy, s.stranded) }
 
 // many tells whether there is more here than is counted for others.
 func (s *remoteClaims) many(w *claimRequest) bool {
-	q, _, _ := s.c.readyIndex.best(w)
+	q, _, _ := s.c.index.best(w)
 	return q != nil && s.few(q) == 0
 }
 
@@ -488,7 +488,7 @@ func (s *remoteClaims) few(q *queue) (n int) {
 	}
 	more := false
 	q.heads.Walk(func(member, place int) *claim.Rank {
-		window, beyond := vnode.Window(s.c.vnodes.See(ring.Partition(member)), q.name)
+		window, beyond := vnode.Window(s.c.Partitions.See(ring.Partition(member)), q.name)
 		if place >= len(window) {
 			more = more || beyond
 			return nil

@@ -1,0 +1,51 @@
+package core
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/proto"
+)
+
+// cancel answers a waiting request that its client gave up: each request gets
+// exactly one reply.
+func (c *Core) cancel(from message.Origin) {
+	c.routes.Cancel(from)
+	c.sessions.Cancel(from)
+	for _, o := range c.fetches.forsake(func(o message.Origin) bool { return message.NumberOf(o) == message.NumberOf(from) }) {
+		c.round.Refuse(o, refusal.Cancelled())
+	}
+	c.dispatch.Cancel(from)
+	if w := c.logs.of(from); w != nil {
+		c.logs.drop(w)
+		if !w.reading {
+			c.round.Refuse(w.from, refusal.Cancelled())
+		}
+	}
+}
+
+// gone forgets the waiting requests of a closed connection.
+func (c *Core) gone(conn uint64) {
+	c.routes.Gone(conn)
+	c.fetches.forsake(func(o message.Origin) bool { return o.Conn == conn })
+	c.sessions.Gone(c.round.Now, conn)
+	c.dispatch.Gone(conn)
+	for _, w := range c.logs.all(slices.Values([]uint64{conn})) {
+		c.logs.drop(w)
+	}
+}
+
+// drain sends waiting requests away and refuses new ones, for a reason.
+func (c *Core) drain(why *proto.Error) {
+	c.closed = why
+	c.dispatch.Drain(why)
+	for _, w := range c.logs.all(maps.Keys(c.logs.byConn)) {
+		c.logs.drop(w)
+		if !w.reading {
+			c.round.Refuse(w.from, why)
+		}
+	}
+	c.sessions.Drain(why)
+}

@@ -1,0 +1,234 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/norn-dev/norn/claim"
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/away"
+	"github.com/norn-dev/norn/node/core/decided"
+	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/proto"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode"
+)
+
+// Machine brings ready tasks and those who ask for them together, here and at other leaders.
+type Machine struct {
+	Env
+	// RankErrors and Waits count grants by how many better tasks were ready elsewhere, and by
+	// how long their tasks had to wait; Claimed counts them all.
+	RankErrors RankErrors
+	Waits      decided.Waits
+	Claimed    uint64
+
+	index     *readyIndex
+	offers    offers
+	remote    *remoteClaims
+	gossip    *headGossip
+	probes    *freshnessProbes
+	abandoned *abandonedClaims
+	limited   bool         // claims were held back by MaxClaims
+	closed    *proto.Error // why nothing is granted any more; nil: it is
+}
+
+// New makes one that nobody has asked anything.
+func New(env Env) *Machine {
+	c := &Machine{Env: env, index: newReadyIndex()}
+	c.index.most, c.index.partitions, c.index.tenants = max(env.MaxQueues, 1), env.PartitionCount, env.Tenants
+	c.remote, c.gossip, c.probes, c.abandoned = newRemoteClaims(c), newHeadGossip(c), &freshnessProbes{c: c}, newAbandonedClaims(c)
+	c.index.changed, c.index.see = c.gossip.changed, func(p ring.Partition) *vnode.Vnode { return c.Partitions.See(p) }
+	c.index.hides = func(p ring.Partition, name string, ready bool) bool {
+		return c.Leases != nil && c.Leases.Hides(p, name, ready)
+	}
+	c.offers.waiting = make(map[message.Origin]*claimRequest)
+	return c
+}
+
+// Due is when something is due, mono ns.
+func (c *Machine) Due() int64 {
+	return min(c.index.nextDeadline(), c.remote.nextAsk(), c.gossip.nextNews(), c.probes.nextHeld(), c.offers.nextPause(), c.abandoned.nextWord())
+}
+
+// Free ends what requests that were given up have got, and tells the other nodes of them.
+func (c *Machine) Free(now clock.Time) { c.abandoned.spread(now) }
+
+// ServeHeld serves requests that know enough of the other leaders.
+func (c *Machine) ServeHeld(now clock.Time) { c.probes.serveHeld(now) }
+
+// Ask asks other leaders for those who wait.
+func (c *Machine) Ask(now clock.Time) { c.remote.askAgain(now) }
+
+// Tell tells other nodes of what is ready here.
+func (c *Machine) Tell(now clock.Time) { c.gossip.tell(now) }
+
+// Resume has requests go on whose pause is over.
+func (c *Machine) Resume(now clock.Time) {
+	for w := c.offers.due(now); w != nil; w = c.offers.due(now) {
+		c.pursue(now, w)
+	}
+}
+
+// Heads takes news and questions of another node about its queues.
+func (c *Machine) Heads(now clock.Time, from register.Member, m *message.QueueHeads) {
+	c.remote.learn(now, from, m)
+	c.probes.inquired(now, from, m)
+}
+
+// GivenUp hears from another node of requests that were given up.
+func (c *Machine) GivenUp(now clock.Time, m *message.AbandonClaims) { c.abandoned.hear(now, m) }
+
+// Returned tells a node that has come in reach of requests that were given up.
+func (c *Machine) Returned(now clock.Time) { c.abandoned.returned(now) }
+
+// Won frees, of a partition that this node leads now, what requests given up have got.
+func (c *Machine) Won(now clock.Time, p ring.Partition) { c.abandoned.free(now, p) }
+
+// Learned looks at a claim that this leader has just heard of.
+func (c *Machine) Learned(now clock.Time, p ring.Partition, task id.ID, r *claim.Record) {
+	c.abandoned.learned(now, p, task, r)
+}
+
+// OnHead hears which rank is the best of a partition in a queue, and onEnd that a claim has
+// ended.
+func (c *Machine) OnHead(p ring.Partition, name string, best *claim.Rank) {
+	c.index.onHead(p, name, best)
+}
+
+// OnEnd hears that a claim has ended.
+func (c *Machine) OnEnd(task id.ID, r *claim.Record) { c.index.onEnd(task, r) }
+
+// Recover remembers a claim that the process before this one has granted, and may have told of.
+func (c *Machine) Recover(g message.GrantRef) {
+	c.index.remember(g)
+	c.index.answeredBefore(g.Ask)
+}
+
+// Forget leaves a grant out that was taken back.
+func (c *Machine) Forget(g message.GrantRef) { c.index.forget(g) }
+
+// Ready gives the queues of which a partition has something to hand out.
+func (c *Machine) Ready(p ring.Partition) (names []string) {
+	for name, q := range c.index.queues { // Any order: it becomes a set.
+		if q.heads.Has(int(p)) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Leaders are the other nodes that lead something and are in reach, in order.
+func (c *Machine) Leaders() []register.Member { return c.remote.leaders() }
+
+// Pause stops a queue from being handed out, or lets it go on, here and for those who wait for
+// it at other leaders.
+func (c *Machine) Pause(name string, paused bool) {
+	c.index.pause(name, paused)
+}
+
+// Resumed has those who wait for a queue that was paused asked for where there is something.
+func (c *Machine) Resumed(now clock.Time, name string) { c.remote.resumed(now, name) }
+
+// KeepAway keeps a task from a worker that has no handler for it, for a while.
+func (c *Machine) KeepAway(now clock.Time, r *claim.Record, task id.ID, length time.Duration) {
+	c.index.away.Add(now.Mono, away.Taker{Worker: r.Worker, Session: r.Session}, task, length)
+}
+
+// KeptFrom is from whom a task is kept.
+func (c *Machine) KeptFrom(now clock.Time, task id.ID) []string {
+	return c.index.away.From(now.Mono, task)
+}
+
+// WaitingFor is how many requests wait for a queue, and askedAt when a client has last asked for
+// it, wall ns.
+func (c *Machine) WaitingFor(name string) uint32 { return c.index.waiting(name) }
+
+// AskedAt is when a client has last asked for tasks of a queue, wall ns.
+func (c *Machine) AskedAt(name string) int64 { return c.index.last[name] }
+
+// Waiting is how many requests wait.
+func (c *Machine) Waiting() int { return len(c.index.byTime) }
+
+// Passed is how many grants were taken back because they reached no majority.
+func (c *Machine) Passed() uint64 { return c.offers.passed }
+
+// Cancel answers waiting requests that their client gave up.
+func (c *Machine) Cancel(from message.Origin) {
+	is := func(o message.Origin) bool { return message.NumberOf(o) == message.NumberOf(from) }
+	for _, h := range c.probes.remove(func(h *freshnessProbe) bool { return is(h.r.From) }) {
+		c.Round.Refuse(h.r.From, refusal.Cancelled())
+	}
+	if w := c.index.byConn[from.Conn][from.Request]; w != nil {
+		c.index.drop(w)
+		c.Round.Refuse(w.from, refusal.Cancelled())
+	}
+	if w := c.offers.waiting[message.NumberOf(from)]; w != nil {
+		w.cancelled = true
+	}
+	for _, w := range c.offers.recall(func(w *claimRequest) bool { return is(w.from) }) {
+		c.Round.Refuse(w.from, refusal.Cancelled())
+	}
+}
+
+// Gone forgets the waiting requests of a closed connection.
+func (c *Machine) Gone(conn uint64) {
+	delete(c.index.lines, conn)
+	c.probes.remove(func(h *freshnessProbe) bool { return h.r.From.Conn == conn })
+	for _, w := range c.index.of(conn) {
+		c.index.drop(w)
+	}
+	for _, w := range c.offers.waiting { // Any order: each by itself.
+		w.cancelled = w.cancelled || w.from.Conn == conn
+	}
+	c.offers.recall(func(w *claimRequest) bool { return w.from.Conn == conn })
+}
+
+// Drain sends waiting requests away, and grants nothing any more.
+func (c *Machine) Drain(why *proto.Error) {
+	c.closed = why
+	c.probes.drain()
+	for len(c.index.byTime) > 0 {
+		w := c.index.byTime[0]
+		c.index.drop(w)
+		c.Round.Refuse(w.from, why)
+	}
+	for _, w := range c.offers.recall(func(*claimRequest) bool { return true }) {
+		c.Round.Refuse(w.from, why)
+	}
+}
+
+// Held counts what a machine has in memory.
+type Held struct {
+	Postponed, Remote, Probes int // claim requests, by what they wait for
+	Queues, Paused, Asked     int // queues with work or waiters, those that are paused, and requests whose grants are remembered
+	Known                     int // queues of other leaders of which it is known what they have, in order
+	Subscribed, Subscribers   int // queues that others have asked for, and how many wait for one
+	Abandoned, Told           int // requests that were given up, and those of which others are told
+	Bytes                     int // of the requests that wait
+}
+
+// Held counts that. It costs as much as there is.
+func (c *Machine) Held() Held {
+	h := Held{
+		Postponed: len(c.offers.postponed), Remote: len(c.remote.asked), Probes: len(c.probes.held),
+		Queues: len(c.index.queues), Paused: len(c.index.paused), Asked: len(c.index.asked), Bytes: c.index.bytes,
+		Subscribed: len(c.gossip.subscribers), Abandoned: max(len(c.abandoned.known), len(c.abandoned.order)), Told: len(c.abandoned.told),
+	}
+	for _, queues := range c.remote.heads { // Any order: they are counted.
+		for _, q := range queues { // Any order: likewise.
+			if q.known && q.ready && q.marks.N > 0 {
+				h.Known++
+			}
+		}
+	}
+	for _, s := range c.gossip.subscribers { // Any order: likewise.
+		h.Subscribers += len(s.waits)
+	}
+	return h
+}
+
+// DropAbandoned forgets the requests that were given up, as the process after this one does.
+func (c *Machine) DropAbandoned() { c.abandoned.drop(len(c.abandoned.order)) }

@@ -1,0 +1,82 @@
+package dispatch
+
+import (
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/quota"
+	"github.com/norn-dev/norn/node/core/round"
+	"github.com/norn-dev/norn/proto"
+	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/store/memstore"
+)
+
+// TestEachSubscriberHearsOnce: who waits for a queue is there once, and no longer once it was
+// told of a task; it waits again when it was told that there is none.
+func TestEachSubscriberHearsOnce(t *testing.T) {
+	m, now := New(Env{MaxQueues: 10, Rand: rand.New(rand.NewPCG(1, 2))}), clock.Time{Mono: 1}
+	s := m.gossip
+	var others []register.Member
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		others = append(others, register.Member{Node: name})
+	}
+	none, some := message.QueueHead{Queue: "q"}, message.QueueHead{Queue: "q", Ready: true}
+	for range 2 {
+		for _, o := range others {
+			s.told(now, o, &none)
+		}
+	}
+	all := s.subscribers["q"]
+	var got []register.Member
+	for _, n := range []int{1, 3, 9, 9} {
+		for _, m := range all.draw(n, m.Rand) {
+			if slices.Contains(got, m) {
+				t.Errorf("%v hears twice", m)
+			}
+			got = append(got, m)
+			s.told(now, m, &some)
+		}
+		if len(all.waits) != 5-len(got) || len(all.follows) != len(got) {
+			t.Errorf("%d were told, %+v is left", len(got), all)
+		}
+	}
+	if s.told(now, got[0], &none); !slices.Equal(all.waits, got[:1]) || len(all.follows) != 4 {
+		t.Errorf("after it was told that there is nothing: %+v", all)
+	}
+}
+
+// TestWhatIsSaidOfRequestsGivenUpIsBounded: the oldest are forgotten.
+func TestWhatIsSaidOfRequestsGivenUpIsBounded(t *testing.T) {
+	u := New(Env{}).abandoned
+	for n := range uint64(maxUnanswered + 10) {
+		u.add(clock.Time{Mono: 1}, message.AskKey{Session: [16]byte{1}, Request: n})
+	}
+	if len(u.known) != maxUnanswered || len(u.order) != maxUnanswered || u.has(message.AskKey{Session: [16]byte{1}, Request: 0}) || !u.has(message.AskKey{Session: [16]byte{1}, Request: 10}) {
+		t.Errorf("%d are known", len(u.known))
+	}
+}
+
+// nobodyReads is that no log request waits.
+type nobodyReads struct{}
+
+func (nobodyReads) Count() int                         { return 0 }
+func (nobodyReads) Of(uint64) int                      { return 0 }
+func (nobodyReads) Conns() iter.Seq[uint64]            { return func(func(uint64) bool) {} }
+func (nobodyReads) SendAway(uint64, *proto.Error) bool { return false }
+
+// TestWhatWaitsIsBoundedInBytes: a request names up to a thousand queues.
+func TestWhatWaitsIsBoundedInBytes(t *testing.T) {
+	c := New(Env{MaxWaiters: 10, Readers: nobodyReads{}, Tenants: quota.New(), Round: round.New(memstore.New())})
+	c.index.bytes = maxWaitBytes - waiterBytes
+	if e := c.RoomToWait(1, waiterBytes, ""); e != nil {
+		t.Errorf("up to the limit: %v", e)
+	}
+	if e := c.RoomToWait(1, waiterBytes+1, ""); e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_OVERLOADED {
+		t.Errorf("past the limit: %v", e)
+	}
+}
