@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/operator"
 )
 
 // Destroyed tells whether an operator has ended the cluster, as far as this node
@@ -18,7 +18,7 @@ func (n *Node) Destroyed() bool {
 		return false
 	}
 	s := g.State()
-	return core.Destroyed(&s)
+	return operator.Destroyed(&s)
 }
 
 // Erase deletes what a node keeps in its data directory, and nothing else that

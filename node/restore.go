@@ -12,7 +12,7 @@ import (
 
 	"github.com/norn-dev/norn/internal/objects"
 	"github.com/norn-dev/norn/node/config"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/operator"
 	"github.com/norn-dev/norn/node/peer"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/raftnode"
@@ -81,7 +81,7 @@ func restore(ctx context.Context, cfg *config.Config, how *asking, open openStor
 	if how != nil {
 		s.State = s.State.Reshaped(how.shape.Partitions, how.shape.Replicas)
 	}
-	if core.Destroyed(&s.State) {
+	if operator.Destroyed(&s.State) {
 		return nil, fmt.Errorf("restore-from: %s is of a cluster that was destroyed (norn cluster destroy); name an older one", s.Name())
 	}
 	// Who restores by hand, or names the snapshot, means it. An empty directory alone may be

@@ -15,7 +15,7 @@ import (
 	"github.com/norn-dev/norn/internal/objects"
 	"github.com/norn-dev/norn/internal/objects/objectstest"
 	"github.com/norn-dev/norn/node/config"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/operator"
 	"github.com/norn-dev/norn/node/peer"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -309,7 +309,7 @@ func TestRestoreRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.State.Values = map[string]register.Value{"cluster.destroy": {Version: 1, Data: s.State.Cluster.ID[:]}}
-	if !core.Destroyed(&s.State) {
+	if !operator.Destroyed(&s.State) {
 		t.Fatal("the test knows another value")
 	}
 	h, b, err := snapshots.Encode(&s.State, time.Now(), "n1")

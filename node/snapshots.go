@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/internal/objects"
-	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/core/operator"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/snapshots"
 )
@@ -72,7 +72,7 @@ func (n copier) run(ctx context.Context) {
 		}
 		pause = n.cfg.SnapshotEvery
 		for i, p := range places { // at the start the second place only: a restored cluster has nothing there yet
-			if i > 0 && status.Leader != n.self || i == 0 && first || p.written(&state) || core.Destroyed(&state) {
+			if i > 0 && status.Leader != n.self || i == 0 && first || p.written(&state) || operator.Destroyed(&state) {
 				continue
 			}
 			if !n.write(ctx, p, &state) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/operator"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -356,7 +357,7 @@ func TestSomebodyElseWasFirst(t *testing.T) {
 			r.check(err)
 			if len(ready.Replies) > 0 {
 				reply := ready.Replies[0]
-				if late := times > maxDecides; late != (reply.Err != nil) || late != (r.status1(2) == register.Active) {
+				if late := times > operator.MaxDecides; late != (reply.Err != nil) || late != (r.status1(2) == register.Active) {
 					t.Errorf("%d times: %v, %v", times, reply.Err, r.status1(2))
 				}
 				break
@@ -369,7 +370,7 @@ func TestSomebodyElseWasFirst(t *testing.T) {
 				r.register.Do(req, func(res register.Result) { r.check(p.Step(r.now, message.Registered{Result: res})) })
 			}
 		}
-		if n != min(times, maxDecides) {
+		if n != min(times, operator.MaxDecides) {
 			t.Errorf("%d attempts after %d changes of others", n, times)
 		}
 	}

@@ -22,7 +22,7 @@ func TestTheCheckpointThatTheLeaderMissed(t *testing.T) {
 	r.note(a, b, task, grants[0].Token, 0)
 	r.note(a, b, task, grants[0].Token, 1)
 	for _, o := range r.peers { // nothing is sent again
-		o.core.quorumWrites.open = nil
+		o.core.replication.Writes.Open = nil
 	}
 	ask[*nornv1.WriteReply](r, behind, &nornv1.ReleaseRequest{Claims: refOf(task, grants[0].Token)})
 	again := ask[*nornv1.ClaimReply](r, behind, claimUpTo(1)).Grants
@@ -46,7 +46,7 @@ func TestCheckpointsThatTheLeaderMissedFitAnAnswer(t *testing.T) {
 		ask[*nornv1.WriteReply](r, behind, &nornv1.ReleaseRequest{Claims: refOf(parse(t, g.Task.Id), g.Token)})
 	}
 	for _, o := range r.peers { // nothing is sent again
-		o.core.quorumWrites.open = nil
+		o.core.replication.Writes.Open = nil
 	}
 	got := 0
 	for range tasks {

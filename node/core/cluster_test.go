@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/replication"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -185,7 +186,7 @@ func TestWithoutAMajorityTheOutcomeIsUnknown(t *testing.T) {
 	if res := r.result(0, again); res == nil || !res.Receipt.GetExisted() || res.Receipt.GetDurableCopies() != 2 || r.copies(task) != 2 {
 		t.Fatalf("%v, %d copies", res, r.copies(task))
 	}
-	if n := len(r.peers[0].core.quorumWrites.open); n > 1 {
+	if n := len(r.peers[0].core.replication.Writes.Open); n > 1 {
 		t.Fatalf("%d writes are still open", n)
 	}
 }
@@ -195,20 +196,20 @@ func TestLostFactsAreSentAgain(t *testing.T) {
 	task := r.ids.Next(r.now.Wall)
 	from := r.enqueue(0, task, nil)
 	r.post = nil // lost
-	r.pass(resendAfter)
+	r.pass(replication.ResendAfter)
 	r.unmarked()
 	if len(r.post) != 0 {
 		t.Fatal("sent again to who may be just slow")
 	}
-	r.pass(resendSlow - resendAfter)
+	r.pass(replication.ResendSlow - replication.ResendAfter)
 	r.settle()
 	if res := r.result(0, from); res == nil || res.Receipt.GetDurableCopies() < 2 {
 		t.Fatalf("%v", res)
 	}
 	r.settle()
 	r.pass(time.Second)
-	if w := r.peers[0].core.quorumWrites; len(w.open) != 0 || w.bytes != 0 || w.next() != clock.Never {
-		t.Fatalf("%d writes with %d bytes are still open", len(w.open), w.bytes)
+	if w := r.peers[0].core.replication.Writes; len(w.Open) != 0 || w.Bytes != 0 || w.Due() != clock.Never {
+		t.Fatalf("%d writes with %d bytes are still open", len(w.Open), w.Bytes)
 	}
 }
 
@@ -221,7 +222,7 @@ func TestWhatIsMissingBetweenAnswersIsSentAgainSoon(t *testing.T) {
 	r.post = nil // lost
 	r.enqueue(0, r.ids.Next(r.now.Wall), nil)
 	r.settle()
-	r.pass(resendAfter + lookEvery)
+	r.pass(replication.ResendAfter + replication.LookEvery)
 	r.settle()
 	if n := r.copies(task); n != 3 {
 		t.Fatalf("%d copies", n)
@@ -339,7 +340,7 @@ func TestWhatLosesAgainstWhatIsHereWaitsForCopiesToo(t *testing.T) {
 				}
 			}
 			clear(r.cut)
-			r.live(resendSlow+2*lookEvery, 100*time.Millisecond, nothing)
+			r.live(replication.ResendSlow+2*replication.LookEvery, 100*time.Millisecond, nothing)
 			for n, ask := range asks {
 				res := r.peers[0].replies[ask].Message.(*nornv1.WriteReply).GetResults()[0]
 				if res.GetReceipt().GetCopies() < 2 {

@@ -18,14 +18,17 @@ import (
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/operator"
 	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/query"
 	"github.com/norn-dev/norn/node/core/quota"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/repair"
+	"github.com/norn-dev/norn/node/core/replication"
 	"github.com/norn-dev/norn/node/core/retention"
 	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/router"
+	"github.com/norn-dev/norn/node/core/schedules"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/transfer"
 	"github.com/norn-dev/norn/node/core/view"
@@ -145,18 +148,17 @@ type Core struct {
 	dependency   *dependency.Machine
 	queues       *queues
 	retention    *retention.Machine
-	quorumWrites *quorumWrites
+	replication  *replication.Machine
 	repairs      *repair.Machine
 	routes       *router.Machine
-	fetches      *fetches
-	deferredAcks *deferredAcks
 	transfer     *transfer.Machine
 	leases       *lease.Machine
-	confirms     confirmWaits
+	operator     *operator.Machine
+	space        []byte // for the further fields of a completion
 	elector      *leadership.Machine
 	acceptors    *leadership.Acceptors
 	sharedConfig sharedConfig
-	crons        *crons
+	schedules    *schedules.Machine
 	sessions     *workers.Machine
 	vcfg         vnode.Config
 	dropped      []message.GrantRef // grants of ours that nobody will hear of
@@ -179,9 +181,8 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		disk:    math.MaxUint64,
 	}
 	c.logs = newFollowers(cfg.Cluster.Partitions, c.tenants, c.round)
-	c.fetches, c.deferredAcks = &fetches{c: c}, &deferredAcks{c: c}
 	c.queues = &queues{c: c, sets: make(map[string]*setting), known: make(map[string]int64), remoteCounts: newRemoteCounts(c)}
-	c.quorumWrites, c.routes = &quorumWrites{c: c}, newRouter(c)
+	c.replication, c.routes = newReplication(c), newRouter(c)
 	c.dispatch = newDispatch(c)
 	vcfg := vnode.Config{
 		Partitions: cfg.Cluster.Partitions, Buffer: cfg.Buffer, HeadSize: cfg.HeadSize, MaxClaims: cfg.PartClaims,
@@ -197,7 +198,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		OnFact:   func(task id.ID) { c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.wake(task)...) },
 		OnFinish: func(p ring.Partition, task id.ID, linked bool) { c.dependency.Finished(p, task, linked) },
 		OnUnlink: func(task id.ID, dependencies []id.ID) { c.dependency.Unlink(task, dependencies) },
-		OnStored: c.quorumWrites.stored,
+		OnStored: c.replication.Writes.Stored,
 		Tally:    c.tenants.Tally,
 		Tree:     cfg.Tree,
 		Slack:    cfg.Slack,
@@ -206,9 +207,8 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	}
 	c.filling.c = c
 	c.vcfg, c.transfer = vcfg, newTransfer(c)
-	c.confirms.c = c
 	boot := cfg.Rand.Uint64()
-	c.crons, c.sharedConfig.c = newCrons(c), c
+	c.schedules, c.sharedConfig.c = newSchedules(c), c
 	var err error
 	if err = openAcceptors(c, view); err != nil {
 		return nil, err
@@ -230,6 +230,10 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.routes.Partitions, c.routes.Standing = c.vnodes, c.standing
 	c.elector = leadership.New(c.acceptors, c.vnodes, c.standing)
 	c.leases = newLeases(c)
+	c.replication.Partitions, c.replication.Standing, c.replication.Acceptors = c.vnodes, c.standing, c.acceptors
+	c.replication.Leadership, c.replication.Leases, c.replication.Transfer = c.elector, c.leases, c.transfer
+	c.operator = newOperator(c)
+	c.schedules.Standing, c.schedules.Dependency = c.standing, c.dependency
 	c.dispatch.Partitions, c.dispatch.Standing, c.dispatch.Leases = c.vnodes, c.standing, c.leases
 	c.dependency.Recover()
 	c.ask(nil)
@@ -255,7 +259,7 @@ func (c *Core) stand() {
 		case standing.Review:
 			c.elector.Look()
 		case standing.Recount:
-			c.deferredAcks.look = true
+			c.replication.Acks.Look = true
 		case standing.Lost:
 			c.elector.StepDown(e.Partition)
 			c.elector.Runs.Abort(e.Partition, "this disk has lost what it had acknowledged")
@@ -347,7 +351,7 @@ func (c *Core) Ready(now clock.Time) (message.Ready, error) {
 	c.dependency.Work(now)
 	c.dependency.Watches.Work(now)
 	c.dependency.Forgotten.Work(now)
-	c.crons.work(now)
+	c.schedules.Work(now)
 	c.sessions.Work(now)
 	c.dispatch.Free(now)
 	c.leases.Retry(now)
@@ -357,9 +361,9 @@ func (c *Core) Ready(now clock.Time) (message.Ready, error) {
 	c.dispatch.Ask(now)
 	c.dispatch.Tell(now)
 	leasing{c}.work(now)
-	c.deferredAcks.work(now)
-	c.fetches.work(now) // what goes on then may write
-	c.quorumWrites.work(now)
+	c.replication.Acks.Work(now)
+	c.replication.Reads.Work(now) // what goes on then may write
+	c.replication.Writes.Work(now)
 	c.repairs.Work(now)
 	c.transfer.Work(now)
 	c.transfer.Quarantine.Work(now)
@@ -395,7 +399,7 @@ func (c *Core) Stats() Stats {
 	s.Claimed, s.RankErrors, s.Waits = c.dispatch.Claimed, c.dispatch.RankErrors, c.dispatch.Waits
 	s.Waiting = c.dispatch.Waiting() + c.logs.count
 	s.Claims, s.Full = c.vnodes.Claimed(), c.vnodes.Full()
-	s.Cron = c.crons.m.Stats(c.crons.time(c.round.Now))
+	s.Cron = c.schedules.Stats(c.round.Now)
 	s.Sessions, s.SessionCounts = c.sessions.Dispatcher.Open(), c.sessions.Dispatcher.Counts()
 	s.QuarantinedTasks, s.QuarantinedBytes = c.vnodes.Aside()
 	s.Quarantined, s.QuarantinedLast, s.QuarantineFull = c.transfer.Quarantine.Count, c.transfer.Quarantine.Last, c.transfer.Quarantine.Full
@@ -436,7 +440,8 @@ func (c *Core) wake() (wall, mono int64) {
 	if c.askAt != 0 {
 		mono = min(mono, c.askAt)
 	}
-	return min(wall, c.crons.wall), min(mono, c.crons.mono, c.retention.Due(), c.quorumWrites.next(), c.repairs.Due(), c.routes.Due(), c.queues.remoteCounts.next(), c.fetches.byTime.Next(), c.transfer.Due(), c.dependency.Due(), c.leases.Due(), c.confirms.next(), c.elector.Next(), c.standing.Due(), c.sessions.Due())
+	launchWall, launchMono := c.schedules.Due()
+	return min(wall, launchWall), min(mono, launchMono, c.retention.Due(), c.replication.Due(), c.repairs.Due(), c.routes.Due(), c.queues.remoteCounts.next(), c.transfer.Due(), c.dependency.Due(), c.leases.Due(), c.elector.Next(), c.standing.Due(), c.sessions.Due())
 }
 
 // Audit tells what the core would overlook: a vnode that something was done with
@@ -459,10 +464,10 @@ func (c *Core) handle(now clock.Time, r *message.Request) (gproto.Message, *prot
 	if !c.view.Joined {
 		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the node is starting; try again").Again(50 * time.Millisecond)
 	}
-	if c.fetches.readBeforeDecide(now, r, nil) || c.confirms.readIndex(now, r) {
+	if c.replication.Reads.ReadBeforeDecide(now, r, nil) || c.replication.Confirms.ReadIndex(now, r) {
 		return nil, nil
 	}
-	c.fetches.tooFewAnswered = r.Unsure
+	c.replication.Reads.TooFewAnswered = r.Unsure
 	switch m := r.Body.(type) {
 	case *nornv1.EnqueueRequest:
 		return enqueuing{c, r.Scope}.enqueue(now, r.From, m)
@@ -499,7 +504,7 @@ func (c *Core) other(now clock.Time, r *message.Request) (gproto.Message, *proto
 	}
 	switch m := r.Body.(type) {
 	case *nornv1.GetRequest:
-		if takes, err := c.fetches.get(now, r, m); takes || err != nil {
+		if takes, err := c.replication.Reads.Get(now, r, m); takes || err != nil {
 			return nil, err
 		}
 		return c.round.Read(query.NewGet(r, m, len(c.view.Cells)))
@@ -512,13 +517,13 @@ func (c *Core) other(now clock.Time, r *message.Request) (gproto.Message, *proto
 	case *nornv1.StatusRequest:
 		return observer{c}.status(now, r, m)
 	case *nornv1.ClusterRequest:
-		return admin{c}.handle(now, r, m)
+		return c.operator.Handle(now, r, m)
 	case *nornv1.VerifyRequest:
 		return verifier{c}.verify(now, r, m)
 	case *nornv1.BackupRequest:
-		return backups{c}.page(r, m)
+		return c.operator.Page(r, m)
 	case *nornv1.RestoreRequest:
-		return backups{c}.restore(now, r, m)
+		return c.operator.Restore(now, r, m)
 	case *nornv1.HistoryRequest:
 		return remembered(c, now, r, m)
 	case *nornv1.ExplainRequest:
@@ -530,9 +535,9 @@ func (c *Core) other(now clock.Time, r *message.Request) (gproto.Message, *proto
 	case *nornv1.SetQueueRequest:
 		return c.queues.change(r.From, m, false)
 	case *nornv1.SchedulesRequest:
-		return scheduling{c}.list(r, m)
+		return c.schedules.List(r, m)
 	case *nornv1.ChangeSchedulesRequest:
-		return scheduling{c}.change(r, m)
+		return c.schedules.Change(r, m)
 	case *nornv1.SessionRequest:
 		return c.sessions.Request(now, r, m)
 	case *nornv1.WorkersRequest:

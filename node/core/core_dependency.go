@@ -6,13 +6,11 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/decided"
 	"github.com/norn-dev/norn/node/core/dependency"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
-	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
@@ -43,20 +41,15 @@ func (c depending) Find(now clock.Time, task id.ID, all bool, then func(clock.Ti
 	if all {
 		level = nornv1.ReadLevel_READ_LEVEL_ALL
 	}
-	c.crons.find(now, task, level, then)
+	c.schedules.Find(now, task, level, then)
 }
 
 // Room tells whether one more read may be under way.
-func (c depending) Room() bool { return len(c.fetches.open) < maxFetches }
+func (c depending) Room() bool { return c.replication.Reads.Room() }
 
 // Majority merges what a majority knows of a task.
 func (c depending) Majority(now clock.Time, task id.ID, then func(now clock.Time, enough bool)) {
-	p := ring.Of(task, len(c.view.Cells))
-	cell := &c.view.Cells[p]
-	c.fetches.begin(now, &message.Request{}, p, &fetch{
-		Quorum: call.NewQuorum(cell, c.cfg.Self), task: task, need: quorum.Majority(len(cell.Cohort)), enough: func() bool { return true },
-		then: then,
-	})
+	c.replication.Reads.Majority(now, task, then)
 }
 
 // Confirm has a majority asked whether somebody else leads a partition.
@@ -79,11 +72,11 @@ func (c depending) Stamp(now clock.Time, task id.ID) int64 {
 func (c depending) Wall(now clock.Time) int64 { return c.standing.Clocks.Wall(now) }
 
 // Ended tells the master of schedules of a task that is finished here.
-func (c depending) Ended(task id.ID) { c.crons.ended(task) }
+func (c depending) Ended(task id.ID) { c.schedules.Ended(task) }
 
 // Heard tells it of one that is elsewhere.
 func (c depending) Heard(task id.ID, outcome crdt.State) {
-	c.crons.m.Finished(c.crons.time(c.round.Now), task, outcome)
+	c.schedules.Heard(c.round.Now, task, outcome)
 }
 
 // Cancelled counts a task that is cancelled because of a dependency.

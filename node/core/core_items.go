@@ -71,7 +71,7 @@ func writesOf(c *Core, now clock.Time, m gproto.Message) (l router.List, ok bool
 	case *nornv1.CancelRequest:
 		all := m.GetIds()
 		// The state of a task is best known to its leader, who knows the claims.
-		l = router.List{N: len(all), Best: func(i int) bool { return len(m.GetOnlyStates()) > 0 || c.fetches.misses(all[i]) }, Task: func(i int) []byte { return all[i] }, Some: func(idx []int) gproto.Message {
+		l = router.List{N: len(all), Best: func(i int) bool { return len(m.GetOnlyStates()) > 0 || c.replication.Reads.Misses(all[i]) }, Task: func(i int) []byte { return all[i] }, Some: func(idx []int) gproto.Message {
 			part := &nornv1.CancelRequest{Ids: router.Pick(all, idx), Reason: m.GetReason(), OnlyStates: m.GetOnlyStates(), Durability: m.GetDurability()}
 			part.ProtoReflect().SetUnknown(m.ProtoReflect().GetUnknown())
 			return part

@@ -33,7 +33,7 @@ func (c leading) Won(now clock.Time, v *vnode.Vnode, succeeds bool) {
 
 // Lost gives up what waits for a majority of a partition.
 func (c leading) Lost(p ring.Partition) {
-	c.confirms.look = true
+	c.replication.Confirms.Look = true
 	c.leases.Stop(p)
 }
 

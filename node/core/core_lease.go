@@ -26,8 +26,8 @@ func newLeases(c *Core) *lease.Machine {
 // leads, or for a pause, and old proposals are given up.
 func (c leasing) work(now clock.Time) {
 	c.leases.Send(now)
-	if min(c.confirms.next(), c.leases.AskDue()) <= now.Mono {
-		c.confirms.goOn(now)
+	if min(c.replication.Confirms.Due(), c.leases.AskDue()) <= now.Mono {
+		c.replication.Confirms.GoOn(now)
 		c.leases.Ask(now)
 	}
 	c.leases.Reconcile(now)
@@ -52,7 +52,9 @@ func (c leasing) Learned(now clock.Time, p ring.Partition, task id.ID, r *claim.
 }
 
 // Confirmed has those go on who wait for that this node still leads.
-func (c leasing) Confirmed(ring.Partition) { c.confirms.look, c.dependency.Unconfirmed.At = true, 0 }
+func (c leasing) Confirmed(ring.Partition) {
+	c.replication.Confirms.Look, c.dependency.Unconfirmed.At = true, 0
+}
 
 // Forget leaves a grant out that was taken back.
 func (c leasing) Forget(g message.GrantRef) { c.dispatch.Forget(g) }

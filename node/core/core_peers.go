@@ -6,7 +6,6 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
@@ -26,7 +25,7 @@ func (c peers) take(now clock.Time, m *message.FromPeer) {
 		c.facts(now, m.From, b)
 	case *message.FactsTaken:
 		if !c.transfer.Answered(now, m.From, b) && !c.transfer.Quarantine.Answered(now, m.From, b) {
-			c.quorumWrites.taken(m.From, b)
+			c.replication.Writes.Taken(m.From, b)
 		}
 	case *message.Repair:
 		c.repairs.Step(now, m.From, b)
@@ -35,9 +34,9 @@ func (c peers) take(now clock.Time, m *message.FromPeer) {
 	case *message.Forwarded:
 		c.routes.Answered(b.Number, m.From, &message.Reply{Message: b.Message, Err: b.Err, Grants: b.Grants, Declined: b.Declined})
 	case *message.Fetch:
-		c.fetches.asked(m.From, b)
+		c.replication.Reads.Asked(m.From, b)
 	case *message.Fetched:
-		c.fetches.fetched(now, m.From, b)
+		c.replication.Reads.Fetched(now, m.From, b)
 	case *message.Watch:
 		c.dependency.Watches.Watched(now, m.From, b)
 	case *message.Outcomes:
@@ -128,35 +127,7 @@ func (c peers) facts(now clock.Time, from register.Member, m *message.Facts) {
 			refused = append(refused, part.Partition)
 		}
 	}
-	if !c.took(from, m, refused) {
-		c.deferredAcks.add(now, from, m, refused)
-	}
-}
-
-// took answers facts that were kept, but for those of some partitions; false when it
-// cannot be said yet whether their copies count here, or for which cohorts.
-func (c peers) took(from register.Member, m *message.Facts, refused []ring.Partition) bool {
-	answer := &message.FactsTaken{Write: m.Write, Refused: refused}
-	for i := range m.Parts {
-		p, epoch := m.Parts[i].Partition, m.Parts[i].Epoch
-		switch {
-		case slices.Contains(refused, p):
-		case c.standing.Disk.Forgetful(p): // kept, but no copy that counts
-			answer.Refused = append(answer.Refused, p)
-		case c.acceptors.Blind(p, epoch) || !c.standing.Disk.Counts(p, epoch):
-			return false
-		default:
-			if f, ok := c.acceptors.Fence(p, epoch); ok {
-				answer.Fences = append(answer.Fences, f)
-			}
-		}
-	}
-	if mutant.EarlyAck.On() {
-		c.round.SendNow(from, answer)
-		return true
-	}
-	c.round.Send(from, answer)
-	return true
+	c.replication.Acks.Add(now, from, m, refused)
 }
 
 // collected tells a coordinator of tasks that were collected here, which it does not
@@ -236,9 +207,9 @@ func (c peers) keep(now clock.Time, from register.Member, part *message.PartFact
 func (c peers) merge(now clock.Time, v *vnode.Vnode, some []crdt.Fact) (merged vnode.Merged, ok bool) {
 	task := some[0].Task
 	key := keys{c.Core}.buried(v.Partition, some)
-	c.quorumWrites.quiet = true // what came from a coordinator is not sent on
+	c.replication.Writes.Quiet = true // what came from a coordinator is not sent on
 	merged, err := vnode.Merge(v, c.round.Tx, some, now)
-	c.quorumWrites.quiet = false
+	c.replication.Writes.Quiet = false
 	if damaged(err) {
 		c.round.Check(err)
 	}

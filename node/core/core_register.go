@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/operator"
 	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/standing"
@@ -111,7 +112,7 @@ func (c *Core) changed(now clock.Time, e message.Changed) {
 	}
 	c.view.Voters, c.view.Outgoing, c.view.Majority = e.Voters, e.Outgoing, e.Majority
 	c.learn(now, &e.State)
-	c.crons.m.Lead(c.crons.time(now), e.Leads)
+	c.schedules.Lead(now, e.Leads)
 }
 
 // catchUpFor is how long a node waits at its start for its register to get to where
@@ -121,7 +122,7 @@ const catchUpFor = 3 * time.Second
 // catchUp tells whether a state that is behind what this node was shown before it
 // started has to do: without a majority the register cannot go through its log, and
 // tasks are to be taken in all the same. Whoever goes by it counts for nothing where a
-// majority is asked for ([leadership.Acceptors.Blind], [standing.Disk.Trusts], [quorumWrites.unsure]).
+// majority is asked for ([leadership.Acceptors.Blind], [standing.Disk.Trusts], [replication.Writes.unsure]).
 func catchUp(c *Core, now clock.Time, s *register.State) bool {
 	if c.behind == nil {
 		c.behindAt = now.Mono + int64(catchUpFor)
@@ -139,7 +140,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 		return false // of a register that has just been opened, and goes through its log
 	}
 	c.view.Joined, c.behind = true, nil
-	if c.closed == nil && Destroyed(s) {
+	if c.closed == nil && operator.Destroyed(s) {
 		c.drain(refusal.Stopping()) // nothing is to be acknowledged that is about to be deleted
 	}
 	left := false // some partition is kept by others from now on
@@ -161,7 +162,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 			c.vnodes.Use(ring.Partition(p))
 		}
 	}
-	c.quorumWrites.changed()
+	c.replication.Writes.Changed()
 	c.view.Keep(s)
 	c.standing.Disk.Words.Keep(c.standing.Disk)
 	c.stand()
@@ -172,7 +173,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	if left {
 		c.logs.moved(c)
 	}
-	c.crons.m.Observe(c.crons.time(now), s)
+	c.schedules.Observe(now, s)
 	c.sessions.Names.Learn(now, s)
 	c.tenants.Learn(s)
 	if bad := c.queues.load(s); bad != nil {

@@ -16,7 +16,7 @@ func newRetention(c *Core, now clock.Time) *retention.Machine {
 	return retention.New(retention.Env{
 		Self: c.cfg.Self, Eta: c.cfg.Eta, GCGrace: c.cfg.GCGrace, Interval: c.cfg.CollectInterval, HasArchive: c.cfg.Archive,
 		View: c.view, Round: c.round, Partitions: c.vnodes, Queues: retaining{c}, References: c.dependency,
-		Alone: c.quorumWrites.alone, Taken: func() uint64 { return c.taken },
+		Alone: c.replication.Writes.Alone, Taken: func() uint64 { return c.taken },
 		Number: func() uint64 {
 			c.tag++
 			return c.tag

@@ -27,7 +27,7 @@ func (c *Core) request(now clock.Time, r *message.Request) {
 	if r.Scope != nil && c.view.Joined && c.closed == nil {
 		known := scope.Known{View: c.round.Tx, Vnodes: c.vnodes, Partitions: len(c.view.Cells)}
 		refused, left, err := scope.Judge(known, r)
-		if !c.round.Check(err) || c.fetches.readBeforeDecide(now, r, refused) {
+		if !c.round.Check(err) || c.replication.Reads.ReadBeforeDecide(now, r, refused) {
 			return
 		}
 		if refused != nil && r.Unsure { // which has come out only now
@@ -55,10 +55,10 @@ func (c *Core) request(now clock.Time, r *message.Request) {
 		}
 	}
 	first := len(c.round.Ready.Replies)
-	c.quorumWrites.newly = id.ID{} // what is stored between requests is bought by none
+	c.replication.Writes.Handles()
 	m, err := c.handle(now, r)
 	c.round.Done(r.From, m, err)
-	c.quorumWrites.awaitCopies(now, r, first)
+	c.replication.Writes.AwaitCopies(now, r, first)
 }
 
 // route sends a request on its way, and tells whether it did: else this node
@@ -96,12 +96,12 @@ func (c *Core) route(now clock.Time, q *message.Request) bool {
 	case *nornv1.RestoreRequest:
 		return c.routes.Pass(now, q, m.GetTasks()[:min(len(m.GetTasks()), id.Size)], 0) // all are of one partition, or it is refused
 	case *nornv1.BackupRequest:
-		who, join, ask := backups{c}.asked(m)
+		who, join, ask := c.operator.BackupFrom(m)
 		if who == nil || c.routes.Crowds(q.From) {
 			return false
 		}
 		g := c.routes.Gather(now, q, join, 0)
-		g.Then = backups{c}.joined(q, join)
+		g.Then = c.operator.Joined(q, join)
 		c.routes.Each(now, g, who, ask)
 		c.routes.Finish(g)
 		return true

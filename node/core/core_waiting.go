@@ -14,7 +14,7 @@ import (
 func (c *Core) cancel(from message.Origin) {
 	c.routes.Cancel(from)
 	c.sessions.Cancel(from)
-	for _, o := range c.fetches.forsake(func(o message.Origin) bool { return message.NumberOf(o) == message.NumberOf(from) }) {
+	for _, o := range c.replication.Reads.Forsake(func(o message.Origin) bool { return message.NumberOf(o) == message.NumberOf(from) }) {
 		c.round.Refuse(o, refusal.Cancelled())
 	}
 	c.dispatch.Cancel(from)
@@ -29,7 +29,7 @@ func (c *Core) cancel(from message.Origin) {
 // gone forgets the waiting requests of a closed connection.
 func (c *Core) gone(conn uint64) {
 	c.routes.Gone(conn)
-	c.fetches.forsake(func(o message.Origin) bool { return o.Conn == conn })
+	c.replication.Reads.Forsake(func(o message.Origin) bool { return o.Conn == conn })
 	c.sessions.Gone(c.round.Now, conn)
 	c.dispatch.Gone(conn)
 	for _, w := range c.logs.all(slices.Values([]uint64{conn})) {

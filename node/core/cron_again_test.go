@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/schedules"
 	"github.com/norn-dev/norn/node/core/scope"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -24,7 +25,7 @@ func (r *rig) launchAgain(t *nornv1.TaskSpec, begun int64) *nornv1.EnqueueResult
 	r.t.Helper()
 	var got *nornv1.EnqueueResult
 	m := &nornv1.LaunchRequest{Tasks: []*nornv1.TaskSpec{t}, Begun: []int64{begun}}
-	r.core.routes.Do(r.now, r.core.crons.origin(nornv1.Method_METHOD_LAUNCH), launchItems(m), m, enqueued(func(res *nornv1.EnqueueResult) { got = res }))
+	r.core.routes.Do(r.now, r.core.schedules.Origin(nornv1.Method_METHOD_LAUNCH), schedules.LaunchItems(m), m, enqueued(func(res *nornv1.EnqueueResult) { got = res }))
 	r.turn()
 	if got == nil {
 		r.t.Fatal("there is no answer")
@@ -321,7 +322,7 @@ func TestALaunchAfterItsTime(t *testing.T) {
 		s.Id = id.Launch([16]byte{9}, [16]byte{n}, 1e9).Bytes()
 		var got *nornv1.EnqueueResult
 		m := &nornv1.LaunchRequest{Tasks: []*nornv1.TaskSpec{s}, Begun: []int64{r.now.Wall}, Until: []int64{until}}
-		r.core.routes.Do(r.now, r.core.crons.origin(nornv1.Method_METHOD_LAUNCH), launchItems(m), m, enqueued(func(res *nornv1.EnqueueResult) { got = res }))
+		r.core.routes.Do(r.now, r.core.schedules.Origin(nornv1.Method_METHOD_LAUNCH), schedules.LaunchItems(m), m, enqueued(func(res *nornv1.EnqueueResult) { got = res }))
 		r.turn()
 		return got
 	}

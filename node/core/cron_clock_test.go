@@ -22,7 +22,7 @@ func TestTheClockOfTheMasterIsOff(t *testing.T) {
 		s.Cron = "0 * * * * *"
 		r.send(1, &nornv1.ChangeSchedulesRequest{Changes: []*nornv1.ScheduleChange{put("minutely", s)}})
 		launches := func() uint64 {
-			x := cron.Show(r.peers[1].core.crons.m.Zones(), [16]byte{}, r.state().Schedules.Get("minutely"), r.now.Wall, true)
+			x := cron.Show(r.peers[1].core.schedules.Cron.Zones(), [16]byte{}, r.state().Schedules.Get("minutely"), r.now.Wall, true)
 			for _, l := range x.GetHistory() {
 				if at := l.GetInstant().AsTime().UnixNano(); at > r.now.Wall || l.GetKind() != nornv1.LaunchKind_LAUNCH_KIND_LAUNCH {
 					t.Errorf("off by %v: %v", off, l)
@@ -69,7 +69,7 @@ func TestAMasterWithAWrongClockThatKeepsNothingAnyMore(t *testing.T) {
 		r.wrong[0] = time.Hour
 		r.live(3*time.Second, 100*time.Millisecond, nothing)
 		c := r.peers[0].core
-		if off := time.Duration(c.crons.time(r.clock(0)).Wall - r.now.Wall); off.Abs() > eta || len(c.standing.Company()) > 0 {
+		if off := time.Duration(c.schedules.Time(r.clock(0)).Wall - r.now.Wall); off.Abs() > eta || len(c.standing.Company()) > 0 {
 			t.Errorf("off before: %t: schedules go by a time that is off by %v", before, off)
 		}
 	}

@@ -36,7 +36,7 @@ func TestWhoFollowsALogGoesOnWhereItWas(t *testing.T) {
 	r.send(a, &nornv1.UpdateRequest{Id: task.Bytes(), Token: second, Data: []byte("x")})
 	r.settle()
 	for _, o := range r.peers { // nothing is sent again
-		o.core.quorumWrites.open = nil
+		o.core.replication.Writes.Open = nil
 	}
 	ask := &nornv1.LogRequest{Id: task.Bytes(), After: true, AfterToken: first, AfterSeq: 1}
 	from := r.send(behind, ask)
@@ -114,7 +114,7 @@ func TestTheLastLinesComeBeforeTheEnd(t *testing.T) {
 		r.send(a, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: token, Seq: uint64(lines) + 1}}})
 		r.settle()
 		for _, o := range r.peers { // nothing is sent again
-			o.core.quorumWrites.open = nil
+			o.core.replication.Writes.Open = nil
 		}
 		ask := func(m *nornv1.LogRequest) *nornv1.LogReply {
 			m.Id = task.Bytes()

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/norn-dev/norn/node/core/operator"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -23,12 +24,12 @@ func TestDestroy(t *testing.T) {
 	r.tell()
 	r.refuses(0, isConflict, "n3 is not in reach", destroy(id, false))
 	would := r.does(0, dry(destroy(id, true)))
-	if !slices.Equal(would.Nodes, []string{"n1", "n2"}) || !strings.Contains(would.Notes[0], "n3 is not in reach and keeps its data") || Destroyed(r.state()) {
+	if !slices.Equal(would.Nodes, []string{"n1", "n2"}) || !strings.Contains(would.Notes[0], "n3 is not in reach and keeps its data") || operator.Destroyed(r.state()) {
 		t.Fatalf("would: %v", would)
 	}
 	r.open(2)
 	r.tell()
-	if did := r.does(1, destroy(id, false)); len(did.Nodes) != 3 || !Destroyed(r.state()) {
+	if did := r.does(1, destroy(id, false)); len(did.Nodes) != 3 || !operator.Destroyed(r.state()) {
 		t.Fatalf("did: %v", did)
 	}
 	for i := range r.peers {

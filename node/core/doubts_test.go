@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/dependency"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/replication"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -273,17 +274,17 @@ func TestWaitsForWhoLeadsAreBounded(t *testing.T) {
 	c := r.peers[i].core
 	r.now = r.now.Add(time.Second)
 	c.round.Now = r.now
-	s, p := &c.confirms, ring.Partition(1)
-	if s.decided(message.ConfirmedSince{At: r.now.Mono + 1, Parts: []ring.Partition{p}}) || c.leases.AskDue() != r.now.Mono {
+	s, p := &c.replication.Confirms, ring.Partition(1)
+	if s.Decided(message.ConfirmedSince{At: r.now.Mono + 1, Parts: []ring.Partition{p}}) || c.leases.AskDue() != r.now.Mono {
 		t.Error("what was asked before a request came answers it, or nobody is asked again")
 	}
-	s.waits = make([]confirmationWait, maxConfirmationWaits)
+	s.Waits = make([]replication.ConfirmationWait, replication.MaxConfirmationWaits)
 	full := &message.Request{From: message.Origin{Conn: 7}, Body: &nornv1.RetryRequest{Ids: [][]byte{r.at(1).Bytes()}}}
 	c.round.Ready.Replies = nil
-	if waits := s.readIndex(r.now, full); !waits || len(s.waits) > maxConfirmationWaits || len(c.round.Ready.Replies) != 1 || c.round.Ready.Replies[0].Err == nil {
-		t.Errorf("%d requests wait: %v", len(s.waits), c.round.Ready.Replies)
+	if waits := s.ReadIndex(r.now, full); !waits || len(s.Waits) > replication.MaxConfirmationWaits || len(c.round.Ready.Replies) != 1 || c.round.Ready.Replies[0].Err == nil {
+		t.Errorf("%d requests wait: %v", len(s.Waits), c.round.Ready.Replies)
 	}
-	s.waits = nil
+	s.Waits = nil
 }
 
 // TestAnOlderStateTakesNothingBack: of the register's cells, of settings, of what a removed node

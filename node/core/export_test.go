@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/norn-dev/norn/node/core/operator"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/wire"
@@ -22,7 +23,7 @@ func TestExport(t *testing.T) {
 	}
 	large := make([]byte, register.MaxDefinition)
 	var put register.Request
-	for i := range maxExport/register.MaxDefinition + 1 {
+	for i := range operator.MaxExport/register.MaxDefinition + 1 {
 		put.Schedules = append(put.Schedules, register.ScheduleChange{Name: fmt.Sprint(i), Definition: large})
 	}
 	r.register.Do(put, func(register.Result) {})

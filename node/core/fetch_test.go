@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/replication"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -24,7 +25,7 @@ func TestAReadOfAMajorityFindsTheEndBehindALongLog(t *testing.T) {
 	r := newTrio(t)
 	task := r.put(0, 0).Bytes()
 	reader, a, b := r.behind()
-	const token, updates = 1<<32 + 1, fetchBytes>>20 + 2
+	const token, updates = 1<<32 + 1, replication.FetchBytes>>20 + 2
 	for n := range updates {
 		r.send(a, &nornv1.UpdateRequest{Id: task, Token: token, Seq: uint64(n), Data: make([]byte, 1<<20)})
 		r.settleBut(r.between(a, b))
@@ -69,7 +70,7 @@ func TestAReadOfAMajorityFindsALargeTask(t *testing.T) {
 	r.peers[a].core.cfg.MaxPayload = 16 << 20
 	s := spec("q")
 	task := r.in(0)
-	s.Id, s.Payload = task.Bytes(), make([]byte, fetchBytes+1)
+	s.Id, s.Payload = task.Bytes(), make([]byte, replication.FetchBytes+1)
 	from := r.send(a, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}})
 	r.settleBut(r.between(a, b))
 	if res := r.result(a, from); res.GetReceipt().GetDurableCopies() != 2 {
@@ -87,7 +88,7 @@ func TestALeaderLearnsOfEndsInBoundedMessages(t *testing.T) {
 	r := newTrio(t)
 	i, a, b := r.behind()
 	var tasks []id.ID
-	for range fetchBytes>>20 + 2 {
+	for range replication.FetchBytes>>20 + 2 {
 		task := r.put(i, 0)
 		tasks = append(tasks, task)
 		r.send(a, &nornv1.UpdateRequest{Id: task.Bytes(), Token: 1<<32 + 1, Data: make([]byte, 1<<20)})
@@ -117,7 +118,7 @@ func TestALeaderLearnsOfEndsInBoundedMessages(t *testing.T) {
 		r.send(i, claimUpTo(100))
 		r.live(3*time.Second, 250*time.Millisecond, watch)
 	}
-	if n := known(); n != len(tasks) || largest == 0 || largest > fetchBytes+2<<20 {
+	if n := known(); n != len(tasks) || largest == 0 || largest > replication.FetchBytes+2<<20 {
 		t.Errorf("of %d tasks %d are known to be completed; the largest answer had %d bytes of facts", len(tasks), n, largest)
 	}
 }

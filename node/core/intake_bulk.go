@@ -25,7 +25,7 @@ type bulk struct{ *Core }
 func (c bulk) cancel(now clock.Time, m *nornv1.CancelRequest) (gproto.Message, *proto.Error) {
 	err := convert.CheckBatch(len(m.GetIds()))
 	if err == nil {
-		err = c.quorumWrites.check(m.GetDurability())
+		err = c.replication.Writes.Check(m.GetDurability())
 	}
 	if err == nil && len(m.GetReason()) > proto.MaxNoteBytes { // it is stored once per task
 		err = proto.Invalid("the reason has %d bytes, over the limit of %d", len(m.GetReason()), proto.MaxNoteBytes)
@@ -110,7 +110,7 @@ func (c bulk) one(b []byte, when conditions, res *nornv1.WriteResult, act func(*
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_INTERNAL, "%v", err)
 	}
 	if d.Task.Enqueued == nil && !d.Task.Collected() {
-		return refusal.NoTaskUnless(task, c.fetches.tooFewAnswered)
+		return refusal.NoTaskUnless(task, c.replication.Reads.TooFewAnswered)
 	}
 	res.State = nornv1.State(d.State)
 	if len(when.only) > 0 && !slices.Contains(when.only, res.State) && !when.done(d) {
@@ -124,10 +124,10 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, extra []byte, res *nornv
 	if v.Leading() == 0 {
 		return refusal.Leaderless(v)
 	}
-	if bad := c.confirms.stillLeads(v.Partition, "exclusive claims"); bad != nil {
+	if bad := c.replication.Confirms.StillLeads(v.Partition, "exclusive claims"); bad != nil {
 		return bad
 	}
-	if c.fetches.tooFewAnswered && !c.quorumWrites.alone(v.Partition) {
+	if c.replication.Reads.TooFewAnswered && !c.replication.Writes.Alone(v.Partition) {
 		return refusal.TooFewAnswered("how task %s has ended may not be known here, and too few of the others who keep its partition have answered; try again", t.ID)
 	}
 	switch {
@@ -185,6 +185,6 @@ func (c bulk) retryOne(now clock.Time, d *vnode.Detail, extra []byte, res *nornv
 // have given the key away before it has heard of the retry, which is void then ([keys.bar]).
 func (c bulk) keyed(v *vnode.Vnode, t *crdt.Task, res *nornv1.WriteResult) {
 	if t.ID.Kind() == id.KindKey && t.Enqueued.KeyWindow == 0 {
-		c.quorumWrites.led(v.Leading(), res.Receipt)
+		c.replication.Writes.Led(v.Leading(), res.Receipt)
 	}
 }

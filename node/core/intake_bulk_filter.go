@@ -63,7 +63,7 @@ func (w *where) check(now clock.Time) *proto.Error {
 		return proto.Invalid("without queue, states and filter it is about all tasks of all queues; set all if that is meant")
 	}
 	if cancel {
-		if err := w.c.quorumWrites.check(m.GetDurability()); err != nil {
+		if err := w.c.replication.Writes.Check(m.GetDurability()); err != nil {
 			return err
 		}
 	}

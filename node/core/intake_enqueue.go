@@ -36,7 +36,7 @@ func (c enqueuing) enqueue(now clock.Time, from message.Origin, m *nornv1.Enqueu
 	if c.shut(from) {
 		return nil, c.full()
 	}
-	if err := c.quorumWrites.check(m.GetDurability()); err != nil {
+	if err := c.replication.Writes.Check(m.GetDurability()); err != nil {
 		return nil, err
 	}
 	return c.all(now, m.GetTasks(), nil)
@@ -45,7 +45,7 @@ func (c enqueuing) enqueue(now clock.Time, from message.Origin, m *nornv1.Enqueu
 // launch enqueues what a cron master has launched.
 func (c enqueuing) launch(now clock.Time, r *message.Request, m *nornv1.LaunchRequest) (gproto.Message, *proto.Error) {
 	n := len(m.GetTasks())
-	switch err := c.quorumWrites.check(m.GetDurability()); {
+	switch err := c.replication.Writes.Check(m.GetDurability()); {
 	case !r.Routed: // a client
 		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNIMPLEMENTED, "this server cannot do that")
 	case n == 0 || n > proto.MaxBatchTasks || n != len(m.GetBegun()):
@@ -63,7 +63,7 @@ func (c enqueuing) launch(now clock.Time, r *message.Request, m *nornv1.LaunchRe
 // shut tells whether this node takes no new tasks from who asks, because its
 // disk is nearly full. The parts that other nodes send are taken: those have room,
 // and what they take is copied here anyway, as long as there is any. A cron master
-// without room says that it has none, see [crons.away].
+// without room says that it has none, see [schedules.Machine.away].
 func (c enqueuing) shut(from message.Origin) bool {
 	return (diskLow(c.Core) || c.view.Young > 0) && from.Conn < message.PeerConns
 }
@@ -171,9 +171,9 @@ func (c enqueuing) enqueueOne(now clock.Time, t *nornv1.TaskSpec, name func(cloc
 		}
 	}
 	res.Receipt = receipt
-	c.quorumWrites.bought(res, receipt, task, got.Existed, crdt.Key{Kind: crdt.KindEnqueued})
+	c.replication.Writes.Bought(res, receipt, task, got.Existed, crdt.Key{Kind: crdt.KindEnqueued})
 	if task.Kind() == id.KindKey && spec.KeyWindow == 0 {
-		c.quorumWrites.led(v.Leading(), receipt) // or the next leader gives the key to another one before it hears of this
+		c.replication.Writes.Led(v.Leading(), receipt) // or the next leader gives the key to another one before it hears of this
 	}
 	return nil
 }

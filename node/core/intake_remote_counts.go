@@ -132,7 +132,7 @@ func (t *remoteCounts) work(now clock.Time) {
 	if len(who.Order) == 0 || r.Full() {
 		return
 	}
-	t.asked = t.c.crons.origin(nornv1.Method_METHOD_QUEUES)
+	t.asked = t.c.schedules.Origin(nornv1.Method_METHOD_QUEUES)
 	g := r.Gather(now, &message.Request{From: t.asked}, sum, tallyTimeout-router.ForwardTimeout)
 	g.Then = func(*router.Scatter) {
 		for _, name := range names {

@@ -186,7 +186,7 @@ func (k keys) legitimate(now clock.Time, t *nornv1.TaskSpec, task id.ID) *proto.
 func (k keys) sure(now clock.Time, h *holder) *proto.Error {
 	p := ring.Of(h.task, len(k.c.view.Cells))
 	v := k.c.vnodes.See(p)
-	if bad := k.c.confirms.stillLeads(p, "unique keys"); bad != nil && !h.first.IsZero() {
+	if bad := k.c.replication.Confirms.StillLeads(p, "unique keys"); bad != nil && !h.first.IsZero() {
 		return bad
 	}
 	if h.first.IsZero() || h.state != crdt.StateUnknown || v.Leading() == 0 {
@@ -198,7 +198,7 @@ func (k keys) sure(now clock.Time, h *holder) *proto.Error {
 // heard refuses to decide who has a key while the leader of its partition may not know all
 // that a majority has acknowledged.
 func (k keys) heard(now clock.Time, p ring.Partition) *proto.Error {
-	if vnode.Tree(k.c.vnodes.See(p)) == nil || k.c.quorumWrites.alone(p) || k.c.retention.Tombstones.CaughtUp(p) || mutant.KeyUnheard.On() {
+	if vnode.Tree(k.c.vnodes.See(p)) == nil || k.c.replication.Writes.Alone(p) || k.c.retention.Tombstones.CaughtUp(p) || mutant.KeyUnheard.On() {
 		return nil
 	}
 	k.c.repairs.Demand(now, p)
@@ -292,7 +292,7 @@ func (k keys) learn(now clock.Time, task id.ID, e *crdt.Enqueued) {
 // one has it until it is finished. It may be finished elsewhere, which comes to be known
 // later. Where the leader itself has retried the older one in its epoch, the key was given
 // away in vain, by a leader before it: no majority knew of that, or this one would have
-// heard, and nothing was acknowledged ([confirmWaits.awaitConfirmation]). Or it was by a side without a
+// heard, and nothing was acknowledged ([replication.Confirmations.awaitConfirmation]). Or it was by a side without a
 // leader, whose tasks may lose against others (docs/reference/protocol.md). So the late one stays
 // among the dead, and may be retried when the key is free.
 func (k keys) late(now clock.Time, first, task id.ID) bool {
@@ -326,7 +326,7 @@ func (k keys) answer(now clock.Time, m *nornv1.KeyRequest) (gproto.Message, *pro
 		return nil, proto.Invalid("the key is empty")
 	}
 	h := k.look(now, m.GetQueue(), m.GetKey(), int64(proto.Seconds(m.GetWindowSeconds())))
-	if bad := k.c.confirms.stillLeads(ring.Of(h.task, len(k.c.view.Cells)), "unique keys"); bad != nil && !h.first.IsZero() {
+	if bad := k.c.replication.Confirms.StillLeads(ring.Of(h.task, len(k.c.view.Cells)), "unique keys"); bad != nil && !h.first.IsZero() {
 		return nil, bad
 	}
 	return &nornv1.KeyReply{Id: h.task.Bytes(), State: nornv1.State(h.state)}, nil

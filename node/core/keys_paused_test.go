@@ -273,8 +273,8 @@ func TestARetryWaitsForAMajority(t *testing.T) {
 	if e := refusedWith(reply.Message, reply.Err); !is || e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || r.stateOf(i, task) != nornv1.State_STATE_DEAD {
 		t.Errorf("nobody has answered: %v, and it is %v", reply, r.stateOf(i, task))
 	}
-	if s := &r.peers[i].core.confirms; len(s.waits) > 0 {
-		t.Errorf("%d requests wait still", len(s.waits))
+	if s := &r.peers[i].core.replication.Confirms; len(s.Waits) > 0 {
+		t.Errorf("%d requests wait still", len(s.Waits))
 	}
 }
 

@@ -207,7 +207,7 @@ func (c settling) renew(now clock.Time, q *message.Request, m *nornv1.RenewReque
 
 func (c settling) update(now clock.Time, r *message.Request, m *nornv1.UpdateRequest) (gproto.Message, *proto.Error) {
 	task, bad := convert.ClaimRef(m.GetId(), m.GetToken())
-	bad = cmp.Or(bad, convert.CheckBatch(1+len(m.GetMore())), c.quorumWrites.check(m.GetDurability()))
+	bad = cmp.Or(bad, convert.CheckBatch(1+len(m.GetMore())), c.replication.Writes.Check(m.GetDurability()))
 	all := []crdt.Update{{Seq: m.GetSeq(), Data: m.GetData()}}
 	for _, more := range m.GetMore() {
 		all = append(all, crdt.Update{Seq: more.GetSeq(), Data: more.GetData()})
@@ -273,7 +273,7 @@ func (c settling) full(f crdt.Fact, last bool, before *nornv1.Error) *nornv1.Err
 const maxSame = 64
 
 func (c settling) complete(now clock.Time, r *message.Request, m *nornv1.CompleteRequest) (gproto.Message, *proto.Error) {
-	if err := cmp.Or(convert.CheckBatch(len(m.GetCompletions())), c.quorumWrites.checkEnd(m.GetDurability())); err != nil {
+	if err := cmp.Or(convert.CheckBatch(len(m.GetCompletions())), c.replication.Writes.CheckEnd(m.GetDurability())); err != nil {
 		return nil, err
 	}
 	n := len(m.GetCompletions())
@@ -328,7 +328,7 @@ func (c settling) run(task id.ID, token uint64, by string, further []byte) []byt
 	if run == (crdt.Run{}) {
 		return crdt.WithoutRun(further)
 	}
-	space := &c.quorumWrites.space
+	space := &c.space
 	*space = crdt.AppendRun((*space)[:0], further, run)
 	return *space
 }
@@ -373,12 +373,12 @@ func (c settling) add(now clock.Time, task id.ID, f crdt.Fact, counter *uint64, 
 		*counter++
 	}
 	res.Receipt = &nornv1.Receipt{}
-	c.quorumWrites.bought(res, res.Receipt, task, existed, f.Key)
+	c.replication.Writes.Bought(res, res.Receipt, task, existed, f.Key)
 }
 
 // bought fills the receipt of a decision that was accepted.
 func (c settling) bought(res *nornv1.WriteResult, task id.ID, existed bool) {
-	c.quorumWrites.bought(res, res.Receipt, task, existed, crdt.Key{})
+	c.replication.Writes.Bought(res, res.Receipt, task, existed, crdt.Key{})
 }
 
 func (c settling) fail(now clock.Time, r *message.Request, m *nornv1.FailRequest) (gproto.Message, *proto.Error) {
@@ -444,7 +444,7 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, principal string, r
 		decided.End(c.round, message.DecidedFailed, end, state)
 	}
 	res.State, res.Receipt = nornv1.State(state), &nornv1.Receipt{}
-	c.quorumWrites.bought(res, res.Receipt, task, existed, crdt.Key{Kind: crdt.KindFailed, A: f.GetToken()})
+	c.replication.Writes.Bought(res, res.Receipt, task, existed, crdt.Key{Kind: crdt.KindFailed, A: f.GetToken()})
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/replication"
 	"github.com/norn-dev/norn/node/core/standing"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -500,7 +501,7 @@ func TestTheCopyOfAForgetfulNodeDoesNotCount(t *testing.T) {
 	r.check(c.Step(r.now, message.Forgot{Why: "as its register's group has found"}))
 	for i, task := range tasks { // through the other one, and through itself
 		from := r.send(i, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: 1<<32 + 1}}})
-		r.live(2*writeTimeout, 250*time.Millisecond, nothing)
+		r.live(2*replication.WriteTimeout, 250*time.Millisecond, nothing)
 		reply := r.peers[i].replies[from]
 		if reply.Err != nil || reply.Message == nil {
 			t.Fatalf("node %d: %v", i+1, reply)

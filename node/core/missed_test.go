@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/replication"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -24,7 +25,7 @@ func (r *trio) missedBy2(m gproto.Message) *nornv1.WriteResult {
 		r.t.Fatalf("%T: %v %v", m, ok, e)
 	}
 	r.now = r.now.Add(10 * time.Second) // nothing is sent again
-	r.peers[0].core.quorumWrites.open = nil
+	r.peers[0].core.replication.Writes.Open = nil
 	return reply.Message.(*nornv1.WriteReply).Results[0]
 }
 
@@ -100,7 +101,7 @@ func TestARetryThatNobodyElseIsAskedAbout(t *testing.T) {
 	from := r.send(0, retryOf(task))
 	fetches := func(l letter) bool { _, is := l.message.(*message.Fetch); return is }
 	r.settleBut(fetches)
-	r.live(fetchTimeout+time.Second, 100*time.Millisecond, fetches)
+	r.live(replication.ReadTimeout+time.Second, 100*time.Millisecond, fetches)
 	reply, ok := r.peers[0].replies[from]
 	if e := refusedWith(reply.Message, reply.Err); !ok || e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE || e.Effect != nornv1.Effect_EFFECT_NONE || e.RetryAfter == 0 {
 		t.Errorf("answered (%v) %v %v", ok, reply.Message, reply.Err)

@@ -216,7 +216,7 @@ func TestNobodyGivesFactsToWhatIsBeingDeleted(t *testing.T) {
 		},
 		"the answer to a read": func(r *trio, p ring.Partition, _, open id.ID) message.PeerMessage {
 			e := crdt.Enqueued{Queue: "elsewhere"}
-			return &message.Fetched{Number: r.peers[1].core.fetches.number, Facts: []crdt.Fact{e.Fact(open)}}
+			return &message.Fetched{Number: r.peers[1].core.replication.Reads.Number, Facts: []crdt.Fact{e.Fact(open)}}
 		},
 		"the answer to claims": func(r *trio, p ring.Partition, _, _ id.ID) message.PeerMessage {
 			return &message.ClaimsTaken{Round: 5, Facts: []message.PartFacts{{Partition: p, Facts: fresh(r, p)}}}

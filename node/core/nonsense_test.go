@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/schedules"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -164,7 +165,7 @@ func TestChangesOfLargeSchedulesAreTold(t *testing.T) {
 	}
 	all.Changes = append(all.Changes, &nornv1.ScheduleChange{Name: "last", Action: &nornv1.ScheduleChange_Delete{Delete: &nornv1.DeleteSchedule{}}})
 	reply := must[*nornv1.ChangeSchedulesReply](r, all)
-	if n := gproto.Size(reply); n > proto.MaxFrame || n < maxScheduleAnswer {
+	if n := gproto.Size(reply); n > proto.MaxFrame || n < schedules.MaxAnswer {
 		t.Errorf("the answer has %d bytes", n)
 	}
 	last := reply.GetResults()[240]

@@ -50,22 +50,3 @@ func TestLogReadersGiveWayToo(t *testing.T) {
 		t.Errorf("%d wait, %d of them of the first one", n, left)
 	}
 }
-
-// TestNobodyHasMoreThanAQuarterOfWhatWaits for replicas, for who leads alone,
-// for the lines of workers; parts of other nodes' clients are not theirs.
-func TestNobodyHasMoreThanAQuarterOfWhatWaits(t *testing.T) {
-	c := newRig(t).core
-	c.fetches.open = make(map[uint64]*fetch)
-	for n := range uint64(maxFetches / 4) {
-		c.fetches.open[n] = &fetch{from: message.Origin{Conn: 7, Request: n}}
-		c.confirms.waits = append(c.confirms.waits, confirmationWait{r: &message.Request{From: message.Origin{Conn: 7, Request: n}}})
-	}
-	for conn, want := range map[uint64]int64{7: maxFetches / 4, 8: 0, message.PeerConns + 7: 0} {
-		if n := c.fetches.held(conn); n != want {
-			t.Errorf("connection %d has %d reads of replicas", conn, n)
-		}
-		if n := c.confirms.heldBy(conn); n != want {
-			t.Errorf("connection %d has %d requests that wait for who leads alone", conn, n)
-		}
-	}
-}

@@ -66,7 +66,7 @@ func (c *Core) log(now clock.Time, r *message.Request, m *nornv1.LogRequest) (gp
 	if bad != nil {
 		return nil, bad
 	}
-	w := &logWait{from: from, task: task, tenant: r.Scope.Tenant(), req: m, unsure: c.fetches.tooFewAnswered, Deadline: call.Deadline{Until: now.Mono + int64(wait)}}
+	w := &logWait{from: from, task: task, tenant: r.Scope.Tenant(), req: m, unsure: c.replication.Reads.TooFewAnswered, Deadline: call.Deadline{Until: now.Mono + int64(wait)}}
 	if deadline != 0 {
 		w.Until = min(w.Until, deadline)
 	}

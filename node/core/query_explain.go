@@ -31,7 +31,7 @@ func newExplain(c *Core, q *message.Request, m *nornv1.ExplainRequest) (message.
 	e.Aside = c.leases.Open(p)
 	d, err := vnode.ReadTask(c.round.Tx, p, task, vnode.ReadOptions{NoClaims: true, NoLog: true})
 	if !c.round.Check(err) || d.Task.Enqueued == nil && !d.Task.Collected() {
-		return message.Read{From: q.From}, refusal.NoTaskUnless(task, c.fetches.tooFewAnswered)
+		return message.Read{From: q.From}, refusal.NoTaskUnless(task, c.replication.Reads.TooFewAnswered)
 	}
 	name := explain.QueueOf(d)
 	if s := c.queues.of(name); s.GetPaused() {

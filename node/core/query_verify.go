@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/call"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/router"
@@ -59,17 +60,7 @@ func (c verifier) checkVerify(m *nornv1.VerifyRequest) *proto.Error {
 	if n := len(m.GetPartitions()); n == 0 || n > most {
 		return proto.Invalid("%d partitions to verify, not 1 to %d", n, most)
 	}
-	return c.checkPartitions(m.GetPartitions())
-}
-
-// checkPartitions refuses partitions that there are not.
-func (c verifier) checkPartitions(all []uint32) *proto.Error {
-	for _, p := range all {
-		if int(p) >= len(c.view.Cells) {
-			return proto.Invalid("there is no partition %d: they are numbered 0 to %d", p, len(c.view.Cells)-1)
-		}
-	}
-	return nil
+	return convert.CheckPartitions(m.GetPartitions(), len(c.view.Cells))
 }
 
 // compare asks all replicas.

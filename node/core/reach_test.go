@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/replication"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -98,17 +99,17 @@ func TestAnAckThatHadToWaitIsGivenOnceOthersHaveTold(t *testing.T) {
 // more, and then who has sent the facts sends them again.
 func TestAnswersThatWaitAreBounded(t *testing.T) {
 	r := newTrio(t)
-	u := &deferredAcks{c: r.peers[0].core}
+	u := r.peers[0].core.replication.Acks
 	m := &message.Facts{Write: 1, Parts: []message.PartFacts{{Partition: 1, Epoch: 99}}}
-	for range maxDeferredAcks + 5 {
-		u.add(r.now, r.peers[1].self, m, nil)
+	for range replication.MaxDeferredAcks + 5 {
+		u.Later(r.now, r.peers[1].self, m, nil)
 	}
-	if len(u.list) != maxDeferredAcks {
-		t.Errorf("%d wait", len(u.list))
+	if len(u.List) != replication.MaxDeferredAcks {
+		t.Errorf("%d wait", len(u.List))
 	}
-	u.add(r.now.Add(writeTimeout), r.peers[1].self, m, nil)
-	if len(u.list) != 1 {
-		t.Errorf("%d wait when all others are late", len(u.list))
+	u.Later(r.now.Add(replication.WriteTimeout), r.peers[1].self, m, nil)
+	if len(u.List) != 1 {
+		t.Errorf("%d wait when all others are late", len(u.List))
 	}
 }
 
@@ -134,7 +135,7 @@ func TestAReadReachesWhoWasVotedFor(t *testing.T) {
 		from := r.send(0, &nornv1.GetRequest{Id: task.Bytes()})
 		r.settleBut(r.between(nodes...))
 		if _, answered := r.peers[0].replies[from]; !answered {
-			r.live(fetchTimeout, 100*time.Millisecond, r.between(nodes...))
+			r.live(replication.ReadTimeout, 100*time.Millisecond, r.between(nodes...))
 		}
 		reply := r.peers[0].replies[from]
 		m, _ := reply.Message.(*nornv1.GetReply)
@@ -172,7 +173,7 @@ func TestWhoMayHaveForgottenIsNoPartOfAReadQuorum(t *testing.T) {
 			r.post = nil
 			from = r.send(through, &nornv1.GetRequest{Id: task.Bytes()})
 			r.settleBut(r.between(1, 2))
-			r.pass(fetchTimeout)
+			r.pass(replication.ReadTimeout)
 			reply := r.peers[through].replies[from]
 			if bad := refusedWith(reply.Message, reply.Err); bad == nil || bad.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
 				t.Errorf("%v %v", reply.Message, bad)

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/replication"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -71,13 +72,13 @@ func TestMoreCohortsThanAWriteCanReach(t *testing.T) {
 		r := newTrio(t)
 		task := r.at(1)
 		ask, one := r.enqueue(0, task, nil), r.enqueue(0, r.at(1), &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE})
-		w := r.peers[0].core.quorumWrites
+		w := r.peers[0].core.replication.Writes
 		f := message.Fence{Partition: 1}
 		for n := range call.MaxFences + extra {
 			f.Cohorts = append(f.Cohorts, []register.Member{r.peers[0].self, r.peers[1].self, {Node: "later", Incarnation: register.Incarnation{99, byte(n)}}})
 		}
 		r.post = nil
-		r.say(1, 0, &message.FactsTaken{Write: w.open[0].number, Fences: []message.Fence{f}})
+		r.say(1, 0, &message.FactsTaken{Write: w.Open[0].Number, Fences: []message.Fence{f}})
 		if _, answered := r.peers[0].replies[ask]; answered != (extra == 0) {
 			t.Errorf("with %d cohorts too many: answered: %t", extra, answered)
 		}
@@ -104,11 +105,11 @@ func TestAllIsAllOfEachCohort(t *testing.T) {
 	} {
 		r := newCluster(t, 5, time.Second)
 		next := []register.Member{r.peers[0].self, r.peers[3].self, r.peers[4].self}
-		w := r.peers[0].core.quorumWrites
+		w := r.peers[0].core.replication.Writes
 		r.post = nil
 		ask := r.enqueue(0, r.at(0), c.need)
 		taken := func(from int, fences ...message.Fence) {
-			r.say(from, 0, &message.FactsTaken{Write: w.open[len(w.open)-1].number, Fences: fences})
+			r.say(from, 0, &message.FactsTaken{Write: w.Open[len(w.Open)-1].Number, Fences: fences})
 		}
 		taken(1, message.Fence{Partition: 0, Cohorts: [][]register.Member{next}})
 		taken(2)
@@ -488,7 +489,7 @@ func (r *trio) buriesBehind(late int, knows bool) id.ID {
 	task := r.put(1, 1)
 	r.done(1, task)
 	if !knows {
-		r.live(writeTimeout+time.Second, time.Second, nothing) // nobody sends it any more
+		r.live(replication.WriteTimeout+time.Second, time.Second, nothing) // nobody sends it any more
 		r.open(late)
 		r.elect()
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/replication"
 	"github.com/norn-dev/norn/node/core/router"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -220,7 +221,7 @@ func TestAReadSeesWhatAMajorityHas(t *testing.T) {
 	}
 	clear(r.cut)
 	r.now = r.now.Add(10 * time.Second) // nothing is sent again
-	r.peers[0].core.quorumWrites.open = nil
+	r.peers[0].core.replication.Writes.Open = nil
 	for _, l := range []nornv1.ReadLevel{nornv1.ReadLevel_READ_LEVEL_ONE, nornv1.ReadLevel_READ_LEVEL_QUORUM, nornv1.ReadLevel_READ_LEVEL_ONE} {
 		// Through itself: a cluster whose leader is the first would be asked else.
 		r.next++
@@ -240,7 +241,7 @@ func TestAReadSeesWhatAMajorityHas(t *testing.T) {
 	r.kill(1)
 	r.tell()
 	o := r.send(2, &nornv1.GetRequest{Id: task.Bytes()})
-	r.pass(fetchTimeout)
+	r.pass(replication.ReadTimeout)
 	if reply := r.peers[2].replies[o]; reply.Err == nil || reply.Err.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
 		t.Errorf("a majority cannot be read: %+v", reply)
 	}
@@ -268,7 +269,7 @@ func TestAtLeastIsNotAnsweredWithNothing(t *testing.T) {
 		r.turn(2)
 		r.settle()
 		if _, ok := r.peers[2].replies[o]; !ok {
-			r.pass(fetchTimeout)
+			r.pass(replication.ReadTimeout)
 		}
 		reply := r.peers[2].replies[o]
 		if reply.Err == nil {

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/replication"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/transfer"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -33,15 +33,15 @@ func TestWhatWaitsToBeSaid(t *testing.T) {
 	}
 	say := func(after time.Duration) []message.Send {
 		c.round.Ready.Send = nil
-		c.deferredAcks.look = true
-		c.deferredAcks.work(r.now.Add(after))
+		c.replication.Acks.Look = true
+		c.replication.Acks.Work(r.now.Add(after))
 		return c.round.Ready.Send
 	}
-	c.deferredAcks.add(r.now, r.peers[1].self, m, nil)
-	if all := say(writeTimeout + 1); len(all) != 0 || len(c.deferredAcks.list) != 0 {
-		t.Errorf("too late it says %v, and %d wait", all, len(c.deferredAcks.list))
+	c.replication.Acks.Later(r.now, r.peers[1].self, m, nil)
+	if all := say(replication.WriteTimeout + 1); len(all) != 0 || len(c.replication.Acks.List) != 0 {
+		t.Errorf("too late it says %v, and %d wait", all, len(c.replication.Acks.List))
 	}
-	c.deferredAcks.add(r.now, r.peers[1].self, m, nil)
+	c.replication.Acks.Later(r.now, r.peers[1].self, m, nil)
 	c.view.Dropping[1] = true
 	all := say(0)
 	if delete(c.view.Dropping, 1); len(all) != 1 || len(all[0].Message.(*message.FactsTaken).Refused) != 1 || all[0].Message.(*message.FactsTaken).Refused[0] != 1 {
@@ -95,7 +95,7 @@ func TestWhoAnswersAReader(t *testing.T) {
 	answers := func() bool {
 		r.post = nil
 		c.round.Ready.Send = nil
-		c.fetches.asked(r.peers[0].self, &message.Fetch{Number: 1, Epoch: c.view.Cells[1].Epoch, Task: task})
+		c.replication.Reads.Asked(r.peers[0].self, &message.Fetch{Number: 1, Epoch: c.view.Cells[1].Epoch, Task: task})
 		n := len(c.round.Ready.Send)
 		c.round.Ready.Send = nil
 		return n > 0
@@ -121,27 +121,13 @@ func TestWhoAnswersAReader(t *testing.T) {
 	c.acceptors.All[1].Open = nil
 	from := r.send(0, &nornv1.GetRequest{Id: task.Bytes(), Consistency: &nornv1.Consistency{Level: nornv1.ReadLevel_READ_LEVEL_QUORUM}})
 	r.post = nil
-	r.say(1, 0, &message.Fetched{Number: r.peers[0].core.fetches.number, Facts: []crdt.Fact{crdt.Completed{Token: 1<<32 + 1}.Fact(r.at(1))}})
+	r.say(1, 0, &message.Fetched{Number: r.peers[0].core.replication.Reads.Number, Facts: []crdt.Fact{crdt.Completed{Token: 1<<32 + 1}.Fact(r.at(1))}})
 	if reply, is := r.peers[0].replies[from]; is {
 		t.Errorf("facts of another task are an answer: %v", reply)
 	}
-	r.say(1, 0, &message.Fetched{Number: r.peers[0].core.fetches.number})
+	r.say(1, 0, &message.Fetched{Number: r.peers[0].core.replication.Reads.Number})
 	if _, is := r.peers[0].replies[from]; !is {
 		t.Error("an answer is none")
-	}
-}
-
-// TestOldUpdatesAreNotSentAgain to who has answered with newer ones only: it left the others out.
-func TestOldUpdatesAreNotSentAgain(t *testing.T) {
-	key := func(k crdt.Kind, a uint64) crdt.Key { return crdt.Key{Kind: k, A: a} }
-	a := &answeredFetch{facts: map[crdt.Key]bool{}, first: map[crdt.Kind]crdt.Key{}}
-	for _, k := range []crdt.Kind{crdt.KindUpdate, crdt.KindCompleted, crdt.KindFailed, crdt.KindExpired} {
-		a.facts[key(k, 5)], a.first[k] = true, key(k, 5)
-		for n, lacks := range map[uint64]bool{4: k == crdt.KindExpired, 5: false, 6: true} {
-			if a.lacks(key(k, n)) != lacks {
-				t.Errorf("kind %v: number %d, and it has 5: lacks %v", k, n, a.lacks(key(k, n)))
-			}
-		}
 	}
 }
 
@@ -265,19 +251,13 @@ func TestAFullDiskTakesPartsOfOthers(t *testing.T) {
 // TestAQuestionAboutManyTasksIsBounded: past so many reads it is said that the answer is not sure.
 func TestAQuestionAboutManyTasksIsBounded(t *testing.T) {
 	r := newTrio(t)
-	f := r.peers[0].core.fetches
-	f.open = make(map[uint64]*fetch)
-	for n := range uint64(maxFetches) {
-		f.open[n] = nil
+	f := r.peers[0].core.replication.Reads
+	f.Open = make(map[uint64]*replication.Fetch)
+	for n := range uint64(replication.MaxFetches) {
+		f.Open[n] = nil
 	}
 	q := &message.Request{From: message.Origin{Conn: 1, Request: 9}, Body: &nornv1.CancelRequest{Ids: [][]byte{r.at(1).Bytes()}}}
-	if waits := f.readBeforeDecide(r.now, q, nil); waits || !q.Unsure || len(f.open) > maxFetches {
-		t.Errorf("it waits: %v, is unsure: %v, with %d reads", waits, q.Unsure, len(f.open))
-	}
-	clear(f.open)
-	u := &unheard{f: f, r: q, open: 1, given: true}
-	before := len(f.c.round.Ready.Replies)
-	if u.told(clock.Time{}, true); len(f.c.round.Ready.Replies) != before {
-		t.Error("who has given up is answered")
+	if waits := f.ReadBeforeDecide(r.now, q, nil); waits || !q.Unsure || len(f.Open) > replication.MaxFetches {
+		t.Errorf("it waits: %v, is unsure: %v, with %d reads", waits, q.Unsure, len(f.Open))
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/replication"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -135,7 +136,7 @@ func TestALoneNodeTakesTasksInThoughItsRegisterIsBehind(t *testing.T) {
 				from := r.send(0, m)
 				r.settleBut(alone)
 				for range 20 {
-					r.pass(writeTimeout / 10)
+					r.pass(replication.WriteTimeout / 10)
 					r.settleBut(alone)
 				}
 				reply, answered := p.replies[from]

@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/repair"
+	"github.com/norn-dev/norn/node/core/replication"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 )
@@ -49,7 +50,7 @@ func TestALeaderThatReturnsHearsOfWhatItMissed(t *testing.T) {
 	for p := range ring.Partition(testPartitions) {
 		r.put(0, p)
 	}
-	r.live(writeTimeout+time.Second, 100*time.Millisecond, nothing) // nobody sends it anything later
+	r.live(replication.WriteTimeout+time.Second, 100*time.Millisecond, nothing) // nobody sends it anything later
 	r.open(1)
 	r.live(5*time.Second, 100*time.Millisecond, nothing)
 	var all []message.Stand

@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/replication"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -27,7 +28,7 @@ func unheardBy3(t *testing.T, leader int) (*trio, id.ID) {
 	}
 	clear(r.cut)
 	r.now = r.now.Add(10 * time.Second) // nothing is sent again
-	r.peers[0].core.quorumWrites.open = nil
+	r.peers[0].core.replication.Writes.Open = nil
 	return r, task
 }
 
@@ -72,7 +73,7 @@ func TestATaskThatNobodyKnows(t *testing.T) {
 	answered := func(r *trio, m gproto.Message) *proto.Error {
 		from := r.send(2, m)
 		r.settle()
-		r.live(fetchTimeout+time.Second, 100*time.Millisecond, nothing)
+		r.live(replication.ReadTimeout+time.Second, 100*time.Millisecond, nothing)
 		reply, ok := r.peers[2].replies[from]
 		if !ok {
 			t.Fatalf("%T is not answered", m)
@@ -126,7 +127,7 @@ func TestWhatIsKnownIsCancelledBesideWhatIsNot(t *testing.T) {
 	task := r.put(0, 1)
 	r.send(2, &nornv1.CancelRequest{Ids: [][]byte{task.Bytes(), r.at(1).Bytes()}})
 	r.post = nil
-	r.now = r.now.Add(fetchTimeout)
+	r.now = r.now.Add(replication.ReadTimeout)
 	ready, err := r.peers[2].core.Ready(r.now)
 	r.check(err)
 	facts := func(s message.Send) bool {

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/replication"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -187,8 +188,8 @@ func TestAWriteIsAnsweredWhenItsClientGivesUp(t *testing.T) {
 	r.check(r.peers[0].core.Step(r.now, &message.Request{From: from, Body: &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}}, Received: r.now.Mono, Deadline: r.now.Mono + int64(time.Second)}))
 	r.turn(0)
 	r.post = nil // nobody hears of it
-	w := r.peers[0].core.quorumWrites
-	if next := w.next(); next > r.now.Mono+int64(time.Second) {
+	w := r.peers[0].core.replication.Writes
+	if next := w.Due(); next > r.now.Mono+int64(time.Second) {
 		t.Errorf("it is looked at %v from now", time.Duration(next-r.now.Mono))
 	}
 	r.pass(time.Second)
@@ -199,17 +200,17 @@ func TestAWriteIsAnsweredWhenItsClientGivesUp(t *testing.T) {
 		r.post = nil
 		r.pass(time.Second)
 	}
-	if w.bytes != 0 || len(w.open) != 0 {
-		t.Errorf("%d writes with %d bytes are open when all were given up", len(w.open), w.bytes)
+	if w.Bytes != 0 || len(w.Open) != 0 {
+		t.Errorf("%d writes with %d bytes are open when all were given up", len(w.Open), w.Bytes)
 	}
 }
 
 // TestTooMuchWaitsForCopies: a node whose peers do not answer takes no more than so much.
 func TestTooMuchWaitsForCopies(t *testing.T) {
 	r := newTrio(t)
-	w := r.peers[0].core.quorumWrites
+	w := r.peers[0].core.replication.Writes
 	for extra, refused := range map[int]bool{0: false, 1: true} {
-		w.bytes = maxOpenBytes + extra
+		w.Bytes = replication.MaxOpenBytes + extra
 		from := r.enqueue(0, r.at(1), nil)
 		e := r.peers[0].replies[from].Err
 		if is := e != nil && e.Kind == nornv1.ErrorKind_ERROR_KIND_OVERLOADED && e.RetryAfter > 0; is != refused {

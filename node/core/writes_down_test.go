@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/replication"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -43,26 +44,26 @@ func TestWhoIsDownLeavesRoom(t *testing.T) {
 	r := newOneDown(t, 0)
 	_, waits := r.sendLarge(0, nornv1.WriteLevel_WRITE_LEVEL_ALL)
 	var all []id.ID
-	for n := range maxOpenBytes>>20 + 16 { // at one instant: nothing has waited for long
+	for n := range replication.MaxOpenBytes>>20 + 16 { // at one instant: nothing has waited for long
 		task, err := r.putLarge(n, nothing)
 		if err != nil {
 			t.Fatalf("after %d MiB: %v", n, err)
 		}
 		all = append(all, task)
 	}
-	w, sum := r.peers[0].core.quorumWrites, 0
-	for _, o := range w.open {
-		sum += o.bytes
+	w, sum := r.peers[0].core.replication.Writes, 0
+	for _, o := range w.Open {
+		sum += o.Bytes
 	}
-	if w.bytes != sum || sum > maxOpenBytes || sum < maxOpenBytes/4 {
-		t.Errorf("%d MiB wait for who is down, the open writes have %d MiB", w.bytes>>20, sum>>20)
+	if w.Bytes != sum || sum > replication.MaxOpenBytes || sum < replication.MaxOpenBytes/4 {
+		t.Errorf("%d MiB wait for who is down, the open writes have %d MiB", w.Bytes>>20, sum>>20)
 	}
 	if res := r.result(0, waits); res != nil {
 		t.Errorf("all copies were asked for: %v", res)
 	}
-	r.live(writeTimeout+time.Second, time.Second, nothing)
-	if w.bytes != 0 || len(w.open) != 0 {
-		t.Errorf("%d writes with %d bytes are open when all were given up", len(w.open), w.bytes)
+	r.live(replication.WriteTimeout+time.Second, time.Second, nothing)
+	if w.Bytes != 0 || len(w.Open) != 0 {
+		t.Errorf("%d writes with %d bytes are open when all were given up", len(w.Open), w.Bytes)
 	}
 	if e := r.result(0, waits).GetError(); e == nil || e.GetEffect() != nornv1.Effect_EFFECT_UNKNOWN {
 		t.Errorf("all copies were asked for: %v", r.result(0, waits))
@@ -96,7 +97,7 @@ func TestWhoIsBackSoonIsSentWhatItMissed(t *testing.T) {
 	r.live(time.Second, 100*time.Millisecond, nothing)
 	clear(r.cut)
 	r.tell()
-	r.live(resendSlow, 100*time.Millisecond, nothing)
+	r.live(replication.ResendSlow, 100*time.Millisecond, nothing)
 	for n, task := range all {
 		if !vnode.Known(r.peers[2].store, ring.Of(task, testPartitions), task) {
 			t.Errorf("task %d was not sent again", n)
@@ -113,7 +114,7 @@ func TestWhatFewHaveIsKept(t *testing.T) {
 	}
 	r.tell()
 	var all []id.ID
-	for n := range shedBytes>>20 + 8 {
+	for n := range replication.ShedBytes>>20 + 8 {
 		task, from := r.sendLarge(n, nornv1.WriteLevel_WRITE_LEVEL_ONE)
 		if res := r.result(0, from); res.GetReceipt() == nil {
 			t.Fatalf("task %d: %v", n, res)
@@ -123,7 +124,7 @@ func TestWhatFewHaveIsKept(t *testing.T) {
 	r.settle()
 	r.cut[[2]int{0, 1}], r.cut[[2]int{1, 0}] = false, false
 	r.tell()
-	r.live(resendSlow+resendAfter, 100*time.Millisecond, nothing)
+	r.live(replication.ResendSlow+replication.ResendAfter, 100*time.Millisecond, nothing)
 	for n, task := range all {
 		if !vnode.Known(r.peers[1].store, ring.Of(task, testPartitions), task) {
 			t.Errorf("task %d was not sent again", n)
@@ -142,14 +143,14 @@ func TestWhoIsSlowSlowsDownWhoWrites(t *testing.T) {
 	slow := func(l letter) bool { _, is := l.message.(*message.Facts); return is && l.to == 2 }
 	for n := 0; ; n++ {
 		_, err := r.putLarge(n, slow)
-		if err != nil && err.Kind == nornv1.ErrorKind_ERROR_KIND_OVERLOADED && n >= maxOpenBytes>>20 {
+		if err != nil && err.Kind == nornv1.ErrorKind_ERROR_KIND_OVERLOADED && n >= replication.MaxOpenBytes>>20 {
 			break
 		}
-		if err != nil || n > maxOpenBytes>>20 {
+		if err != nil || n > replication.MaxOpenBytes>>20 {
 			t.Fatalf("after %d MiB: %v", n, err)
 		}
 	}
-	w := r.peers[0].core.quorumWrites
+	w := r.peers[0].core.replication.Writes
 	done := &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: g.Token}}}
 	from := r.send(0, done)
 	r.settleBut(slow)
@@ -157,15 +158,15 @@ func TestWhoIsSlowSlowsDownWhoWrites(t *testing.T) {
 	if reply.Err != nil || reply.Message.(*nornv1.WriteReply).Results[0].GetReceipt().GetDurableCopies() < 2 {
 		t.Errorf("a completion: %v", reply)
 	}
-	open := w.bytes
+	open := w.Bytes
 	for extra, refused := range map[int]bool{0: false, 1: true} {
-		w.bytes = maxEndBytes + extra
+		w.Bytes = replication.MaxEndBytes + extra
 		from := r.send(0, done)
 		e := r.peers[0].replies[from].Err
 		if is := e != nil && e.Kind == nornv1.ErrorKind_ERROR_KIND_OVERLOADED && e.RetryAfter > 0; is != refused {
 			t.Errorf("a completion with %d bytes over: %v", extra, e)
 		}
-		w.bytes = open
+		w.Bytes = open
 		r.settleBut(slow)
 	}
 }

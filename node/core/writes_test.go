@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/replication"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
 
@@ -71,7 +72,7 @@ func TestABatchThatComesAgain(t *testing.T) {
 				if f, is := l.message.(*message.Facts); is && l.to == 1 {
 					for _, p := range f.Parts {
 						for _, fact := range p.Facts {
-							bytes += len(fact.Body) + factBytes
+							bytes += len(fact.Body) + replication.FactBytes
 						}
 					}
 				}
@@ -169,7 +170,7 @@ func TestWhatIsRepeatedIsBounded(t *testing.T) {
 		return r.peers[i].replies[from].Message.(*nornv1.WriteReply).Results[0]
 	}
 	again()
-	r.peers[i].core.quorumWrites.resent = maxResent
+	r.peers[i].core.replication.Writes.Resent = replication.MaxResent
 	if e := again().GetError(); e.GetKind() != nornv1.ErrorKind_ERROR_KIND_OVERLOADED || e.GetEffect() != nornv1.Effect_EFFECT_UNKNOWN || e.GetRetryAfterSeconds() == 0 {
 		t.Errorf("past the limit: %v", e)
 	}

@@ -147,3 +147,13 @@ func CheckWork(m *nornv1.WorkRequest) *proto.Error {
 	}
 	return nil
 }
+
+// CheckPartitions refuses partitions that there are not, of n.
+func CheckPartitions(all []uint32, n int) *proto.Error {
+	for _, p := range all {
+		if int(p) >= n {
+			return proto.Invalid("there is no partition %d: they are numbered 0 to %d", p, n-1)
+		}
+	}
+	return nil
+}

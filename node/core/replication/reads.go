@@ -1,4 +1,4 @@
-package core
+package replication
 
 import (
 	"slices"
@@ -16,37 +16,38 @@ import (
 	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
 
 const (
-	// fetchTimeout is how long replicas are waited for.
-	fetchTimeout = 2 * time.Second
-	// fetchBytes bounds the updates in one answer, the completions and the failures. All
+	// ReadTimeout is how long replicas are waited for.
+	ReadTimeout = 2 * time.Second
+	// FetchBytes bounds the updates in one answer, the completions and the failures. All
 	// else of the task is in it: who reads goes by what a majority says of how a task ended.
-	fetchBytes = 8 << 20
-	// maxFetches bounds the reads that wait for replicas.
-	maxFetches = 1 << 14
+	FetchBytes = 8 << 20
+	// MaxFetches bounds the reads that wait for replicas.
+	MaxFetches = 1 << 14
 )
 
-// fetches are reads of several replicas (design 5). The facts of the others are
+// Reads are reads of several replicas (design 5). The facts of the others are
 // merged here, the read then sees the union; who lacks something is sent it.
-type fetches struct {
-	c              *Core
-	number         uint64
-	open           map[uint64]*fetch
-	byTime         call.ByTime[*fetch]
-	tooFewAnswered bool // of the request that is being handled, see [message.Request]
+type Reads struct {
+	m              *Machine
+	Number         uint64
+	Open           map[uint64]*Fetch
+	byTime         call.ByTime[*Fetch]
+	TooFewAnswered bool // of the request that is being handled, see [message.Request]
 }
 
 // held is how many reads of a connection wait: they are looked at only when there are many.
-func (f *fetches) held(conn uint64) (n int64) {
-	if len(f.open) < maxFetches/4 || conn >= message.OwnConns {
+func (f *Reads) held(conn uint64) (n int64) {
+	if len(f.Open) < MaxFetches/4 || conn >= message.OwnConns {
 		return 0
 	}
-	for _, q := range f.open { // Any order: they are counted.
+	for _, q := range f.Open { // Any order: they are counted.
 		if q.from.Conn == conn {
 			n++
 		}
@@ -54,7 +55,7 @@ func (f *fetches) held(conn uint64) (n int64) {
 	return n
 }
 
-type fetch struct {
+type Fetch struct {
 	call.Deadline
 	call.Quorum
 	from     message.Origin
@@ -80,15 +81,15 @@ func (a *answeredFetch) lacks(k crdt.Key) bool {
 	return !a.facts[k] && !(old && k.Compare(a.first[k.Kind]) < 0)
 }
 
-// get reads a task from as many replicas as the request asks for. It tells
+// Get reads a task from as many replicas as the request asks for. It tells
 // whether it takes the request: one replica is read by the caller.
-func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) (takes bool, err *proto.Error) {
+func (f *Reads) Get(now clock.Time, r *message.Request, m *nornv1.GetRequest) (takes bool, err *proto.Error) {
 	task, bad := convert.ReadID(m.GetId())
 	if bad != nil {
 		return false, nil
 	}
-	p := ring.Of(task, len(f.c.view.Cells))
-	cohort := f.c.view.Cells[p].Cohort
+	p := ring.Of(task, len(f.m.View.Cells))
+	cohort := f.m.View.Cells[p].Cohort
 	l := m.GetConsistency()
 	if l.GetLevel() < 0 || l.GetLevel() > nornv1.ReadLevel_READ_LEVEL_COUNT {
 		return true, proto.Invalid("consistency has the unknown level %d", l.GetLevel())
@@ -99,83 +100,96 @@ func (f *fetches) get(now clock.Time, r *message.Request, m *nornv1.GetRequest) 
 	many := nornv1.WriteLevel(l.GetLevel())
 	need := level(&nornv1.Durability{Level: many, Copies: l.GetReplicas()}, max(1, len(cohort)))
 	switch {
-	case len(cohort) == 1 && f.c.quorumWrites.unsure(many):
+	case len(cohort) == 1 && f.m.Writes.unsure(many):
 		return true, refusal.RegisterUnheard("replicas read")
 	case need < 1:
 		return true, proto.Invalid("a read needs at least one replica")
-	case f.c.view.Joined && need > max(1, len(cohort), f.c.transfer.Replicas()): // no node that joins or comes back changes that
-		return true, proto.Invalid("%d replicas were to be asked, and the cluster keeps %d of each task; ask for fewer", need, max(1, len(cohort), f.c.transfer.Replicas()))
+	case f.m.View.Joined && need > max(1, len(cohort), f.m.Transfer.Replicas()): // no node that joins or comes back changes that
+		return true, proto.Invalid("%d replicas were to be asked, and the cluster keeps %d of each task; ask for fewer", need, max(1, len(cohort), f.m.Transfer.Replicas()))
 	case need > max(1, len(cohort)):
 		return true, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
 			"%d replicas were to be asked, the cohort has %d members; ask for fewer", need, len(cohort)).Keeping("replicas read").ForGood()
-	case f.c.quorumWrites.alone(p) || need == 1 && !l.GetAtLeast() || !slices.Contains(cohort, f.c.cfg.Self):
+	case f.m.Writes.Alone(p) || need == 1 && !l.GetAtLeast() || !slices.Contains(cohort, f.m.Self):
 		return false, nil
-	case !portion.Fits(maxFetches, int64(len(f.open)), f.held(r.From.Conn), 1):
+	case !portion.Fits(MaxFetches, int64(len(f.Open)), f.held(r.From.Conn), 1):
 		return true, refusal.Crowded(router.MaxWaiting)
 	}
-	read, bad := query.NewGet(r, m, len(f.c.view.Cells))
+	read, bad := query.NewGet(r, m, len(f.m.View.Cells))
 	if bad != nil {
 		return true, bad
 	}
-	f.begin(now, r, p, &fetch{Quorum: call.NewQuorum(&f.c.view.Cells[p], f.c.cfg.Self), from: r.From, task: task, need: need, read: read, enough: func() bool {
+	f.begin(now, r, p, &Fetch{Quorum: call.NewQuorum(&f.m.View.Cells[p], f.m.Self), from: r.From, task: task, need: need, read: read, enough: func() bool {
 		return !l.GetAtLeast() || f.sees(p, task, l)
 	}})
 	return true, nil
 }
 
 // sees tells whether what is here reaches what the client has seen before.
-func (f *fetches) sees(p ring.Partition, task id.ID, l *nornv1.Consistency) bool {
-	t, err := vnode.LoadTask(f.c.round.Tx, p, task)
-	return f.c.round.Check(err) && query.Seen(f.c.round.Tx, p, t, l)
+func (f *Reads) sees(p ring.Partition, task id.ID, l *nornv1.Consistency) bool {
+	t, err := vnode.LoadTask(f.m.Round.Tx, p, task)
+	return f.m.Round.Check(err) && query.Seen(f.m.Round.Tx, p, t, l)
 }
 
-func (f *fetches) begin(now clock.Time, r *message.Request, p ring.Partition, q *fetch) {
-	if f.number == 0 {
-		f.number = f.c.cfg.Rand.Uint64()
-		f.open = make(map[uint64]*fetch)
+// Room tells whether one more read may be under way.
+func (f *Reads) Room() bool { return len(f.Open) < MaxFetches }
+
+// Majority merges what a majority knows of a task, and says whether enough have answered.
+func (f *Reads) Majority(now clock.Time, task id.ID, then func(now clock.Time, enough bool)) {
+	p := ring.Of(task, len(f.m.View.Cells))
+	cell := &f.m.View.Cells[p]
+	f.begin(now, &message.Request{}, p, &Fetch{
+		Quorum: call.NewQuorum(cell, f.m.Self), task: task, need: quorum.Majority(len(cell.Cohort)), enough: func() bool { return true },
+		then: then,
+	})
+}
+
+func (f *Reads) begin(now clock.Time, r *message.Request, p ring.Partition, q *Fetch) {
+	if f.Number == 0 {
+		f.Number = f.m.Random()
+		f.Open = make(map[uint64]*Fetch)
 	}
-	f.number++
-	q.Number, q.Until = f.number, now.Mono+int64(fetchTimeout)
+	f.Number++
+	q.Number, q.Until = f.Number, now.Mono+int64(ReadTimeout)
 	if r.Deadline != 0 {
 		q.Until = min(q.Until, r.Deadline)
 	}
 	f.ask(q, q.Left)
-	if !f.c.acceptors.Blind(p, q.Epoch) && f.c.standing.Disk.Counts(p, q.Epoch) {
-		q.Add(f.c.cfg.Self)
-		if fence, ok := f.c.acceptors.Fence(p, q.Epoch); ok {
-			f.ask(q, q.Fence(&fence, f.c.cfg.Self))
+	if !f.m.Acceptors.Blind(p, q.Epoch) && f.m.Standing.Disk.Counts(p, q.Epoch) {
+		q.Add(f.m.Self)
+		if fence, ok := f.m.Acceptors.Fence(p, q.Epoch); ok {
+			f.ask(q, q.Fence(&fence, f.m.Self))
 		}
 	}
-	f.open[q.Number] = q
+	f.Open[q.Number] = q
 	f.byTime.Add(q)
 	f.settle(q)
 }
 
-func (f *fetches) ask(q *fetch, who []register.Member) {
+func (f *Reads) ask(q *Fetch, who []register.Member) {
 	for _, m := range who {
-		f.c.round.Send(m, &message.Fetch{Number: q.Number, Epoch: q.Epoch, Task: q.task})
+		f.m.Round.Send(m, &message.Fetch{Number: q.Number, Epoch: q.Epoch, Task: q.task})
 	}
 }
 
-// asked gives what this replica has. Who does not keep the task, not any longer or,
+// Asked gives what this replica has. Who does not keep the task, not any longer or,
 // though voted for, not yet, says nothing, and neither does who may have forgotten
 // something: the others are asked too.
-func (f *fetches) asked(from register.Member, m *message.Fetch) {
-	p, a := ring.Of(m.Task, len(f.c.view.Cells)), f.c.acceptors
-	if f.c.view.Deleting(p) || f.c.view.Elsewhere(p) && !a.Proposed(p) || a.Blind(p, m.Epoch) || !f.c.standing.Disk.Counts(p, m.Epoch) {
+func (f *Reads) Asked(from register.Member, m *message.Fetch) {
+	p, a := ring.Of(m.Task, len(f.m.View.Cells)), f.m.Acceptors
+	if f.m.View.Deleting(p) || f.m.View.Elsewhere(p) && !a.Proposed(p) || a.Blind(p, m.Epoch) || !f.m.Standing.Disk.Counts(p, m.Epoch) {
 		return
 	}
-	facts, err := vnode.Newest(f.c.round.Tx, p, m.Task, fetchBytes)
-	if !f.c.round.Check(err) {
+	facts, err := vnode.Newest(f.m.Round.Tx, p, m.Task, FetchBytes)
+	if !f.m.Round.Check(err) {
 		return
 	}
 	fence, _ := a.Fence(p, m.Epoch)
-	f.c.round.Send(from, &message.Fetched{Number: m.Number, Facts: facts, Cohorts: fence.Cohorts})
+	f.m.Round.Send(from, &message.Fetched{Number: m.Number, Facts: facts, Cohorts: fence.Cohorts})
 }
 
-// fetched merges what a replica has.
-func (f *fetches) fetched(now clock.Time, from register.Member, m *message.Fetched) {
-	q := f.open[m.Number]
+// Fetched merges what a replica has.
+func (f *Reads) Fetched(now clock.Time, from register.Member, m *message.Fetched) {
+	q := f.Open[m.Number]
 	if q == nil {
 		return // late
 	}
@@ -183,7 +197,7 @@ func (f *fetches) fetched(now clock.Time, from register.Member, m *message.Fetch
 		return
 	}
 	q.Add(from)
-	f.ask(q, q.Fence(&message.Fence{Cohorts: m.Cohorts}, f.c.cfg.Self))
+	f.ask(q, q.Fence(&message.Fence{Cohorts: m.Cohorts}, f.m.Self))
 	a := &answeredFetch{from: from, facts: make(map[crdt.Key]bool, len(m.Facts)), first: make(map[crdt.Kind]crdt.Key)}
 	for i := range m.Facts {
 		k := m.Facts[i].Key
@@ -193,12 +207,12 @@ func (f *fetches) fetched(now clock.Time, from register.Member, m *message.Fetch
 		}
 	}
 	q.answered = append(q.answered, a)
-	peers{f.c}.keep(now, from, &message.PartFacts{Partition: ring.Of(q.task, len(f.c.view.Cells)), Facts: m.Facts}, false)
+	f.m.Node.Keep(now, from, &message.PartFacts{Partition: ring.Of(q.task, len(f.m.View.Cells)), Facts: m.Facts})
 	f.settle(q)
 }
 
 // settle reads once enough has been heard.
-func (f *fetches) settle(q *fetch) {
+func (f *Reads) settle(q *Fetch) {
 	if !q.Reached(q.need) || len(q.Left) > 0 && !q.enough() {
 		return
 	}
@@ -207,32 +221,32 @@ func (f *fetches) settle(q *fetch) {
 
 // answer reads what has been merged here, unless this node keeps the partition no
 // longer: what is left of it, while it is deleted, says of no task that it is unknown.
-func (f *fetches) answer(q *fetch) {
+func (f *Reads) answer(q *Fetch) {
 	f.drop(q)
 	if q.then != nil {
-		q.then(f.c.round.Now, true)
+		q.then(f.m.Round.Now, true)
 		return
 	}
-	if p := ring.Of(q.task, len(f.c.view.Cells)); f.c.view.Elsewhere(p) {
-		e := f.c.transfer.Gone(p)
+	if p := ring.Of(q.task, len(f.m.View.Cells)); f.m.View.Elsewhere(p) {
+		e := f.m.Transfer.Gone(p)
 		e.Guarantee = "replicas read"
-		f.c.round.Refuse(q.from, e)
+		f.m.Round.Refuse(q.from, e)
 		return
 	}
 	f.repair(q)
-	f.c.round.Ready.Reads = append(f.c.round.Ready.Reads, q.read)
+	f.m.Round.Ready.Reads = append(f.m.Round.Ready.Reads, q.read)
 }
 
-func (f *fetches) drop(q *fetch) {
-	delete(f.open, q.Number)
+func (f *Reads) drop(q *Fetch) {
+	delete(f.Open, q.Number)
 	f.byTime.Remove(q)
 }
 
 // repair sends those who have answered what they lack.
-func (f *fetches) repair(q *fetch) {
-	p := ring.Of(q.task, len(f.c.view.Cells))
-	facts, err := vnode.Newest(f.c.round.Tx, p, q.task, fetchBytes)
-	if !f.c.round.Check(err) {
+func (f *Reads) repair(q *Fetch) {
+	p := ring.Of(q.task, len(f.m.View.Cells))
+	facts, err := vnode.Newest(f.m.Round.Tx, p, q.task, FetchBytes)
+	if !f.m.Round.Check(err) {
 		return
 	}
 	for _, a := range q.answered {
@@ -243,15 +257,18 @@ func (f *fetches) repair(q *fetch) {
 			}
 		}
 		if len(lacks) > 0 {
-			f.c.round.Send(a.from, &message.Facts{Parts: []message.PartFacts{{Partition: p, Epoch: f.c.view.Cells[p].Epoch, Facts: lacks}}})
+			f.m.Round.Send(a.from, &message.Facts{Parts: []message.PartFacts{{Partition: p, Epoch: f.m.View.Cells[p].Epoch, Facts: lacks}}})
 		}
 	}
 }
 
-// work gives up what has waited too long: with enough replicas that show enough it is
+// Due is when the first has waited for too long, mono ns.
+func (f *Reads) Due() int64 { return f.byTime.Next() }
+
+// Work gives up what has waited too long: with enough replicas that show enough it is
 // read, else it is refused. Who has not answered may have what a client has seen, so that
 // nobody may say then that the task is unknown, which is final.
-func (f *fetches) work(now clock.Time) {
+func (f *Reads) Work(now clock.Time) {
 	for len(f.byTime) > 0 && f.byTime[0].Until <= now.Mono {
 		q := f.byTime[0]
 		enough := q.Reached(q.need)
@@ -270,6 +287,6 @@ func (f *fetches) work(now clock.Time) {
 			e = proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "task %s was not seen as far as it had been: %d of %d replicas have answered; try again, or through another node",
 				q.task, q.Count(), len(q.Cohort)).Keeping(refusal.MonotonicRead).Again(100 * time.Millisecond)
 		}
-		f.c.round.Refuse(q.from, e)
+		f.m.Round.Refuse(q.from, e)
 	}
 }

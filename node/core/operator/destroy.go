@@ -1,4 +1,4 @@
-package core
+package operator
 
 import (
 	"bytes"
@@ -20,16 +20,16 @@ func Destroyed(s *register.State) bool {
 }
 
 // destroy ends the cluster.
-func (c admin) destroy(d *decision, m *nornv1.DestroyCluster) *proto.Error {
-	if id := c.cfg.Cluster.ID.String(); m.GetClusterId() != id {
+func (c *Machine) destroy(d *decision, m *nornv1.DestroyCluster) *proto.Error {
+	if id := c.Cluster.String(); m.GetClusterId() != id {
 		return proto.Invalid("this is cluster %s, not %q; nothing is destroyed", id, m.GetClusterId())
 	}
-	for i := range c.view.State.Nodes {
-		n := &c.view.State.Nodes[i]
+	for i := range c.View.State.Nodes {
+		n := &c.View.State.Nodes[i]
 		switch {
 		case n.Status == register.Removed:
 			continue
-		case c.view.Up(n.Member):
+		case c.View.Up(n.Member):
 			d.reply.Nodes = append(d.reply.Nodes, n.Node)
 		case m.GetForce():
 			d.note("node %s is not in reach and keeps its data: delete its directory before it starts again", n.Node)
@@ -38,10 +38,10 @@ func (c admin) destroy(d *decision, m *nornv1.DestroyCluster) *proto.Error {
 		}
 	}
 	if len(d.reply.Nodes) == 0 { // of a register that lists nobody
-		d.reply.Nodes = []string{c.cfg.Self.Node}
+		d.reply.Nodes = []string{c.Self.Node}
 	}
-	old := c.view.State.Values[destroyValue]
-	d.request.Values = []register.ValueChange{{Name: destroyValue, Old: old.Version, Data: c.cfg.Cluster.ID[:]}}
+	old := c.View.State.Values[destroyValue]
+	d.request.Values = []register.ValueChange{{Name: destroyValue, Old: old.Version, Data: c.Cluster[:]}}
 	d.note("all data of the cluster is deleted, and these nodes stop: %s", strings.Join(d.reply.Nodes, ", "))
 	return nil
 }

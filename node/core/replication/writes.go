@@ -1,4 +1,4 @@
-package core
+package replication
 
 import (
 	"maps"
@@ -23,26 +23,26 @@ import (
 )
 
 const (
-	// writeTimeout is how long a write waits for its copies. Then its outcome is
+	// WriteTimeout is how long a write waits for its copies. Then its outcome is
 	// unknown: the facts are here and may be elsewhere.
-	writeTimeout = 5 * time.Second
-	// resendAfter is the pause after which facts are sent again to who has not
+	WriteTimeout = 5 * time.Second
+	// ResendAfter is the pause after which facts are sent again to who has not
 	// answered, but has answered later ones, so that these were lost. Whoever is
 	// behind with everything is not given more to do before resendSlow is over.
-	resendAfter = 500 * time.Millisecond
-	resendSlow  = 4 * resendAfter
-	// lookEvery is how far apart looks at open writes are: those that are due between
+	ResendAfter = 500 * time.Millisecond
+	ResendSlow  = 4 * ResendAfter
+	// LookEvery is how far apart looks at open writes are: those that are due between
 	// two of them are looked at together, so that the loop is not woken for each.
-	lookEvery = resendAfter / 4
-	// maxOpenBytes is how much may wait for copies before no more is taken, and maxEndBytes
+	LookEvery = ResendAfter / 4
+	// MaxOpenBytes is how much may wait for copies before no more is taken, and maxEndBytes
 	// before completions are not either: they make room in the queue. From shedBytes on
-	// what waits for nobody but those out of reach is let go, see [quorumWrites.shed].
-	maxOpenBytes = 64 << 20
-	maxEndBytes  = 2 * maxOpenBytes
-	shedBytes    = maxOpenBytes / 2
+	// what waits for nobody but those out of reach is let go, see [Writes.shed].
+	MaxOpenBytes = 64 << 20
+	MaxEndBytes  = 2 * MaxOpenBytes
+	ShedBytes    = MaxOpenBytes / 2
 )
 
-// quorumWrites sees to it that facts written here get to the other members of their
+// Writes sees to it that facts written here get to the other members of their
 // cohorts, and holds answers back until enough of them have their copies on
 // disk (design 5). All facts of a round travel as one write, one message per
 // peer; each request waits for its own partitions only.
@@ -51,23 +51,21 @@ const (
 // before the sync of their round. If it is no member of the cohort, which happens
 // when none of them is in reach, what it keeps is a hint: durable, but no copy.
 // It is handed over like whatever else lies where it does not belong ([transfer]).
-type quorumWrites struct {
-	c     *Core
-	quiet bool // facts of other coordinators are being merged
-
-	space []byte // for the further fields of a completion
+type Writes struct {
+	m     *Machine
+	Quiet bool // facts of other coordinators are being merged
 
 	round map[ring.Partition][]crdt.Fact // of this round, where others are to have them
 	again map[factRef]bool               // of these, what was here before and is sent again
 	newly id.ID                          // whose fact was stored last, until its item is bought
 
-	resent int              // bytes of again
+	Resent int              // bytes of again
 	items  []item           // of the request that is being handled
 	held   []*waitingAnswer // answers of this round that wait for it
 
 	number uint64
-	open   []*write // by number
-	bytes  int      // of the facts in open
+	Open   []*write // by number
+	Bytes  int      // of the facts in open
 
 	largest int                        // cohort
 	sole    bool                       // of some partition this node is the whole cohort
@@ -103,11 +101,11 @@ type waitingAnswer struct {
 
 // write is the facts of one round.
 type write struct {
-	number uint64
+	Number uint64
 	round  uint64 // that wrote the facts here
 	parts  map[ring.Partition]*copies
 	held   []*waitingAnswer
-	bytes  int
+	Bytes  int
 	began  int64 // mono ns
 	again  int64 // mono ns at which it is looked whether it is to be sent again
 	until  int64 // mono ns at which it is given up
@@ -122,39 +120,39 @@ type copies struct {
 }
 
 // cohort is who keeps a partition.
-func (w *quorumWrites) cohort(p ring.Partition) []register.Member { return w.c.view.Cells[p].Cohort }
+func (w *Writes) cohort(p ring.Partition) []register.Member { return w.m.View.Cells[p].Cohort }
 
-// alone tells whether nobody else keeps the partition, or is about to.
-func (w *quorumWrites) alone(p ring.Partition) bool {
+// Alone tells whether nobody else keeps the partition, or is about to.
+func (w *Writes) Alone(p ring.Partition) bool {
 	cohort := w.cohort(p)
-	return len(cohort) == 0 || len(cohort) == 1 && cohort[0] == w.c.cfg.Self && len(w.c.acceptors.All[p].Open) == 0
+	return len(cohort) == 0 || len(cohort) == 1 && cohort[0] == w.m.Self && len(w.m.Acceptors.All[p].Open) == 0
 }
 
-// stored hears of every fact that is written here.
-func (w *quorumWrites) stored(p ring.Partition, f crdt.Fact) {
-	if !w.quiet && !w.alone(p) {
+// Stored hears of every fact that is written here.
+func (w *Writes) Stored(p ring.Partition, f crdt.Fact) {
+	if !w.Quiet && !w.Alone(p) {
 		w.newly = f.Task
 		w.add(p, f)
 	}
 }
 
-func (w *quorumWrites) add(p ring.Partition, f crdt.Fact) {
+func (w *Writes) add(p ring.Partition, f crdt.Fact) {
 	if w.round == nil {
 		w.round = make(map[ring.Partition][]crdt.Fact)
 	}
 	w.round[p] = append(w.round[p], f)
 }
 
-// bought fills the receipt of an item that was accepted. Of what was here before,
+// Bought fills the receipt of an item that was accepted. Of what was here before,
 // or has won against what came now, nobody knows who else has it: what the receipt
 // promises is sent again, so that no answer leaves without copies. That is the fact of
 // this key, or what is left of a task that was collected; without a key, or with that of
 // a failure, of a decision, all that says where the task is. No more than that, and once a round, however often it
 // is asked for: the payloads of a batch that is repeated may be larger than any message.
-func (w *quorumWrites) bought(result gproto.Message, r *nornv1.Receipt, task id.ID, existed bool, about crdt.Key) {
-	p := ring.Of(task, len(w.c.view.Cells))
+func (w *Writes) Bought(result gproto.Message, r *nornv1.Receipt, task id.ID, existed bool, about crdt.Key) {
+	p := ring.Of(task, len(w.m.View.Cells))
 	convert.FillReceipt(r, task, p, existed)
-	if w.alone(p) {
+	if w.Alone(p) {
 		return
 	}
 	it := item{partition: p, receipt: r, result: result}
@@ -166,43 +164,66 @@ func (w *quorumWrites) bought(result gproto.Message, r *nornv1.Receipt, task id.
 	w.items = append(w.items, it)
 }
 
-// led has the item that was bought last acknowledged only if this node leads a partition
-// in some epoch still when there are copies of it, see [confirmWaits.awaitConfirmation].
-func (w *quorumWrites) led(epoch uint64, r *nornv1.Receipt) {
+// Led has the item that was bought last acknowledged only if this node leads a partition
+// in some epoch still when there are copies of it, see [Confirmations.awaitConfirmation].
+func (w *Writes) Led(epoch uint64, r *nornv1.Receipt) {
 	if n := len(w.items); n > 0 && w.items[n-1].receipt == r {
 		w.items[n-1].epoch = epoch
 	}
 }
 
-// awaitCopies keeps back the answer to the request that was just handled, if it waits
+// Handles notes that a request is about to be handled: what is stored between requests is
+// bought by none.
+func (w *Writes) Handles() { w.newly = id.ID{} }
+
+// Restored sends facts of a backup to the others who keep a partition, and has the answer to the
+// request that is being handled wait for their copies.
+func (w *Writes) Restored(p ring.Partition, facts []crdt.Fact) {
+	if w.Alone(p) {
+		return
+	}
+	for _, f := range facts {
+		w.add(p, f)
+	}
+}
+
+// Receipt has the answer to the request that is being handled wait for copies of what was
+// restored.
+func (w *Writes) Receipt(p ring.Partition, r *nornv1.Receipt, result gproto.Message) {
+	if !w.Alone(p) {
+		w.items = append(w.items, item{partition: p, receipt: r, result: result})
+	}
+}
+
+// AwaitCopies keeps back the answer to the request that was just handled, if it waits
 // for copies. first is the number of answers before it.
-func (w *quorumWrites) awaitCopies(now clock.Time, r *message.Request, first int) {
+func (w *Writes) AwaitCopies(now clock.Time, r *message.Request, first int) {
 	if len(w.items) == 0 {
 		return
 	}
-	replies := w.c.round.Ready.Replies
+	replies := w.m.Round.Ready.Replies
 	if len(replies) != first+1 { // refused as a whole, after all
 		w.items = w.items[:0]
 		return
 	}
-	h := &waitingAnswer{reply: replies[first], items: w.items, until: now.Mono + int64(writeTimeout)}
+	h := &waitingAnswer{reply: replies[first], items: w.items, until: now.Mono + int64(WriteTimeout)}
 	if r.Deadline != 0 {
 		h.until = min(h.until, r.Deadline)
 	}
 	if m, ok := r.Body.(interface{ GetDurability() *nornv1.Durability }); ok {
 		h.need = m.GetDurability()
 	}
-	w.c.round.Ready.Replies = replies[:first]
+	w.m.Round.Ready.Replies = replies[:first]
 	w.items, w.held = nil, append(w.held, h)
 }
 
-// work ends a round: its facts are sent, and old writes looked at.
-func (w *quorumWrites) work(now clock.Time) {
+// Work ends a round: its facts are sent, and old writes looked at.
+func (w *Writes) Work(now clock.Time) {
 	if len(w.round) > 0 || len(w.held) > 0 {
 		w.begin(now)
 	}
-	w.again, w.resent = nil, 0
-	w.open = slices.DeleteFunc(w.open, func(o *write) bool {
+	w.again, w.Resent = nil, 0
+	w.Open = slices.DeleteFunc(w.Open, func(o *write) bool {
 		// While a member is out of reach thousands are open: little is looked at.
 		if o.next > now.Mono {
 			return false
@@ -210,7 +231,7 @@ func (w *quorumWrites) work(now clock.Time) {
 		w.due(now, o)
 		over := o.until <= now.Mono || o.complete()
 		if over {
-			w.bytes -= o.bytes
+			w.Bytes -= o.Bytes
 		}
 		return over
 	})
@@ -219,17 +240,17 @@ func (w *quorumWrites) work(now clock.Time) {
 
 // lookAt is the first of the times of looks that is no earlier than at.
 func lookAt(at int64) int64 {
-	return (at + int64(lookEvery) - 1) / int64(lookEvery) * int64(lookEvery)
+	return (at + int64(LookEvery) - 1) / int64(LookEvery) * int64(LookEvery)
 }
 
 // due does what is due about an open write.
-func (w *quorumWrites) due(now clock.Time, o *write) {
+func (w *Writes) due(now clock.Time, o *write) {
 	lonely := false
 	if o.again <= now.Mono {
-		o.again = lookAt(max(o.again, now.Mono-int64(lookEvery)) + int64(resendAfter))
+		o.again = lookAt(max(o.again, now.Mono-int64(LookEvery)) + int64(ResendAfter))
 		w.send(o, now.Mono-o.began)
 		w.fenced(now, o)
-		lonely = now.Mono-o.began >= int64(resendAfter) && w.lonely(o)
+		lonely = now.Mono-o.began >= int64(ResendAfter) && w.lonely(o)
 	}
 	o.held = slices.DeleteFunc(o.held, func(h *waitingAnswer) bool {
 		// Nobody is left who could answer, or who is left is out of reach for longer
@@ -257,22 +278,22 @@ func (o *write) complete() bool {
 }
 
 // begin makes a write of what the round has gathered.
-func (w *quorumWrites) begin(now clock.Time) {
+func (w *Writes) begin(now clock.Time) {
 	if w.number == 0 {
-		if w.number = w.c.cfg.Rand.Uint64(); mutant.OldSeries.On() {
+		if w.number = w.m.Random(); mutant.OldSeries.On() {
 			w.number = 1
 		} // answers to the process before this one match nothing
 	}
 	w.number++
-	o := &write{number: w.number, round: w.c.round.This(), parts: make(map[ring.Partition]*copies), held: w.held, began: now.Mono, again: now.Mono, until: now.Mono + int64(writeTimeout)}
+	o := &write{Number: w.number, round: w.m.Round.This(), parts: make(map[ring.Partition]*copies), held: w.held, began: now.Mono, again: now.Mono, until: now.Mono + int64(WriteTimeout)}
 	for _, p := range slices.Sorted(maps.Keys(w.round)) {
-		part := &copies{Quorum: call.NewQuorum(&w.c.view.Cells[p], w.c.cfg.Self), facts: w.round[p], hint: true}
+		part := &copies{Quorum: call.NewQuorum(&w.m.View.Cells[p], w.m.Self), facts: w.round[p], hint: true}
 		for _, f := range part.facts {
-			o.bytes += len(f.Body) + factBytes
+			o.Bytes += len(f.Body) + FactBytes
 		}
 		w.own(p, part)
-		if outside := !slices.Contains(part.Cohort, w.c.cfg.Self); outside || w.c.standing.Disk.Forgetful(p) {
-			w.c.transfer.Hinted(now, p)
+		if outside := !slices.Contains(part.Cohort, w.m.Self); outside || w.m.Standing.Disk.Forgetful(p) {
+			w.m.Transfer.Hinted(now, p)
 			if outside && mutant.OutsiderCounts.On() {
 				part.Add(part.Cohort[0])
 			}
@@ -280,29 +301,29 @@ func (w *quorumWrites) begin(now clock.Time) {
 		o.parts[p] = part
 	}
 	w.round, w.held = nil, nil
-	w.open = append(w.open, o)
-	w.bytes += o.bytes
+	w.Open = append(w.Open, o)
+	w.Bytes += o.Bytes
 	w.settle(o)
 }
 
 // own counts this node's copy once it may be counted, and gives who is to have the
 // facts too because of what this node knows.
-func (w *quorumWrites) own(p ring.Partition, part *copies) (more []register.Member) {
-	self := w.c.cfg.Self
-	if !part.hint || !slices.Contains(part.Cohort, self) || w.c.acceptors.Blind(p, part.Epoch) || !w.c.standing.Disk.Counts(p, part.Epoch) {
+func (w *Writes) own(p ring.Partition, part *copies) (more []register.Member) {
+	self := w.m.Self
+	if !part.hint || !slices.Contains(part.Cohort, self) || w.m.Acceptors.Blind(p, part.Epoch) || !w.m.Standing.Disk.Counts(p, part.Epoch) {
 		return nil
 	}
 	part.hint = false
 	part.Add(self)
-	if f, ok := w.c.acceptors.Fence(p, part.Epoch); ok {
+	if f, ok := w.m.Acceptors.Fence(p, part.Epoch); ok {
 		more = part.Fence(&f, self) // it is an ack like any other
 	}
 	return more
 }
 
 // trusted looks again for this node's copies that may be counted by now.
-func (w *quorumWrites) trusted() {
-	for _, o := range slices.Clone(w.open) {
+func (w *Writes) trusted() {
+	for _, o := range slices.Clone(w.Open) {
 		more := false
 		for p, part := range o.parts { // Any order: each is looked at for itself.
 			more = len(w.own(p, part)) > 0 || more
@@ -315,47 +336,47 @@ func (w *quorumWrites) trusted() {
 }
 
 // send sends the facts of a write, of some age, to those who have not answered.
-func (w *quorumWrites) send(o *write, age int64) {
+func (w *Writes) send(o *write, age int64) {
 	to := map[register.Member]*message.Facts{}
 	var order []register.Member
 	for _, p := range slices.Sorted(maps.Keys(o.parts)) {
 		part := o.parts[p]
 		for _, m := range part.Left {
 			last, answers := w.taker[m]
-			behind := !answers || int64(last-o.number) <= 0
-			if behind && age > 0 && age%int64(resendSlow) >= int64(resendAfter) {
+			behind := !answers || int64(last-o.Number) <= 0
+			if behind && age > 0 && age%int64(ResendSlow) >= int64(ResendAfter) {
 				continue // it is on its way, or waits over there
 			}
 			if to[m] == nil {
-				to[m] = &message.Facts{Write: o.number}
+				to[m] = &message.Facts{Write: o.Number}
 				order = append(order, m)
 			}
 			to[m].Parts = append(to[m].Parts, message.PartFacts{Partition: p, Epoch: part.Epoch, Facts: part.facts})
 		}
 	}
 	for _, m := range order { // a copy is asked for, nothing is promised
-		w.c.round.SendNow(m, to[m])
+		w.m.Round.SendNow(m, to[m])
 	}
 }
 
-// taken counts an answer.
-func (w *quorumWrites) taken(from register.Member, m *message.FactsTaken) {
+// Taken counts an answer.
+func (w *Writes) Taken(from register.Member, m *message.FactsTaken) {
 	if int64(m.Write-w.taker[from]) > 0 || w.taker[from] == 0 {
 		if w.taker == nil {
 			w.taker = make(map[register.Member]uint64)
 		}
 		w.taker[from] = m.Write
 	}
-	i, found := slices.BinarySearchFunc(w.open, m.Write, func(o *write, n uint64) int {
-		return int(int64(o.number - n))
+	i, found := slices.BinarySearchFunc(w.Open, m.Write, func(o *write, n uint64) int {
+		return int(int64(o.Number - n))
 	})
 	if !found {
 		return // late, or of the process before this one
 	}
 	if mutant.LostRound.On() && i > 0 {
-		w.skipped(from, m, w.open[i-1])
+		w.skipped(from, m, w.Open[i-1])
 	}
-	o := w.open[i]
+	o := w.Open[i]
 	for p, part := range o.parts { // Any order: each is counted for itself.
 		switch {
 		case !part.Take(from):
@@ -373,7 +394,7 @@ func (w *quorumWrites) taken(from register.Member, m *message.FactsTaken) {
 		o.next = 0 // they are given up
 	default:
 		w.forget(o)
-		w.bytes -= o.bytes
+		w.Bytes -= o.Bytes
 	}
 }
 
@@ -381,11 +402,11 @@ func (w *quorumWrites) taken(from register.Member, m *message.FactsTaken) {
 // or know of. What it asks somebody for may be more than it has asked for so far, and
 // answers do not say what they are about: it goes on under a new number, which answers
 // to what was asked for before do not bear.
-func (w *quorumWrites) fence(o *write, fences []message.Fence) {
+func (w *Writes) fence(o *write, fences []message.Fence) {
 	more := false
 	for i := range fences {
 		if part := o.parts[fences[i].Partition]; part != nil && !mutant.FenceIgnored.On() {
-			more = len(part.Fence(&fences[i], w.c.cfg.Self)) > 0 || more
+			more = len(part.Fence(&fences[i], w.m.Self)) > 0 || more
 		}
 	}
 	if more {
@@ -394,32 +415,32 @@ func (w *quorumWrites) fence(o *write, fences []message.Fence) {
 }
 
 // anew sends a write under a new number.
-func (w *quorumWrites) anew(o *write) {
+func (w *Writes) anew(o *write) {
 	w.forget(o)
 	w.number++
-	o.number, w.open = w.number, append(w.open, o)
+	o.Number, w.Open = w.number, append(w.Open, o)
 	w.send(o, 0)
 }
 
-func (w *quorumWrites) forget(o *write) {
-	w.open = slices.DeleteFunc(w.open, func(x *write) bool { return x == o })
+func (w *Writes) forget(o *write) {
+	w.Open = slices.DeleteFunc(w.Open, func(x *write) bool { return x == o })
 }
 
 // fenced has partitions elected anew whose proposed cohort does not come to be:
 // else every write would have to reach it. Who stands for it is given the time, unless an
 // answer waits for that cohort by now: to elect anew is to have it lose.
-func (w *quorumWrites) fenced(now clock.Time, o *write) {
-	waits := len(o.held) > 0 && now.Mono-o.began >= int64(resendAfter)
+func (w *Writes) fenced(now clock.Time, o *write) {
+	waits := len(o.held) > 0 && now.Mono-o.began >= int64(ResendAfter)
 	for _, p := range slices.Sorted(maps.Keys(o.parts)) {
 		part := o.parts[p]
-		if part.Fenced() && part.Epoch == w.c.view.Cells[p].Epoch && (waits || !w.c.elector.Expects(now, p)) {
-			w.c.elector.RequestElection(now, p, 0)
+		if part.Fenced() && part.Epoch == w.m.View.Cells[p].Epoch && (waits || !w.m.Leadership.Expects(now, p)) {
+			w.m.Leadership.RequestElection(now, p, 0)
 		}
 	}
 }
 
 // settle lets go the answers that have their copies.
-func (w *quorumWrites) settle(o *write) {
+func (w *Writes) settle(o *write) {
 	o.held = slices.DeleteFunc(o.held, func(h *waitingAnswer) bool {
 		for _, it := range h.items {
 			if !o.enough(it.partition, h.need) {
@@ -429,16 +450,16 @@ func (w *quorumWrites) settle(o *write) {
 		for _, it := range h.items {
 			it.count(o)
 		}
-		h.reply.After = w.c.round.After(o.round)
+		h.reply.After = w.m.Round.After(o.round)
 		w.answer(h)
 		return true
 	})
 }
 
 // answer lets an answer go, unless it has to be confirmed first.
-func (w *quorumWrites) answer(h *waitingAnswer) {
-	if !w.c.confirms.awaitConfirmation(h) {
-		w.c.round.Answer(h.reply)
+func (w *Writes) answer(h *waitingAnswer) {
+	if !w.m.Confirms.awaitConfirmation(h) {
+		w.m.Round.Answer(h.reply)
 	}
 }
 
@@ -464,22 +485,22 @@ func (it *item) count(o *write) {
 	}
 }
 
-// next is when something is due, mono ns.
-func (w *quorumWrites) next() int64 {
+// Due is when something is due, mono ns.
+func (w *Writes) Due() int64 {
 	at := clock.Never
-	for _, o := range w.open {
+	for _, o := range w.Open {
 		at = min(at, o.next)
 	}
 	return at
 }
 
-// changed notes that the cells have changed.
-func (w *quorumWrites) changed() {
+// Changed notes that the cells have changed.
+func (w *Writes) Changed() {
 	w.largest, w.sole = 0, false
-	for p := range w.c.view.Cells {
+	for p := range w.m.View.Cells {
 		cohort := w.cohort(ring.Partition(p))
 		w.largest = max(w.largest, len(cohort))
-		w.sole = w.sole || len(cohort) == 1 && cohort[0] == w.c.cfg.Self
+		w.sole = w.sole || len(cohort) == 1 && cohort[0] == w.m.Self
 	}
 }
 
@@ -487,19 +508,19 @@ func (w *quorumWrites) changed() {
 // the register has answered this process, what is known of it is what the disk says,
 // which may be of before there was company. With others in the cohort these are asked,
 // and know better.
-func (w *quorumWrites) unsure(l nornv1.WriteLevel) bool {
+func (w *Writes) unsure(l nornv1.WriteLevel) bool {
 	few := l == nornv1.WriteLevel_WRITE_LEVEL_ONE || l == nornv1.WriteLevel_WRITE_LEVEL_COUNT
-	return w.sole && !w.c.view.Current && !few
+	return w.sole && !w.m.View.Current && !few
 }
 
-// check refuses a write level that no cohort can give, and writes altogether
+// Check refuses a write level that no cohort can give, and writes altogether
 // while too much waits for its copies.
-func (w *quorumWrites) check(d *nornv1.Durability) *proto.Error { return w.within(d, maxOpenBytes) }
+func (w *Writes) Check(d *nornv1.Durability) *proto.Error { return w.within(d, MaxOpenBytes) }
 
-// checkEnd does so for what ends tasks.
-func (w *quorumWrites) checkEnd(d *nornv1.Durability) *proto.Error { return w.within(d, maxEndBytes) }
+// CheckEnd does so for what ends tasks.
+func (w *Writes) CheckEnd(d *nornv1.Durability) *proto.Error { return w.within(d, MaxEndBytes) }
 
-func (w *quorumWrites) within(d *nornv1.Durability, limit int) *proto.Error {
+func (w *Writes) within(d *nornv1.Durability, limit int) *proto.Error {
 	cohort := max(1, w.largest)
 	switch l := d.GetLevel(); {
 	case l < 0 || l > nornv1.WriteLevel_WRITE_LEVEL_COUNT:
@@ -512,18 +533,18 @@ func (w *quorumWrites) within(d *nornv1.Durability, limit int) *proto.Error {
 		return proto.Invalid("a write needs at least one copy")
 	case w.unsure(d.GetLevel()):
 		return refusal.RegisterUnheard("durable copies")
-	case w.c.view.Joined && need > max(cohort, w.c.transfer.Replicas()): // no node that joins or comes back changes that
-		return proto.Invalid("%d durable copies were asked for, and the cluster keeps %d of each task; ask for fewer", need, max(cohort, w.c.transfer.Replicas()))
+	case w.m.View.Joined && need > max(cohort, w.m.Transfer.Replicas()): // no node that joins or comes back changes that
+		return proto.Invalid("%d durable copies were asked for, and the cluster keeps %d of each task; ask for fewer", need, max(cohort, w.m.Transfer.Replicas()))
 	case need > cohort:
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "%d durable copies were asked for, the cohort has %d; ask for fewer or add nodes", need, cohort).Keeping("durable copies").ForGood()
-	case w.bytes > limit:
-		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d MiB of facts wait for their copies, the limit of this node; other nodes are slow or out of reach", w.bytes>>20).Again(resendAfter)
+	case w.Bytes > limit:
+		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d MiB of facts wait for their copies, the limit of this node; other nodes are slow or out of reach", w.Bytes>>20).Again(ResendAfter)
 	}
 	return nil
 }
 
 // factBytes is about what a fact takes beside its body.
-const factBytes = 96
+const FactBytes = 96
 
 // level is how many copies a write level means in a cohort.
 func level(d *nornv1.Durability, cohort int) int {

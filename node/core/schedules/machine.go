@@ -1,4 +1,4 @@
-package core
+package schedules
 
 import (
 	"slices"
@@ -19,13 +19,15 @@ import (
 )
 
 // cronConn is the connection of what the cron master asks for.
-const cronConn = message.PartConn + 1
+const Conn = message.PartConn + 1
 
-// crons connects the cron master of this node with the register, which keeps
-// what it decides, and with the tasks that it launches.
-type crons struct {
-	c *Core
-	m *cron.Machine
+// Machine connects the cron master of this node with the register, which keeps
+// what it decides, and with the tasks that it launches. It does what users ask about
+// schedules, too, on any node. The register decides: each change is worked out from what it
+// says now, and written if nobody was faster.
+type Machine struct {
+	Env
+	Cron *cron.Machine
 	// wall and mono are when it wants to be looked at.
 	wall, mono int64
 	number     uint64 // of the last request it has made
@@ -34,27 +36,45 @@ type crons struct {
 	refused map[register.Member]uint64
 }
 
-func newCrons(c *Core) *crons {
-	return &crons{c: c, wall: clock.Never, mono: clock.Never, refused: make(map[register.Member]uint64), m: cron.New(cron.Config{
-		Self: c.cfg.Self, Cluster: [16]byte(c.cfg.Cluster.ID), Grace: c.cfg.GCGrace,
-		Nonce: func() uint64 { return max(1, c.cfg.Rand.Uint64()) }, Barred: rights.Barred,
+// New makes one that has launched nothing.
+func New(env Env) *Machine {
+	return &Machine{Env: env, wall: clock.Never, mono: clock.Never, refused: make(map[register.Member]uint64), Cron: cron.New(cron.Config{
+		Self: env.Self, Cluster: env.Cluster, Grace: env.Grace,
+		Nonce: func() uint64 { return max(1, env.Rand.Uint64()) }, Barred: rights.Barred,
 	})}
 }
 
-// time is what schedules go by, which may not be what this node's clock shows.
-func (k *crons) time(now clock.Time) clock.Time { return k.c.standing.Clocks.Agreed(now) }
+// Due is when it wants to be looked at, wall and mono ns.
+func (k *Machine) Due() (wall, mono int64) { return k.wall, k.mono }
 
-// work does what is due.
-func (k *crons) work(real clock.Time) {
-	now := k.time(real)
-	if k.c.closed != nil { // the successor goes on
+// Stats are its counters.
+func (k *Machine) Stats(now clock.Time) cron.Stats { return k.Cron.Stats(k.Time(now)) }
+
+// Lead hears whether this node leads the register's group.
+func (k *Machine) Lead(now clock.Time, leads bool) { k.Cron.Lead(k.Time(now), leads) }
+
+// Observe takes over what the register says of schedules.
+func (k *Machine) Observe(now clock.Time, s *register.State) { k.Cron.Observe(k.Time(now), s) }
+
+// Heard hears how a task has ended that is kept elsewhere.
+func (k *Machine) Heard(now clock.Time, task id.ID, outcome crdt.State) {
+	k.Cron.Finished(k.Time(now), task, outcome)
+}
+
+// Time is what schedules go by, which may not be what this node's clock shows.
+func (k *Machine) Time(now clock.Time) clock.Time { return k.Standing.Clocks.Agreed(now) }
+
+// Work does what is due.
+func (k *Machine) Work(real clock.Time) {
+	now := k.Time(real)
+	if k.Node.Closed() { // the successor goes on
 		k.wall, k.mono = clock.Never, clock.Never
 		return
 	}
-	out := k.m.Work(now)
+	out := k.Cron.Work(now)
 	for i := range out.Commits {
 		commit := &out.Commits[i]
-		k.c.send(registerRequest{then: func(now clock.Time, r register.Result) { k.m.Committed(k.time(now), commit, r) }}, commit.Request)
+		k.Node.Send(commit.Request, func(now clock.Time, r register.Result) { k.Cron.Committed(k.Time(now), commit, r) })
 	}
 	for i := range out.Launches {
 		k.launch(real, &out.Launches[i])
@@ -63,7 +83,7 @@ func (k *crons) work(real clock.Time) {
 		k.cancel(real, &out.Cancels[i])
 	}
 	for _, f := range out.Finds {
-		k.find(real, f.Task, nornv1.ReadLevel_READ_LEVEL_QUORUM, func(now clock.Time, err *proto.Error) { k.m.Found(k.time(now), f.Tag, err) })
+		k.Find(real, f.Task, nornv1.ReadLevel_READ_LEVEL_QUORUM, func(now clock.Time, err *proto.Error) { k.Cron.Found(k.Time(now), f.Tag, err) })
 	}
 	for _, task := range out.Ask {
 		k.ask(real, task)
@@ -71,29 +91,29 @@ func (k *crons) work(real clock.Time) {
 	for _, task := range out.Seek {
 		k.seek(real, task)
 	}
-	if k.wall, k.mono = k.m.Next(now); k.wall != clock.Never {
+	if k.wall, k.mono = k.Cron.Next(now); k.wall != clock.Never {
 		k.wall += real.Wall - now.Wall // it wakes by its own clock
 	}
 }
 
-// origin names a request of the master.
-func (k *crons) origin(m nornv1.Method) message.Origin {
+// Origin names a request of the master.
+func (k *Machine) Origin(m nornv1.Method) message.Origin {
 	k.number++
-	return message.Origin{Conn: cronConn, Request: k.number, Method: uint16(m)}
+	return message.Origin{Conn: Conn, Request: k.number, Method: uint16(m)}
 }
 
 // launch has tasks enqueued where they belong.
-func (k *crons) launch(now clock.Time, l *cron.Launches) {
-	n, list := len(l.Request.GetTasks()), launchItems(l.Request)
+func (k *Machine) launch(now clock.Time, l *cron.Launches) {
+	n, list := len(l.Request.GetTasks()), LaunchItems(l.Request)
 	away := k.away(l.Request, &list)
-	k.c.routes.Do(now, k.origin(nornv1.Method_METHOD_LAUNCH), list, l.Request, func(now clock.Time, m gproto.Message, err *proto.Error) {
+	k.Routes.Do(now, k.Origin(nornv1.Method_METHOD_LAUNCH), list, l.Request, func(now clock.Time, m gproto.Message, err *proto.Error) {
 		errs := enqueueErrors(n, m, err)
 		for i, to := range away { // Any order: it is the same request.
 			if errs[i] != nil {
 				k.refused[to] = k.number
 			}
 		}
-		for _, task := range k.m.Launched(k.time(now), l.Tag, errs) {
+		for _, task := range k.Cron.Launched(k.Time(now), l.Tag, errs) {
 			k.ask(now, task)
 		}
 	})
@@ -102,16 +122,16 @@ func (k *crons) launch(now clock.Time, l *cron.Launches) {
 // away has others enqueue what this node keeps, where its disk is nearly full: clients are
 // refused and go to another node then, and schedules are not to depend on the disk of whoever
 // is their master. It gives who gets which.
-func (k *crons) away(m *nornv1.LaunchRequest, list *router.List) map[int]register.Member {
-	r := k.c.routes
-	if !diskLow(k.c) {
+func (k *Machine) away(m *nornv1.LaunchRequest, list *router.List) map[int]register.Member {
+	r := k.Routes
+	if !k.Node.DiskLow() {
 		return nil
 	}
 	away := make(map[int]register.Member)
 	of := make(map[ring.Partition]register.Member)
 	for i := range list.N {
 		p, ok := r.Partition(list.Task(i))
-		if to, found := r.Keeper(p); !ok || !found || to != k.c.cfg.Self {
+		if to, found := r.Keeper(p); !ok || !found || to != k.Self {
 			continue
 		}
 		if to, found := k.other(p); found {
@@ -136,9 +156,9 @@ func (k *crons) away(m *nornv1.LaunchRequest, list *router.List) map[int]registe
 
 // other is who enqueues in a partition instead of this node: whoever has refused longest
 // ago, if at all.
-func (k *crons) other(p ring.Partition) (to register.Member, found bool) {
-	for _, m := range k.c.view.Cells[p].Cohort {
-		if m == k.c.cfg.Self || !k.c.view.Serves(m) {
+func (k *Machine) other(p ring.Partition) (to register.Member, found bool) {
+	for _, m := range k.View.Cells[p].Cohort {
+		if m == k.Self || !k.View.Serves(m) {
 			continue
 		}
 		if !found || k.refused[m] < k.refused[to] {
@@ -168,8 +188,8 @@ func enqueueErrors(n int, m gproto.Message, err *proto.Error) []*proto.Error {
 	return all
 }
 
-// launchItems are the tasks of a launch request, each for itself.
-func launchItems(m *nornv1.LaunchRequest) router.List {
+// LaunchItems are the tasks of a launch request, each for itself.
+func LaunchItems(m *nornv1.LaunchRequest) router.List {
 	all := m.GetTasks()
 	return router.List{
 		N: len(all), Task: func(i int) []byte { return all[i].GetId() },
@@ -185,13 +205,13 @@ func launchItems(m *nornv1.LaunchRequest) router.List {
 }
 
 // cancel ends the tasks that others take the place of.
-func (k *crons) cancel(now clock.Time, l *cron.Cancels) {
+func (k *Machine) cancel(now clock.Time, l *cron.Cancels) {
 	m := &nornv1.CancelRequest{Reason: "replaced by the next launch of its schedule"}
 	for _, task := range l.Tasks {
 		m.Ids = append(m.Ids, task.Bytes())
 	}
-	list, _ := writesOf(k.c, now, m)
-	k.c.routes.Do(now, k.origin(nornv1.Method_METHOD_CANCEL), list, m, func(now clock.Time, m gproto.Message, bad *proto.Error) {
+	list := k.Node.Items(now, m)
+	k.Routes.Do(now, k.Origin(nornv1.Method_METHOD_CANCEL), list, m, func(now clock.Time, m gproto.Message, bad *proto.Error) {
 		if reply, ok := m.(*nornv1.WriteReply); ok && bad == nil {
 			for _, res := range reply.GetResults() {
 				if e := res.GetError(); e != nil && bad == nil {
@@ -199,47 +219,46 @@ func (k *crons) cancel(now clock.Time, l *cron.Cancels) {
 				}
 			}
 		}
-		k.m.Cancelled(k.time(now), l.Tag, bad)
+		k.Cron.Cancelled(k.Time(now), l.Tag, bad)
 	})
 }
 
 // ask has the end of a task told to the master, by itself or by who keeps it.
-func (k *crons) ask(now clock.Time, task id.ID) {
-	c := k.c
-	if !c.dependency.Holds(task) {
-		c.dependency.Watches.Ask(task)
+func (k *Machine) ask(now clock.Time, task id.ID) {
+	if !k.Dependency.Holds(task) {
+		k.Dependency.Watches.Ask(task)
 		return
 	}
-	outcome, err := c.dependency.Outcome(task)
-	if c.round.Check(err) && outcome != crdt.StateUnknown {
-		k.m.Finished(k.time(now), task, outcome)
+	outcome, err := k.Dependency.Outcome(task)
+	if k.Round.Check(err) && outcome != crdt.StateUnknown {
+		k.Cron.Finished(k.Time(now), task, outcome)
 	}
 }
 
 // seek looks for a task that may be forgotten.
-func (k *crons) seek(now clock.Time, task id.ID) {
-	k.find(now, task, nornv1.ReadLevel_READ_LEVEL_QUORUM, func(now clock.Time, err *proto.Error) {
+func (k *Machine) seek(now clock.Time, task id.ID) {
+	k.Find(now, task, nornv1.ReadLevel_READ_LEVEL_QUORUM, func(now clock.Time, err *proto.Error) {
 		if err != nil && err.Kind == nornv1.ErrorKind_ERROR_KIND_NOT_FOUND {
-			k.m.Forgotten(k.time(now), task)
+			k.Cron.Forgotten(k.Time(now), task)
 		}
 	})
 }
 
-// find asks a majority of a task's replicas for it, where each enqueued task is found that
+// Find asks a majority of a task's replicas for it, where each enqueued task is found that
 // is not forgotten.
-func (k *crons) find(now clock.Time, task id.ID, level nornv1.ReadLevel, then func(clock.Time, *proto.Error)) {
+func (k *Machine) Find(now clock.Time, task id.ID, level nornv1.ReadLevel, then func(clock.Time, *proto.Error)) {
 	m := &nornv1.GetRequest{Id: task.Bytes(), Consistency: &nornv1.Consistency{Level: level}}
 	one := router.List{N: 1, Task: func(int) []byte { return m.GetId() }, Join: &router.Whole{}}
-	k.c.routes.Do(now, k.origin(nornv1.Method_METHOD_GET), one, m, func(now clock.Time, _ gproto.Message, err *proto.Error) { then(now, err) })
+	k.Routes.Do(now, k.Origin(nornv1.Method_METHOD_GET), one, m, func(now clock.Time, _ gproto.Message, err *proto.Error) { then(now, err) })
 }
 
-// ended hears from a vnode, or from another node, that a task is finished.
-func (k *crons) ended(task id.ID) {
-	if !k.m.Watches(task) {
+// Ended hears from a vnode, or from another node, that a task is finished.
+func (k *Machine) Ended(task id.ID) {
+	if !k.Cron.Watches(task) {
 		return
 	}
-	outcome, err := k.c.dependency.Outcome(task)
-	if k.c.round.Check(err) && outcome != crdt.StateUnknown {
-		k.m.Finished(k.time(k.c.round.Now), task, outcome)
+	outcome, err := k.Dependency.Outcome(task)
+	if k.Round.Check(err) && outcome != crdt.StateUnknown {
+		k.Cron.Finished(k.Time(k.Round.Now), task, outcome)
 	}
 }

@@ -1,9 +1,10 @@
-package core
+package operator
 
 import (
 	"slices"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/router"
@@ -17,9 +18,9 @@ import (
 
 // repair has every node in reach compare its replicas at once: of each pair one
 // begins.
-func (c admin) repair(now clock.Time, r *message.Request, m *nornv1.ClusterRequest) (gproto.Message, *proto.Error) {
+func (c *Machine) repair(now clock.Time, r *message.Request, m *nornv1.ClusterRequest) (gproto.Message, *proto.Error) {
 	ids := m.GetRepair().GetPartitions()
-	bad := (verifier(c)).checkPartitions(ids)
+	bad := convert.CheckPartitions(ids, len(c.View.Cells))
 	if len(ids) > ring.MaxPartitions {
 		bad = proto.Invalid("%d partitions are over %d", len(ids), ring.MaxPartitions)
 	}
@@ -27,9 +28,9 @@ func (c admin) repair(now clock.Time, r *message.Request, m *nornv1.ClusterReque
 	case bad != nil:
 		return nil, bad
 	case r.Routed:
-		n := c.repairs.Hasten(now, about(ids, len(c.view.Cells)), m.GetDryRun())
+		n := c.Repairs.Hasten(now, about(ids, len(c.View.Cells)), m.GetDryRun())
 		return &nornv1.ClusterReply{Changed: n > 0, Comparisons: uint32(n)}, nil
-	case c.routes.Crowds(r.From):
+	case c.Routes.Crowds(r.From):
 		return nil, refusal.Crowded(router.MaxWaiting)
 	}
 	return c.repairEverywhere(now, r, m)
@@ -44,27 +45,27 @@ func about(ids []uint32, partitions int) (all []ring.Partition) {
 	return all
 }
 
-func (c admin) repairEverywhere(now clock.Time, r *message.Request, m *nornv1.ClusterRequest) (gproto.Message, *proto.Error) {
+func (c *Machine) repairEverywhere(now clock.Time, r *message.Request, m *nornv1.ClusterRequest) (gproto.Message, *proto.Error) {
 	join := &mending{reply: &nornv1.ClusterReply{Partitions: m.GetRepair().GetPartitions()}}
 	holders := []register.Member{}
-	for _, p := range about(m.GetRepair().GetPartitions(), len(c.view.Cells)) {
-		for _, o := range c.view.Cells[p].Cohort {
+	for _, p := range about(m.GetRepair().GetPartitions(), len(c.View.Cells)) {
+		for _, o := range c.View.Cells[p].Cohort {
 			if !slices.Contains(holders, o) {
 				holders = append(holders, o)
 			}
 		}
 	}
 	slices.SortFunc(holders, register.Member.Compare)
-	g := c.routes.Gather(now, r, join, 0)
+	g := c.Routes.Gather(now, r, join, 0)
 	for i, to := range holders {
 		join.names = append(join.names, to.Node)
-		if !c.view.Up(to) {
+		if !c.View.Up(to) {
 			join.reply.Notes = append(join.reply.Notes, "node "+to.Node+" is not in reach: nothing is compared with it")
 			continue
 		}
-		c.routes.Forward(now, g, to, []int{i}, m, nil)
+		c.Routes.Forward(now, g, to, []int{i}, m, nil)
 	}
-	c.routes.Finish(g)
+	c.Routes.Finish(g)
 	return nil, nil
 }
 

@@ -1,4 +1,4 @@
-package core
+package operator
 
 import (
 	"github.com/norn-dev/norn/proto"
@@ -9,8 +9,8 @@ import (
 
 // setReplicas sets that. The plan follows it, and the cohorts the plan: one member at a
 // time, by elections with the votes of the cohort before and after.
-func (c admin) setReplicas(d *decision, n uint32) *proto.Error {
-	was := c.transfer.Replicas()
+func (c *Machine) setReplicas(d *decision, n uint32) *proto.Error {
+	was := c.Transfer.Replicas()
 	if n < 1 || n > ring.MaxReplicas {
 		return proto.Invalid("there are 1 to %d replicas of each partition, not %d", ring.MaxReplicas, n)
 	}

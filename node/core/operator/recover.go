@@ -1,4 +1,4 @@
-package core
+package operator
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ import (
 const maxLost = 1024
 
 // remove gives a node up.
-func (c admin) remove(d *decision, name string, force bool) *proto.Error {
+func (c *Machine) remove(d *decision, name string, force bool) *proto.Error {
 	n, bad := c.find(name)
 	if bad != nil {
 		return bad
@@ -29,7 +29,7 @@ func (c admin) remove(d *decision, name string, force bool) *proto.Error {
 		return nil
 	case n.Status != register.Joining && c.others(n.Member) == 0:
 		return refusal.Conflict("node %s is the last member that can hold data, so it cannot be removed", n.Node)
-	case n.Status != register.Joining && c.view.Up(n.Member) && !force:
+	case n.Status != register.Joining && c.View.Up(n.Member) && !force:
 		return refusal.Conflict("node %s is in reach; `norn cluster leave %s` lets it hand over first what it has, --force removes it all the same", n.Node, n.Node)
 	}
 	d.become(n, register.Removed)
@@ -49,10 +49,10 @@ func (c admin) remove(d *decision, name string, force bool) *proto.Error {
 }
 
 // newlyStuck gives the partitions that a decision leaves with too few holders.
-func (c admin) newlyStuck(d *decision) (all []uint32) {
-	before := c.transfer.Driver.View()
-	next, _, _ := c.view.State.Apply(&d.request)
-	after := placement.See(next, c.view.Members)
+func (c *Machine) newlyStuck(d *decision) (all []uint32) {
+	before := c.Transfer.Driver.View()
+	next, _, _ := c.View.State.Apply(&d.request)
+	after := placement.See(next, c.View.Members)
 	for p := range next.Cells {
 		if p := ring.Partition(p); after.Stuck(p) && !before.Stuck(p) {
 			all = append(all, uint32(p))
@@ -79,7 +79,7 @@ func list(all []uint32) string {
 }
 
 // replace gives a dead node up and has another one take its place.
-func (c admin) replace(d *decision, m *nornv1.ReplaceNode) *proto.Error {
+func (c *Machine) replace(d *decision, m *nornv1.ReplaceNode) *proto.Error {
 	fresh, bad := c.find(m.GetNew())
 	if bad != nil {
 		return bad
@@ -93,19 +93,19 @@ func (c admin) replace(d *decision, m *nornv1.ReplaceNode) *proto.Error {
 		return proto.Invalid("node %s cannot replace itself; where both have one name, name them by their incarnations", old.Node)
 	case fresh.Status != register.Active:
 		return refusal.Conflict("node %s is %v, not a member; a new one joins with `norn server --join`", fresh.Node, fresh.Status)
-	case !c.view.Up(fresh.Member) && !m.GetForce():
+	case !c.View.Up(fresh.Member) && !m.GetForce():
 		return refusal.Conflict("node %s is not in reach, so it cannot take anything over", fresh.Node)
 	}
 	if bad := c.remove(d, old.Incarnation.String(), m.GetForce()); bad != nil {
 		return bad
 	}
 	d.reply.Nodes = []string{old.Node, fresh.Node}
-	plan, ok := c.transfer.Driver.View().Displace(old.Member, fresh.Member)
+	plan, ok := c.Transfer.Driver.View().Displace(old.Member, fresh.Member)
 	if !ok {
 		d.note("the partitions of %s are spread over all nodes by their shares, %s among them", old.Node, fresh.Node)
 		return nil
 	}
-	d.request.Plan = &register.PlanChange{Old: c.view.State.Plan.Version, Data: plan.AppendTo(nil)}
+	d.request.Plan = &register.PlanChange{Old: c.View.State.Plan.Version, Data: plan.AppendTo(nil)}
 	d.reply.Copies = 0
 	c.foresee(d)
 	d.note("node %s takes the place of %s in every partition", fresh.Node, old.Node)
@@ -113,11 +113,11 @@ func (c admin) replace(d *decision, m *nornv1.ReplaceNode) *proto.Error {
 }
 
 // acceptLoss gives up what only removed nodes had.
-func (c admin) acceptLoss(d *decision, m *nornv1.AcceptLoss) *proto.Error {
+func (c *Machine) acceptLoss(d *decision, m *nornv1.AcceptLoss) *proto.Error {
 	if n := len(m.GetNodes()); n > maxLost {
 		return proto.Invalid("%d nodes are over %d", n, maxLost)
 	}
-	view := c.transfer.Driver.View()
+	view := c.Transfer.Driver.View()
 	var give []register.Member
 	for _, name := range m.GetNodes() {
 		n, bad := c.find(name)
@@ -129,25 +129,25 @@ func (c admin) acceptLoss(d *decision, m *nornv1.AcceptLoss) *proto.Error {
 		}
 		give = append(give, n.Member)
 	}
-	for p := range c.view.Cells {
+	for p := range c.View.Cells {
 		if !view.Stuck(ring.Partition(p)) {
 			continue
 		}
 		d.reply.Partitions = append(d.reply.Partitions, uint32(p))
-		for _, o := range c.view.Cells[p].Cohort {
+		for _, o := range c.View.Cells[p].Cohort {
 			if s := view.Standing(o); len(m.GetNodes()) == 0 && s.Gone() && !slices.Contains(give, o) {
 				give = append(give, o)
 			}
 		}
 	}
 	slices.SortFunc(give, register.Member.Compare)
-	if request, ok := placement.Lost(c.view.State, give...); ok {
+	if request, ok := placement.Lost(c.View.State, give...); ok {
 		d.request = request
 	}
-	next, _, _ := c.view.State.Apply(&d.request)
-	after := placement.See(next, c.view.Members)
+	next, _, _ := c.View.State.Apply(&d.request)
+	after := placement.See(next, c.View.Members)
 	if d.reborn = c.survives(after); d.reborn {
-		d.note("the disk of node %s has lost what it had acknowledged (%s), and no other node is left to ask: it starts again as another incarnation, with what it has; tasks and updates that were acknowledged may be lost", c.cfg.Self.Node, c.standing.Disk.Shown())
+		d.note("the disk of node %s has lost what it had acknowledged (%s), and no other node is left to ask: it starts again as another incarnation, with what it has; tasks and updates that were acknowledged may be lost", c.Self.Node, c.Standing.Disk.Shown())
 	}
 	if len(d.request.Values) == 0 && d.reborn {
 		return nil
@@ -163,7 +163,7 @@ func (c admin) acceptLoss(d *decision, m *nornv1.AcceptLoss) *proto.Error {
 	d.note("what only %s had is given up: tasks and updates that were acknowledged may be lost", strings.Join(d.reply.Nodes, ", "))
 	empty := 0
 	for _, p := range d.reply.Partitions {
-		if !slices.ContainsFunc(c.view.Cells[p].Cohort, func(o register.Member) bool { return !after.Standing(o).Gone() }) {
+		if !slices.ContainsFunc(c.View.Cells[p].Cohort, func(o register.Member) bool { return !after.Standing(o).Gone() }) {
 			empty++
 		}
 	}
@@ -177,22 +177,22 @@ func (c admin) acceptLoss(d *decision, m *nornv1.AcceptLoss) *proto.Error {
 // is left by the word of an operator: the register was forced to begin anew here, and what the
 // others had is given up in every partition. Then nobody is left to whom what this
 // incarnation had promised could matter, and another one goes on with what is on the disk.
-func (c admin) survives(after *placement.View) bool {
-	self := c.cfg.Self
-	if !c.standing.Disk.Forgotten(self) || c.view.State.Generation == 0 || c.view.Company() || !slices.Equal(c.view.Voters, []register.Member{self}) || len(c.view.Outgoing) > 0 {
+func (c *Machine) survives(after *placement.View) bool {
+	self := c.Self
+	if !c.Standing.Disk.Forgotten(self) || c.View.State.Generation == 0 || c.View.Company() || !slices.Equal(c.View.Voters, []register.Member{self}) || len(c.View.Outgoing) > 0 {
 		return false
 	}
-	return !slices.ContainsFunc(c.view.Cells, func(cell register.Cell) bool {
+	return !slices.ContainsFunc(c.View.Cells, func(cell register.Cell) bool {
 		return slices.ContainsFunc(cell.Cohort, func(o register.Member) bool { return o != self && !after.Standing(o).Lost })
 	})
 }
 
 // downNote names the nodes that are dead and not given up.
-func (c admin) downNote() string {
+func (c *Machine) downNote() string {
 	var down []string
-	for i := range c.view.State.Nodes {
-		n := &c.view.State.Nodes[i]
-		if (n.Status == register.Active || n.Status == register.Leaving) && !c.view.Up(n.Member) {
+	for i := range c.View.State.Nodes {
+		n := &c.View.State.Nodes[i]
+		if (n.Status == register.Active || n.Status == register.Leaving) && !c.View.Up(n.Member) {
 			down = append(down, n.Node)
 		}
 	}

@@ -1,4 +1,4 @@
-package core
+package schedules
 
 import (
 	"encoding/binary"
@@ -31,23 +31,18 @@ const (
 	maxHistories    = 100     // in an answer
 	maxUpcoming     = 10_000  // instants in an answer
 	maxSchedulePage = 4 << 20 // bytes of an answer, about
-	// maxScheduleAnswer bounds what is told of changes, bytes: with the largest schedule
+	// MaxAnswer bounds what is told of changes, bytes: with the largest schedule
 	// before and after its change on top it fits a frame.
-	maxScheduleAnswer = 16 << 20
+	MaxAnswer = 16 << 20
 	// maxScheduleCommit bounds what one commit changes, bytes.
 	maxScheduleCommit = 512 << 10
-	// maxScheduleTries is how often a change is worked out anew because somebody
+	// MaxTries is how often a change is worked out anew because somebody
 	// else was first: a schedule of each second is written thrice a second.
-	maxScheduleTries = 30
+	MaxTries = 30
 )
 
-// scheduling does what users ask about schedules, on any node. The register
-// decides: each change is worked out from what it says now, and written if
-// nobody was faster.
-type scheduling struct{ *Core }
-
-// list answers with schedules, by a linearizable read.
-func (c scheduling) list(r *message.Request, m *nornv1.SchedulesRequest) (gproto.Message, *proto.Error) {
+// List answers with schedules, by a linearizable read.
+func (c *Machine) List(r *message.Request, m *nornv1.SchedulesRequest) (gproto.Message, *proto.Error) {
 	for _, name := range m.GetNames() {
 		if err := proto.CheckSchedule(name); err != nil {
 			return nil, err
@@ -62,12 +57,12 @@ func (c scheduling) list(r *message.Request, m *nornv1.SchedulesRequest) (gproto
 	if _, err := cron.UpcomingFrom(m.GetUpcomingFrom(), 0); err != nil {
 		return nil, proto.Invalid("%v", err)
 	}
-	return c.consult(r.From, register.Request{}, refusal.SchedulesUnavailable, nornv1.Effect_EFFECT_NONE, func(now clock.Time, res *register.Result) (gproto.Message, *proto.Error) {
+	return c.Node.Consult(r.From, register.Request{}, refusal.SchedulesUnavailable, nornv1.Effect_EFFECT_NONE, func(now clock.Time, res *register.Result) (gproto.Message, *proto.Error) {
 		return c.answer(now, r, m, &res.State)
 	})
 }
 
-func (c scheduling) answer(now clock.Time, r *message.Request, m *nornv1.SchedulesRequest, s *register.State) (gproto.Message, *proto.Error) {
+func (c *Machine) answer(now clock.Time, r *message.Request, m *nornv1.SchedulesRequest, s *register.State) (gproto.Message, *proto.Error) {
 	limit := int(m.GetLimit())
 	if limit == 0 {
 		limit = max(pageSchedules, len(m.GetNames()))
@@ -77,7 +72,7 @@ func (c scheduling) answer(now clock.Time, r *message.Request, m *nornv1.Schedul
 	}
 	upcoming := int(m.GetUpcoming())
 	limit = min(limit, maxUpcoming/max(upcoming, 1))
-	wall := c.crons.time(now).Wall
+	wall := c.Time(now).Wall
 	from, _ := cron.UpcomingFrom(m.GetUpcomingFrom(), wall) // list has looked
 	reply := &nornv1.SchedulesReply{Status: &nornv1.CronStatus{
 		Master: s.Master.Member.Node, Term: s.Master.Term, Zones: s.Master.Zones, NodeZones: schedule.ZonesVersion,
@@ -98,14 +93,14 @@ func (c scheduling) answer(now clock.Time, r *message.Request, m *nornv1.Schedul
 			break
 		}
 		x := s.Schedules.Get(name)
-		shown := cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), x, wall, m.GetHistory())
+		shown := cron.Show(c.Cron.Zones(), c.Cluster, x, wall, m.GetHistory())
 		if shown == nil || !scope.Sees(r.Scope, name, shown.GetSpec().GetTask().GetQueue()) {
 			return nil, refusal.NoSchedule(name)
 		}
 		if t := shown.GetSpec().GetTask(); !r.Scope.May(guard.Read, t.GetQueue()) {
 			t.Payload, t.Headers = nil, nil
 		}
-		shown.Upcoming = cron.Upcoming(c.crons.m.Zones(), x, from, upcoming)
+		shown.Upcoming = cron.Upcoming(c.Cron.Zones(), x, from, upcoming)
 		size += len(x.Definition) + 4*len(x.State)
 		reply.Schedules = append(reply.Schedules, shown)
 	}
@@ -123,8 +118,8 @@ type editing struct {
 	tries   int   // in vain
 }
 
-// change takes a request for changes.
-func (c scheduling) change(r *message.Request, m *nornv1.ChangeSchedulesRequest) (gproto.Message, *proto.Error) {
+// Change takes a request for changes.
+func (c *Machine) Change(r *message.Request, m *nornv1.ChangeSchedulesRequest) (gproto.Message, *proto.Error) {
 	n := len(m.GetChanges())
 	byHand := slices.ContainsFunc(m.GetChanges(), func(x *nornv1.ScheduleChange) bool {
 		return x.GetTrigger() != nil || x.GetBackfill() != nil
@@ -150,9 +145,9 @@ func (c scheduling) change(r *message.Request, m *nornv1.ChangeSchedulesRequest)
 		}
 		k.left = append(k.left, i)
 	}
-	return c.consult(k.from, register.Request{}, refusal.SchedulesUnavailable, nornv1.Effect_EFFECT_NONE, func(now clock.Time, res *register.Result) (gproto.Message, *proto.Error) {
+	return c.Node.Consult(k.from, register.Request{}, refusal.SchedulesUnavailable, nornv1.Effect_EFFECT_NONE, func(now clock.Time, res *register.Result) (gproto.Message, *proto.Error) {
 		if r.Scope != nil {
-			if hidden := scope.Hides(r.Scope, &res.State, m, c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID)); hidden != "" {
+			if hidden := scope.Hides(r.Scope, &res.State, m, c.Cron.Zones(), c.Cluster); hidden != "" {
 				return nil, refusal.NoSchedule(hidden)
 			}
 		}
@@ -170,12 +165,12 @@ func (k *editing) decide(i int, r *nornv1.ScheduleResult) {
 }
 
 // editor works out changes of a state.
-func (c scheduling) editor(now clock.Time, s *register.State) *cron.Editor {
+func (c *Machine) editor(now clock.Time, s *register.State) *cron.Editor {
 	return &cron.Editor{
-		Zones: c.crons.m.Zones(), Generation: s.Generation, Now: c.crons.time(now).Wall, MaxPayload: c.cfg.MaxPayload,
+		Zones: c.Cron.Zones(), Generation: s.Generation, Now: c.Time(now).Wall, MaxPayload: c.MaxPayload,
 		UUID: func() (u [16]byte) {
-			binary.BigEndian.PutUint64(u[:8], c.cfg.Rand.Uint64())
-			binary.BigEndian.PutUint64(u[8:], c.cfg.Rand.Uint64())
+			binary.BigEndian.PutUint64(u[:8], c.Rand.Uint64())
+			binary.BigEndian.PutUint64(u[8:], c.Rand.Uint64())
 			u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80 // version 4 (RFC 9562)
 			return u
 		},
@@ -184,7 +179,7 @@ func (c scheduling) editor(now clock.Time, s *register.State) *cron.Editor {
 
 // attempt works out the changes that are left, as many as fit into one commit,
 // and asks the register for them.
-func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) (gproto.Message, *proto.Error) {
+func (c *Machine) attempt(now clock.Time, k *editing, s *register.State) (gproto.Message, *proto.Error) {
 	e, size := c.editor(now, s), 0
 	var req register.Request
 	var asked, later []int
@@ -195,7 +190,7 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) (gpro
 			continue
 		}
 		x := k.m.GetChanges()[i]
-		if k.size > maxScheduleAnswer { // before anything is done that could not be told
+		if k.size > MaxAnswer { // before anything is done that could not be told
 			k.decide(i, &nornv1.ScheduleResult{Error: refusal.AnswerFull(x.GetName()).Proto()})
 			continue
 		}
@@ -211,8 +206,8 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) (gpro
 				result.Schedule.Warnings = append(result.Schedule.Warnings, rereadWarning)
 			}
 		}
-		if t := c.tenants.Of(x.GetName()); t != nil && edit.Created {
-			_, all, _ := c.tenants.Use(t.Prefix)
+		if t := c.Tenants.Of(x.GetName()); t != nil && edit.Created {
+			_, all, _ := c.Tenants.Use(t.Prefix)
 			if err := t.Schedule(all + created[t]); err != nil {
 				k.decide(i, &nornv1.ScheduleResult{Error: err.Proto()})
 				continue
@@ -229,7 +224,7 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) (gpro
 	if k.left = later; len(asked) == 0 {
 		return &nornv1.ChangeSchedulesReply{Results: k.results}, nil
 	}
-	return c.consult(k.from, req, refusal.SchedulesUnavailable, nornv1.Effect_EFFECT_UNKNOWN, func(now clock.Time, res *register.Result) (gproto.Message, *proto.Error) {
+	return c.Node.Consult(k.from, req, refusal.SchedulesUnavailable, nornv1.Effect_EFFECT_UNKNOWN, func(now clock.Time, res *register.Result) (gproto.Message, *proto.Error) {
 		return c.decided(now, k, asked, req.Schedules, res)
 	})
 }
@@ -238,18 +233,18 @@ func (c scheduling) attempt(now clock.Time, k *editing, s *register.State) (gpro
 const rereadWarning = "it was set before by older rules, which gave the specification other instants; from now on a day field that begins with * is a star and both day fields must match"
 
 // edited is a schedule as it is after a change.
-func (c scheduling) edited(now clock.Time, x *nornv1.ScheduleChange, rec *register.Schedule) *nornv1.Schedule {
-	wall := c.crons.time(now).Wall
-	s := cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), rec, wall, false)
+func (c *Machine) edited(now clock.Time, x *nornv1.ScheduleChange, rec *register.Schedule) *nornv1.Schedule {
+	wall := c.Time(now).Wall
+	s := cron.Show(c.Cron.Zones(), c.Cluster, rec, wall, false)
 	if s != nil {
-		s.Upcoming = cron.Upcoming(c.crons.m.Zones(), rec, wall, int(x.GetPut().GetUpcoming()))
+		s.Upcoming = cron.Upcoming(c.Cron.Zones(), rec, wall, int(x.GetPut().GetUpcoming()))
 	}
 	return s
 }
 
 // decided hears which changes were made. Those that came too late are worked out
 // anew.
-func (c scheduling) decided(now clock.Time, k *editing, asked []int, changes []register.ScheduleChange, res *register.Result) (gproto.Message, *proto.Error) {
+func (c *Machine) decided(now clock.Time, k *editing, asked []int, changes []register.ScheduleChange, res *register.Result) (gproto.Message, *proto.Error) {
 	lost := 0
 	for j, i := range asked {
 		if j < len(res.SchedulesWon) && res.SchedulesWon[j] {
@@ -269,7 +264,7 @@ func (c scheduling) decided(now clock.Time, k *editing, asked []int, changes []r
 	if lost > 0 {
 		k.tries++
 	}
-	if k.tries > maxScheduleTries {
+	if k.tries > MaxTries {
 		for _, i := range k.left {
 			k.results[i] = &nornv1.ScheduleResult{Error: proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT,
 				"schedule %s keeps changing; ask again", k.m.GetChanges()[i].GetName()).Proto()}
@@ -281,7 +276,7 @@ func (c scheduling) decided(now clock.Time, k *editing, asked []int, changes []r
 }
 
 // edit works out one change, and tells whether it is a dry run.
-func (c scheduling) edit(e *cron.Editor, x *nornv1.ScheduleChange, s *register.State) (cron.Edit, bool, error) {
+func (c *Machine) edit(e *cron.Editor, x *nornv1.ScheduleChange, s *register.State) (cron.Edit, bool, error) {
 	name, rec, version := x.GetName(), s.Schedules.Get(x.GetName()), x.GetIfVersion()
 	e.Maker = x.GetMaker()
 	switch a := x.GetAction().(type) {
@@ -298,7 +293,7 @@ func (c scheduling) edit(e *cron.Editor, x *nornv1.ScheduleChange, s *register.S
 	return cron.Edit{}, false, fmt.Errorf("%w: the change says nothing to do that is known here: put, pause, delete, trigger or backfill", cron.ErrInvalid)
 }
 
-func (c scheduling) scheduleError(name string, err error) *proto.Error {
+func (c *Machine) scheduleError(name string, err error) *proto.Error {
 	kind := nornv1.ErrorKind_ERROR_KIND_INTERNAL
 	switch {
 	case errors.Is(err, cron.ErrNotFound):
@@ -315,18 +310,18 @@ func (c scheduling) scheduleError(name string, err error) *proto.Error {
 
 // byHand enqueues what a trigger or a backfill asks for, and records it. Where the
 // client has made the IDs a repeated request enqueues nothing twice.
-func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) (gproto.Message, *proto.Error) {
+func (c *Machine) byHand(now clock.Time, k *editing, s *register.State) (gproto.Message, *proto.Error) {
 	x := k.m.GetChanges()[0]
 	e, rec := c.editor(now, s), s.Schedules.Get(x.GetName())
 	var hand cron.ByHand
 	var err error
 	dry := x.GetBackfill().GetDryRun()
 	if b := x.GetBackfill(); b != nil && len(b.GetSeed()) == 0 {
-		b.Seed = draw(c.Core, now).Bytes()
+		b.Seed = c.Node.Draw(now).Bytes()
 	}
 	if t := x.GetTrigger(); t != nil {
 		if len(t.GetTaskId()) == 0 {
-			t.TaskId = draw(c.Core, now).Bytes()
+			t.TaskId = c.Node.Draw(now).Bytes()
 		}
 		if b := t.GetTaskId(); len(b) != id.Size || id.ID(b).Kind() != id.KindTask {
 			return nil, proto.Invalid("task_id: what clients bring is of kind 0 and has %d bytes", id.Size)
@@ -338,7 +333,7 @@ func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) (gprot
 	if err != nil {
 		return nil, c.scheduleError(x.GetName(), err)
 	}
-	result := &nornv1.ScheduleResult{Changed: len(hand.Tasks) > 0 && !dry, Schedule: cron.Show(c.crons.m.Zones(), [16]byte(c.cfg.Cluster.ID), rec, c.crons.time(now).Wall, false)}
+	result := &nornv1.ScheduleResult{Changed: len(hand.Tasks) > 0 && !dry, Schedule: cron.Show(c.Cron.Zones(), c.Cluster, rec, c.Time(now).Wall, false)}
 	for _, t := range hand.Tasks {
 		result.TaskIds = append(result.TaskIds, id.ID(t.GetId()).String())
 	}
@@ -347,8 +342,8 @@ func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) (gprot
 		return &nornv1.ChangeSchedulesReply{Results: k.results}, nil
 	}
 	ask := &nornv1.EnqueueRequest{Tasks: hand.Tasks}
-	list, _ := itemsOf(c.Core, now, ask)
-	c.routes.DoAs(now, scope.Holder{Scope: k.scope}, c.crons.origin(nornv1.Method_METHOD_ENQUEUE), list, ask, func(_ clock.Time, m gproto.Message, bad *proto.Error) {
+	list := c.Node.Items(now, ask)
+	c.Routes.DoAs(now, scope.Holder{Scope: k.scope}, c.Origin(nornv1.Method_METHOD_ENQUEUE), list, ask, func(_ clock.Time, m gproto.Message, bad *proto.Error) {
 		c.launchedByHand(k, &hand, enqueueErrors(len(hand.Tasks), m, bad))
 	})
 	return nil, nil
@@ -356,8 +351,8 @@ func (c scheduling) byHand(now clock.Time, k *editing, s *register.State) (gprot
 
 // launchedByHand records what was enqueued, and says so of the rest: the client
 // has to ask for it again.
-func (c scheduling) launchedByHand(k *editing, hand *cron.ByHand, errs []*proto.Error) {
-	_, _ = c.consult(k.from, register.Request{}, refusal.SchedulesUnavailable, nornv1.Effect_EFFECT_UNKNOWN, func(now clock.Time, res *register.Result) (gproto.Message, *proto.Error) {
+func (c *Machine) launchedByHand(k *editing, hand *cron.ByHand, errs []*proto.Error) {
+	_, _ = c.Node.Consult(k.from, register.Request{}, refusal.SchedulesUnavailable, nornv1.Effect_EFFECT_UNKNOWN, func(now clock.Time, res *register.Result) (gproto.Message, *proto.Error) {
 		n := len(hand.Tasks)
 		bad := c.editor(now, &res.State).Settle(res.State.Schedules.Get(k.m.GetChanges()[0].GetName()), hand, errs)
 		if done := len(hand.Tasks); bad != nil && done > 0 {
@@ -372,17 +367,17 @@ func (c scheduling) launchedByHand(k *editing, hand *cron.ByHand, errs []*proto.
 }
 
 // note writes the history, and then answers.
-func (c scheduling) note(now clock.Time, k *editing, hand *cron.ByHand, bad *proto.Error, s *register.State) (gproto.Message, *proto.Error) {
+func (c *Machine) note(now clock.Time, k *editing, hand *cron.ByHand, bad *proto.Error, s *register.State) (gproto.Message, *proto.Error) {
 	name := k.m.GetChanges()[0].GetName()
 	change := c.editor(now, s).Done(name, s.Schedules.Get(name), hand)
-	if change == nil || k.tries > maxScheduleTries { // it is there, or the schedule has gone
+	if change == nil || k.tries > MaxTries { // it is there, or the schedule has gone
 		if bad != nil {
 			return nil, bad
 		}
 		return &nornv1.ChangeSchedulesReply{Results: k.results}, nil
 	}
 	k.tries++
-	return c.consult(k.from, register.Request{Schedules: []register.ScheduleChange{*change}}, refusal.SchedulesUnavailable, nornv1.Effect_EFFECT_UNKNOWN, func(now clock.Time, res *register.Result) (gproto.Message, *proto.Error) {
+	return c.Node.Consult(k.from, register.Request{Schedules: []register.ScheduleChange{*change}}, refusal.SchedulesUnavailable, nornv1.Effect_EFFECT_UNKNOWN, func(now clock.Time, res *register.Result) (gproto.Message, *proto.Error) {
 		return c.note(now, k, hand, bad, &res.State)
 	})
 }

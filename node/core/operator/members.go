@@ -1,4 +1,4 @@
-package core
+package operator
 
 import (
 	"fmt"
@@ -19,12 +19,14 @@ import (
 
 // maxDecides bounds how often a change is worked out anew because somebody else
 // was first.
-const maxDecides = 10
+const MaxDecides = 10
 
-// admin does what operators ask about the members of the cluster. The register
-// decides: each change is worked out from a fresh state, and written if nobody
-// was faster.
-type admin struct{ *Core }
+// Machine does what operators ask of the cluster. The register decides about its members:
+// each change is worked out from a fresh state, and written if nobody was faster.
+type Machine struct{ Env }
+
+// New makes one.
+func New(env Env) *Machine { return &Machine{env} }
 
 // decision is what a request comes to.
 type decision struct {
@@ -47,7 +49,7 @@ func (d *decision) written(r *register.Result) bool {
 	return (d.request.Plan == nil || r.PlanWon) && (d.request.Replicas == nil || r.ReplicasWon)
 }
 
-func (c admin) handle(now clock.Time, r *message.Request, m *nornv1.ClusterRequest) (gproto.Message, *proto.Error) {
+func (c *Machine) Handle(now clock.Time, r *message.Request, m *nornv1.ClusterRequest) (gproto.Message, *proto.Error) {
 	switch {
 	case m.GetRepair() != nil:
 		return c.repair(now, r, m)
@@ -56,14 +58,14 @@ func (c admin) handle(now clock.Time, r *message.Request, m *nornv1.ClusterReque
 	case m.GetAction() == nil:
 		return nil, proto.Invalid("the request asks for nothing that this server knows")
 	}
-	return c.consult(r.From, register.Request{}, refusal.MembershipUnavailable, nornv1.Effect_EFFECT_NONE, func(clock.Time, *register.Result) (gproto.Message, *proto.Error) {
+	return c.Node.Consult(r.From, register.Request{}, refusal.MembershipUnavailable, nornv1.Effect_EFFECT_NONE, func(clock.Time, *register.Result) (gproto.Message, *proto.Error) {
 		return c.attempt(r.From, m, 1, false)
 	})
 }
 
 // attempt works out what is to be done, and asks the register for it, for the nth time.
 // some: an attempt before has changed something already.
-func (c admin) attempt(from message.Origin, m *nornv1.ClusterRequest, n int, some bool) (gproto.Message, *proto.Error) {
+func (c *Machine) attempt(from message.Origin, m *nornv1.ClusterRequest, n int, some bool) (gproto.Message, *proto.Error) {
 	d, bad := c.decide(m)
 	if bad != nil {
 		return nil, bad
@@ -71,22 +73,22 @@ func (c admin) attempt(from message.Origin, m *nornv1.ClusterRequest, n int, som
 	nothing := !d.reply.Changed
 	d.reply.Changed = d.reply.Changed || some || d.reborn
 	if m.GetDryRun() || nothing {
-		c.round.Ready.Reborn = d.reborn && !m.GetDryRun()
+		c.Round.Ready.Reborn = d.reborn && !m.GetDryRun()
 		return d.reply, nil
 	}
-	return c.consult(from, d.request, refusal.MembershipUnavailable, nornv1.Effect_EFFECT_UNKNOWN, func(_ clock.Time, res *register.Result) (gproto.Message, *proto.Error) {
+	return c.Node.Consult(from, d.request, refusal.MembershipUnavailable, nornv1.Effect_EFFECT_UNKNOWN, func(_ clock.Time, res *register.Result) (gproto.Message, *proto.Error) {
 		switch {
 		case d.written(res):
-			c.round.Ready.Reborn = d.reborn
+			c.Round.Ready.Reborn = d.reborn
 			return d.reply, nil
-		case n < maxDecides:
+		case n < MaxDecides:
 			return c.attempt(from, m, n+1, some || slices.Contains(res.NodesWon, true))
 		}
 		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "the members keep changing; ask again")
 	})
 }
 
-func (c admin) decide(m *nornv1.ClusterRequest) (d *decision, bad *proto.Error) {
+func (c *Machine) decide(m *nornv1.ClusterRequest) (d *decision, bad *proto.Error) {
 	d = &decision{reply: &nornv1.ClusterReply{}}
 	switch a := m.GetAction().(type) {
 	case *nornv1.ClusterRequest_Leave:
@@ -112,13 +114,13 @@ func (c admin) decide(m *nornv1.ClusterRequest) (d *decision, bad *proto.Error) 
 
 // find gives the node that an operator means: by its incarnation, or the member
 // of that name, or else who had it last.
-func (c admin) find(name string) (register.Node, *proto.Error) {
+func (c *Machine) find(name string) (register.Node, *proto.Error) {
 	if name == "" || len(name) > register.MaxName {
 		return register.Node{}, proto.Invalid("the name of a node has 1 to %d bytes, not %d", register.MaxName, len(name))
 	}
 	var best *register.Node
-	for i := range c.view.State.Nodes {
-		n := &c.view.State.Nodes[i]
+	for i := range c.View.State.Nodes {
+		n := &c.View.State.Nodes[i]
 		if n.Incarnation.String() == strings.ToLower(name) {
 			return *n, nil
 		}
@@ -151,9 +153,9 @@ func (d *decision) become(n register.Node, s register.NodeStatus) {
 }
 
 // others is how many nodes but one can hold data.
-func (c admin) others(than register.Member) (n int) {
-	for i := range c.view.State.Nodes {
-		if o := &c.view.State.Nodes[i]; o.Status == register.Active && o.Weight > 0 && o.Member != than {
+func (c *Machine) others(than register.Member) (n int) {
+	for i := range c.View.State.Nodes {
+		if o := &c.View.State.Nodes[i]; o.Status == register.Active && o.Weight > 0 && o.Member != than {
 			n++
 		}
 	}
@@ -161,7 +163,7 @@ func (c admin) others(than register.Member) (n int) {
 }
 
 // leave has a node hand over what it has, or stay after all.
-func (c admin) leave(d *decision, m *nornv1.LeaveNode) *proto.Error {
+func (c *Machine) leave(d *decision, m *nornv1.LeaveNode) *proto.Error {
 	n, bad := c.find(m.GetNode())
 	if bad != nil {
 		return bad
@@ -174,7 +176,7 @@ func (c admin) leave(d *decision, m *nornv1.LeaveNode) *proto.Error {
 		d.note("node %s has left already", n.Node)
 	case n.Status == register.Joining && m.GetStay():
 		d.note("node %s does not leave: it joins", n.Node)
-	case n.Status == register.Joining && c.view.Up(n.Member) && !c.named(n):
+	case n.Status == register.Joining && c.View.Up(n.Member) && !c.named(n):
 		d.become(n, register.Leaving)
 		d.note("node %s, which still joins, is withdrawn", n.Node)
 	case n.Status == register.Joining:
@@ -190,7 +192,7 @@ func (c admin) leave(d *decision, m *nornv1.LeaveNode) *proto.Error {
 		d.note("node %s is leaving already", n.Node)
 	case c.others(n.Member) == 0:
 		return refusal.Conflict("node %s is the last member that can hold data, so it cannot leave; let another one join first, or stop it", n.Node)
-	case !c.view.Up(n.Member):
+	case !c.View.Up(n.Member):
 		return refusal.Conflict("node %s is not in reach and cannot hand over what it has; start it, or if it never comes back give it up with `norn cluster remove %s`", n.Node, n.Node)
 	default:
 		d.become(n, register.Leaving)
@@ -202,15 +204,15 @@ func (c admin) leave(d *decision, m *nornv1.LeaveNode) *proto.Error {
 }
 
 // named tells whether another node is a member under the name of one.
-func (c admin) named(n register.Node) bool {
-	return slices.ContainsFunc(c.view.State.Nodes, func(o register.Node) bool {
+func (c *Machine) named(n register.Node) bool {
+	return slices.ContainsFunc(c.View.State.Nodes, func(o register.Node) bool {
 		return o.Node == n.Node && o.Member != n.Member && (o.Status == register.Active || o.Status == register.Leaving)
 	})
 }
 
 // fewer notes when there are not enough nodes left for all copies.
-func (c admin) fewer(d *decision, without register.Member) {
-	if left, want := c.others(without), c.transfer.Replicas(); left < want {
+func (c *Machine) fewer(d *decision, without register.Member) {
+	if left, want := c.others(without), c.Transfer.Replicas(); left < want {
 		d.note("%d can hold data then: each partition will have %s, not %d", left, copiesOf(left), want)
 	}
 }
@@ -223,10 +225,10 @@ func copiesOf(n int) string {
 }
 
 // foresee counts the copies that will move.
-func (c admin) foresee(d *decision) {
-	before := c.transfer.Driver.View()
-	next, _, _ := c.view.State.Apply(&d.request)
-	plan, err := placement.See(next, c.view.Members).Foresee(false)
+func (c *Machine) foresee(d *decision) {
+	before := c.Transfer.Driver.View()
+	next, _, _ := c.View.State.Apply(&d.request)
+	plan, err := placement.See(next, c.View.Members).Foresee(false)
 	if err != nil || before.Plan().Partitions() == 0 {
 		return
 	}
@@ -236,8 +238,8 @@ func (c admin) foresee(d *decision) {
 }
 
 // rebalance writes a new plan.
-func (c admin) rebalance(d *decision, fresh bool) *proto.Error {
-	view := c.transfer.Driver.View()
+func (c *Machine) rebalance(d *decision, fresh bool) *proto.Error {
+	view := c.Transfer.Driver.View()
 	if view.Err() != nil && !fresh {
 		return refusal.Conflict("the plan in the register cannot be read: %v; `norn cluster rebalance --fresh` makes one from nothing", view.Err())
 	}
@@ -249,7 +251,7 @@ func (c admin) rebalance(d *decision, fresh bool) *proto.Error {
 		d.note("everything is planned where it should be")
 		return nil
 	}
-	d.request.Plan = &register.PlanChange{Old: c.view.State.Plan.Version, Data: plan.AppendTo(nil)}
+	d.request.Plan = &register.PlanChange{Old: c.View.State.Plan.Version, Data: plan.AppendTo(nil)}
 	for _, m := range ring.Moves(view.Plan(), plan) {
 		d.reply.Copies += uint32(len(m.Added))
 		d.reply.Partitions = append(d.reply.Partitions, uint32(m.Partition))

@@ -1,4 +1,4 @@
-package core
+package replication
 
 import (
 	"slices"
@@ -25,41 +25,41 @@ type factRef struct {
 // maxResent is about how many bytes of facts that were here before are sent again in one
 // round: a request names a task in a few bytes that may have many, and all goes in one
 // message. A batch of the largest frame that is repeated is less.
-const maxResent = 32 << 20
+const MaxResent = 32 << 20
 
 // crowdedOut says that a request repeats too much for one round.
 func crowdedOut() *proto.Error {
-	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d MiB of what is repeated are sent to other nodes at this moment, the limit of this node; it may be kept there already: try again", maxResent>>20).Unsure().Again(resendAfter)
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d MiB of what is repeated are sent to other nodes at this moment, the limit of this node; it may be kept there already: try again", MaxResent>>20).Unsure().Again(ResendAfter)
 }
 
 // repeatWrite sends what a receipt promises of a task that was here before; false: that is too
 // much for this round.
-func (w *quorumWrites) repeatWrite(p ring.Partition, task id.ID, about crdt.Key) bool {
+func (w *Writes) repeatWrite(p ring.Partition, task id.ID, about crdt.Key) bool {
 	if w.again == nil {
 		w.again = make(map[factRef]bool)
 	}
 	if w.again[factRef{task, about}] {
 		return true
 	}
-	if w.resent >= maxResent {
+	if w.Resent >= MaxResent {
 		return false
 	}
 	w.again[factRef{task, about}] = true
 	var facts []crdt.Fact
 	if about.Kind == 0 || about.Kind == crdt.KindFailed {
 		var err error
-		if facts, err = vnode.Decisions(w.c.round.Tx, p, task, about); !w.c.round.Check(err) {
+		if facts, err = vnode.Decisions(w.m.Round.Tx, p, task, about); !w.m.Round.Check(err) {
 			return true
 		}
 	} else {
 		for _, key := range []crdt.Key{about, {Kind: crdt.KindTombstone}} {
-			if f, ok := vnode.FactOf(w.c.round.Tx, p, task, key); ok {
+			if f, ok := vnode.FactOf(w.m.Round.Tx, p, task, key); ok {
 				facts = append(facts, f)
 			}
 		}
 	}
 	for _, f := range facts {
-		w.resent += len(f.Body) + factBytes
+		w.Resent += len(f.Body) + FactBytes
 		w.add(p, f)
 	}
 	return true
@@ -70,21 +70,21 @@ func (w *quorumWrites) repeatWrite(p ring.Partition, task id.ID, about crdt.Key)
 // fits into writeTimeout. They get it by comparison once they are back, as all that has
 // waited for that long. With room it is kept: who is back soon is sent it sooner. Who is
 // in reach and does not keep up is waited for, and slows down who writes.
-func (w *quorumWrites) shed() {
-	if w.bytes <= shedBytes {
+func (w *Writes) shed() {
+	if w.Bytes <= ShedBytes {
 		return
 	}
-	w.open = slices.DeleteFunc(w.open, func(o *write) bool {
-		over := w.bytes > shedBytes && w.spare(o)
+	w.Open = slices.DeleteFunc(w.Open, func(o *write) bool {
+		over := w.Bytes > ShedBytes && w.spare(o)
 		if over {
-			w.bytes -= o.bytes
+			w.Bytes -= o.Bytes
 		}
 		return over
 	})
 }
 
 // skipped counts an answer for an earlier write, too, for a mutant.
-func (w *quorumWrites) skipped(from register.Member, m *message.FactsTaken, o *write) {
+func (w *Writes) skipped(from register.Member, m *message.FactsTaken, o *write) {
 	for p, part := range o.parts { // Any order: each is counted for itself.
 		if !slices.Contains(m.Refused, p) && part.Take(from) {
 			part.Add(from)
@@ -95,12 +95,12 @@ func (w *quorumWrites) skipped(from register.Member, m *message.FactsTaken, o *w
 
 // spare tells whether no answer waits for a write, a majority of each cohort that is needed
 // has it on disk, and who has not answered is out of reach.
-func (w *quorumWrites) spare(o *write) bool {
+func (w *Writes) spare(o *write) bool {
 	if len(o.held) > 0 {
 		return false
 	}
 	for _, part := range o.parts { // Any order: all are looked at.
-		if slices.ContainsFunc(part.Left, w.c.view.Up) || !part.Reached(quorum.Majority(len(part.Cohort))) {
+		if slices.ContainsFunc(part.Left, w.m.View.Up) || !part.Reached(quorum.Majority(len(part.Cohort))) {
 			return false
 		}
 	}
@@ -108,9 +108,9 @@ func (w *quorumWrites) spare(o *write) bool {
 }
 
 // lonely tells whether somebody who has not answered is out of reach.
-func (w *quorumWrites) lonely(o *write) bool {
+func (w *Writes) lonely(o *write) bool {
 	for _, part := range o.parts { // Any order: all are looked at.
-		if slices.ContainsFunc(part.Left, func(m register.Member) bool { return !w.c.view.Up(m) }) {
+		if slices.ContainsFunc(part.Left, func(m register.Member) bool { return !w.m.View.Up(m) }) {
 			return true
 		}
 	}
@@ -118,16 +118,16 @@ func (w *quorumWrites) lonely(o *write) bool {
 }
 
 // hopeless tells whether a request waits for copies that those in reach cannot make.
-func (w *quorumWrites) hopeless(o *write, h *waitingAnswer) bool {
+func (w *Writes) hopeless(o *write, h *waitingAnswer) bool {
 	return slices.ContainsFunc(h.items, func(it item) bool {
 		part := o.parts[it.partition]
-		return !o.enough(it.partition, h.need) && !part.Within(level(h.need, len(part.Cohort)), w.c.view.Up)
+		return !o.enough(it.partition, h.need) && !part.Within(level(h.need, len(part.Cohort)), w.m.View.Up)
 	})
 }
 
 // giveUp answers a request whose time is over, item by item: what has its
 // copies is done, the rest is unknown.
-func (w *quorumWrites) giveUp(o *write, h *waitingAnswer) {
+func (w *Writes) giveUp(o *write, h *waitingAnswer) {
 	for i := range h.items {
 		it := &h.items[i]
 		if o.enough(it.partition, h.need) {
@@ -140,7 +140,7 @@ func (w *quorumWrites) giveUp(o *write, h *waitingAnswer) {
 		switch {
 		case need > len(part.Cohort):
 			why = "its cohort has no more members until nodes join"
-		case !part.Within(need, w.c.view.Up):
+		case !part.Within(need, w.m.View.Up):
 			why = "too few of its other members are in reach of this node"
 		}
 		e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,

@@ -1,4 +1,4 @@
-package core
+package replication
 
 import (
 	"math"
@@ -28,7 +28,7 @@ const maxUnheard = 64
 // say by itself that there is no such task: a majority is asked first, as by a read, and what
 // they know is kept here.
 type unheard struct {
-	f      *fetches
+	f      *Reads
 	r      *message.Request
 	left   []id.ID // that the others are to be asked about still
 	open   int     // that they are being asked about
@@ -36,10 +36,10 @@ type unheard struct {
 	given  bool    // its sender has given it up
 }
 
-// readBeforeDecide has the others asked about what a request is about and is not known here, and
+// ReadBeforeDecide has the others asked about what a request is about and is not known here, and
 // tells whether it has to wait for that. They are asked, too, about tasks for which it is refused
 // (nil: there are none): or the time that the answer takes would tell what is hidden from what is not there.
-func (f *fetches) readBeforeDecide(now clock.Time, r *message.Request, refused []*proto.Error) bool {
+func (f *Reads) ReadBeforeDecide(now clock.Time, r *message.Request, refused []*proto.Error) bool {
 	if r.Heard {
 		return false
 	}
@@ -51,7 +51,7 @@ func (f *fetches) readBeforeDecide(now clock.Time, r *message.Request, refused [
 	}
 	for i, b := range ids {
 		// Of what a scope allows the queue is known here, so it is not missed.
-		if f.hides(b, refused, i) || r.Scope == nil && f.misses(b) || f.lags(r.Body) || f.retries(r.Body, b) {
+		if f.hides(b, refused, i) || r.Scope == nil && f.Misses(b) || f.lags(r.Body) || f.retries(r.Body, b) {
 			u.left = append(u.left, id.ID(b))
 		}
 	}
@@ -75,26 +75,26 @@ func tasksOf(m gproto.Message) [][]byte {
 }
 
 // hides tells whether a request is refused for a task that others keep, too.
-func (f *fetches) hides(b []byte, refused []*proto.Error, i int) bool {
+func (f *Reads) hides(b []byte, refused []*proto.Error, i int) bool {
 	if refused == nil || refused[i] == nil || len(b) != id.Size {
 		return false
 	}
-	p := ring.Of(id.ID(b), len(f.c.view.Cells))
-	return !f.c.quorumWrites.alone(p) && !f.c.view.Elsewhere(p)
+	p := ring.Of(id.ID(b), len(f.m.View.Cells))
+	return !f.m.Writes.Alone(p) && !f.m.View.Elsewhere(p)
 }
 
-// misses tells whether a task is not known here that others, who keep it too, may know.
-func (f *fetches) misses(b []byte) bool {
+// Misses tells whether a task is not known here that others, who keep it too, may know.
+func (f *Reads) Misses(b []byte) bool {
 	if len(b) != id.Size {
 		return false // refused for that
 	}
 	task := id.ID(b)
-	p := ring.Of(task, len(f.c.view.Cells))
-	if f.c.quorumWrites.alone(p) || f.c.view.Elsewhere(p) {
+	p := ring.Of(task, len(f.m.View.Cells))
+	if f.m.Writes.Alone(p) || f.m.View.Elsewhere(p) {
 		return false
 	}
-	heard, err := vnode.Heard(f.c.round.Tx, p, task)
-	return f.c.round.Check(err) && !heard
+	heard, err := vnode.Heard(f.m.Round.Tx, p, task)
+	return f.m.Round.Check(err) && !heard
 }
 
 // lags tells whether a log is to be read on from an update that is not shown here, and that
@@ -102,54 +102,54 @@ func (f *fetches) misses(b []byte) bool {
 // claim, and never the rest of that. Or the task has ended here, and nothing is shown after
 // what its reader has: the last lines may be with the others only, and nobody who is told of
 // the end asks for them again.
-func (f *fetches) lags(m gproto.Message) bool {
+func (f *Reads) lags(m gproto.Message) bool {
 	log, is := m.(*nornv1.LogRequest)
 	after := vnode.LogAfter{Is: log.GetAfter(), Token: log.GetAfterToken(), Seq: log.GetAfterSeq()}
 	if !is || after.Is && after.Seq == math.MaxUint64 || len(log.GetId()) != id.Size {
 		return false // no update has that number: who names it waits for the end
 	}
 	task := id.ID(log.GetId())
-	p := ring.Of(task, len(f.c.view.Cells))
-	if f.c.quorumWrites.alone(p) || f.c.view.Elsewhere(p) {
+	p := ring.Of(task, len(f.m.View.Cells))
+	if f.m.Writes.Alone(p) || f.m.View.Elsewhere(p) {
 		return false
 	}
-	if after.Is && !vnode.Shows(f.c.round.Tx, p, task, after.Token, after.Seq) {
+	if after.Is && !vnode.Shows(f.m.Round.Tx, p, task, after.Token, after.Seq) {
 		return true
 	}
-	state, err := vnode.Outcome(f.c.round.Tx, p, task)
-	if !f.c.round.Check(err) || state == crdt.StateUnknown {
+	state, err := vnode.Outcome(f.m.Round.Tx, p, task)
+	if !f.m.Round.Check(err) || state == crdt.StateUnknown {
 		return false
 	}
-	shown, _, err := vnode.Log(f.c.round.Tx, p, task, after, 1, proto.MaxPageBytes)
-	return f.c.round.Check(err) && len(shown) == 0
+	shown, _, err := vnode.Log(f.m.Round.Tx, p, task, after, 1, proto.MaxPageBytes)
+	return f.m.Round.Check(err) && len(shown) == 0
 }
 
 // retries tells whether a task is to be retried that others keep, too, by this node, which
 // leads it. It may have come to lead without having heard how the task has ended: then there
 // would be nothing to do, or the run that the retry begins would be over already.
-func (f *fetches) retries(m gproto.Message, b []byte) bool {
+func (f *Reads) retries(m gproto.Message, b []byte) bool {
 	if _, is := m.(*nornv1.RetryRequest); !is || len(b) != id.Size {
 		return false
 	}
-	p := ring.Of(id.ID(b), len(f.c.view.Cells))
-	return f.c.vnodes.See(p).Leading() != 0 && !f.c.quorumWrites.alone(p)
+	p := ring.Of(id.ID(b), len(f.m.View.Cells))
+	return f.m.Partitions.See(p).Leading() != 0 && !f.m.Writes.Alone(p)
 }
 
 // ask asks about as many as may be.
 func (u *unheard) ask(now clock.Time) {
 	u.asking = true
 	for len(u.left) > 0 && u.open < maxUnheard {
-		if len(u.f.open) >= maxFetches {
+		if len(u.f.Open) >= MaxFetches {
 			u.left, u.r.Unsure = nil, true
 			break
 		}
 		task := u.left[0]
 		u.left = u.left[1:]
 		u.open++
-		p := ring.Of(task, len(u.f.c.view.Cells))
-		cell := &u.f.c.view.Cells[p]
-		u.f.begin(now, u.r, p, &fetch{
-			Quorum: call.NewQuorum(cell, u.f.c.cfg.Self), from: u.r.From, task: task, need: quorum.Majority(len(cell.Cohort)),
+		p := ring.Of(task, len(u.f.m.View.Cells))
+		cell := &u.f.m.View.Cells[p]
+		u.f.begin(now, u.r, p, &Fetch{
+			Quorum: call.NewQuorum(cell, u.f.m.Self), from: u.r.From, task: task, need: quorum.Majority(len(cell.Cohort)),
 			enough: func() bool { return true }, about: u, then: u.told,
 		})
 	}
@@ -167,12 +167,12 @@ func (u *unheard) told(now clock.Time, enough bool) {
 		return
 	}
 	if u.ask(now); u.open == 0 && !u.given {
-		u.f.c.request(now, u.r)
+		u.f.m.Node.Request(now, u.r)
 	}
 }
 
-// forsake forgets requests that wait for that and were given up by their senders.
-func (f *fetches) forsake(is func(message.Origin) bool) (given []message.Origin) {
+// Forsake forgets requests that wait for that and were given up by their senders.
+func (f *Reads) Forsake(is func(message.Origin) bool) (given []message.Origin) {
 	for _, q := range f.byTime {
 		if u := q.about; u != nil && !u.given && is(u.r.From) {
 			u.given = true

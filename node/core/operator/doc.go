@@ -1,0 +1,19 @@
+// Package operator does what operators ask of the cluster: who leaves, joins, is removed or takes
+// another one's place, how many replicas there are, repair at once, backup and restore, and its end.
+//
+// Guarantees:
+//
+//  1. The register decides who is a member: each change is worked out from a state that was read
+//     for it, and written if nobody was faster; else it is worked out anew, [MaxDecides] times.
+//  2. Nothing that was acknowledged is given up unless an operator says so by name of what is lost
+//     ([nornv1.AcceptLoss]), or by force; the answer names the partitions.
+//  3. A dry run changes nothing and says what would be done.
+//  4. A page of a backup has all that a majority of the newest known cohort has acknowledged.
+//  5. What is restored is acknowledged as any write: by copies on disk.
+//
+// In: requests of operators ([Machine.Handle], [Machine.BackupFrom], [Machine.Page],
+// [Machine.Restore]), answers of the register. Out: answers and reads in [round.Writer], changes
+// that [Node] asks the register for.
+//
+// It keeps nothing between two requests.
+package operator
