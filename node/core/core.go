@@ -186,9 +186,9 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c.dispatch = newDispatch(c)
 	vcfg := vnode.Config{
 		Partitions: cfg.Cluster.Partitions, Buffer: cfg.Buffer, HeadSize: cfg.HeadSize, MaxClaims: cfg.PartClaims,
-		OnHead: c.dispatch.OnHead,
+		OnHead: c.dispatch.Index.OnHead,
 		OnEnd: func(task id.ID, r *claim.Record) {
-			c.dispatch.OnEnd(task, r)
+			c.dispatch.Index.OnEnd(task, r)
 			c.sessions.Known.Ended(task, r)
 		},
 		OnExpire: func(b claim.Brief, r claim.Record, s crdt.State) {

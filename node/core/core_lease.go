@@ -36,10 +36,10 @@ func (c leasing) work(now clock.Time) {
 }
 
 // Ready gives the queues of which a partition has something to hand out.
-func (c leasing) Ready(p ring.Partition) []string { return c.dispatch.Ready(p) }
+func (c leasing) Ready(p ring.Partition) []string { return c.dispatch.Index.Ready(p) }
 
 // Hide takes a partition out of what is handed out of a queue.
-func (c leasing) Hide(p ring.Partition, queue string) { c.dispatch.OnHead(p, queue, nil) }
+func (c leasing) Hide(p ring.Partition, queue string) { c.dispatch.Index.OnHead(p, queue, nil) }
 
 // Keep merges facts of a member.
 func (c leasing) Keep(now clock.Time, from register.Member, part *message.PartFacts) {
@@ -57,4 +57,4 @@ func (c leasing) Confirmed(ring.Partition) {
 }
 
 // Forget leaves a grant out that was taken back.
-func (c leasing) Forget(g message.GrantRef) { c.dispatch.Forget(g) }
+func (c leasing) Forget(g message.GrantRef) { c.dispatch.Index.Forget(g) }

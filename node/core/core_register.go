@@ -218,7 +218,7 @@ func openVnodes(c *Core, view store.Reader, now clock.Time) error {
 		v.Queues(func(name string, _ *vnode.Counts) { c.queues.use(name, now) })
 		v.Held(func(task id.ID, r *claim.Record) {
 			key := message.AskKey{Session: r.Session, Request: r.Request}
-			c.dispatch.Recover(message.GrantRef{Partition: ring.Partition(p), Task: task, Token: r.Token, Ask: key})
+			c.dispatch.Index.Recover(message.GrantRef{Partition: ring.Partition(p), Task: task, Token: r.Token, Ask: key})
 		})
 	}
 	blank, err := vnode.Blank(0, c.vcfg, view, now)

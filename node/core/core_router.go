@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/node/core/query"
 	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/node/core/scope"
+	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -119,7 +120,7 @@ func (c *Core) route(now clock.Time, q *message.Request) bool {
 			return false // refused there, or this node answers for itself
 		}
 		g := c.routes.Gather(now, q, &history.Sum{Most: int(whole.GetBusiest())}, statusTimeout-router.ForwardTimeout)
-		for _, node := range append(c.routes.Others(), c.cfg.Self) {
+		for _, node := range append(view.MembersOf(c.view.Alive()), c.cfg.Self) {
 			c.routes.Forward(now, g, node, nil, whole, nil)
 		}
 		c.routes.Finish(g)

@@ -81,7 +81,7 @@ func (c moving) Blank(p ring.Partition) (*vnode.Vnode, error) {
 // Released forgets what is kept in memory for the claims and queues of a partition that this
 // node keeps no longer: nothing else ends them here.
 func (c moving) Released(v *vnode.Vnode) {
-	v.Held(c.dispatch.OnEnd)
+	v.Held(c.dispatch.Index.OnEnd)
 	v.Queues(func(name string, _ *vnode.Counts) { c.queues.emptied(name) })
 }
 

@@ -73,7 +73,7 @@ func (c serving) State(task id.ID) nornv1.State { return settling(c).stateOf(tas
 
 // AskedFor is how many claim requests wait here for a queue, and when one last came.
 func (c serving) AskedFor(queue string) (waiting uint64, last *timestamppb.Timestamp) {
-	return uint64(c.dispatch.WaitingFor(queue)), convert.Timestamp(c.dispatch.AskedAt(queue))
+	return uint64(c.dispatch.Index.WaitingFor(queue)), convert.Timestamp(c.dispatch.Index.AskedAt(queue))
 }
 
 // ChangeNames asks the register for changes of names.

@@ -104,7 +104,7 @@ func (q *queues) load(s *register.State) *proto.Error {
 
 // paused does what follows from a queue being paused, or not any more.
 func (q *queues) paused(name string, old, s *setting) {
-	q.c.dispatch.Pause(name, s.set.GetPaused())
+	q.c.dispatch.Index.Pause(name, s.set.GetPaused())
 	if old != nil && old.set.GetPaused() && !s.set.GetPaused() {
 		q.c.dispatch.Resumed(q.c.round.Now, name)
 	}
@@ -257,7 +257,7 @@ func (q *queues) wire(now clock.Time, name string, about []ring.Partition) *norn
 		}
 	}
 	w.OldestReadySeconds = time.Duration(now.Wall - first).Seconds()
-	w.WaitingClaims = q.c.dispatch.WaitingFor(name)
+	w.WaitingClaims = q.c.dispatch.Index.WaitingFor(name)
 	return w
 }
 
@@ -266,7 +266,7 @@ func (q *queues) wire(now clock.Time, name string, about []ring.Partition) *norn
 func (q *queues) join(m *nornv1.QueuesRequest) *query.Queues {
 	l := &query.Queues{Asked: m}
 	if groups, _ := q.c.routes.Readers(); groups != nil && groups.Of[q.c.cfg.Self] == nil {
-		l.Waits = q.c.dispatch.WaitingFor
+		l.Waits = q.c.dispatch.Index.WaitingFor
 	}
 	return l
 }

@@ -433,7 +433,7 @@ func (c settling) failOne(now clock.Time, f *nornv1.Failure, principal string, r
 	defer c.sessions.Known.Tells(nil)
 	end := c.endBefore(now, task, f.GetToken())
 	if r := vnode.EntryOf(v, task).Of(f.GetToken()); r != nil { // before it is ready again
-		c.dispatch.KeepAway(now, &r.Record, task, proto.Seconds(f.GetKeepAwaySeconds()))
+		c.dispatch.Index.KeepAway(now, &r.Record, task, proto.Seconds(f.GetKeepAwaySeconds()))
 	}
 	state, existed, err := v.Fail(c.round.Tx, task, what, now)
 	if err != nil {

@@ -83,7 +83,7 @@ func (c *Core) Available(seen Sight) *Available {
 	takes, led, whole := 0, 0, min(c.transfer.Replicas(), max(1, a.Nodes))
 	for p := range c.view.Cells {
 		p := ring.Partition(p)
-		if c.routes.Copies(p) < whole {
+		if c.copies(p) < whole {
 			a.Short++
 		}
 		if c.view.Joined && !c.view.Dismissed && c.routes.Leads(p) {
@@ -102,4 +102,14 @@ func (c *Core) Available(seen Sight) *Available {
 		a.Enqueue, a.Claim = takes > 0, led > 0 && !now.closed
 	}
 	return a
+}
+
+// copies is how many members of a partition's cohort are in reach, with copies that count.
+func (c *Core) copies(p ring.Partition) (n int) {
+	for _, m := range c.view.Cells[p].Cohort {
+		if c.standing.Disk.Stands(m) {
+			n++
+		}
+	}
+	return n
 }

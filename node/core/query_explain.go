@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/router"
+	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -38,7 +39,7 @@ func newExplain(c *Core, q *message.Request, m *nornv1.ExplainRequest) (message.
 		e.Paused = s
 	}
 	room(c, e, p)
-	e.Unhandled = c.dispatch.KeptFrom(c.round.Now, task)
+	e.Unhandled = c.dispatch.Index.KeptFrom(c.round.Now, task)
 	e.Mute = !q.Scope.May(guard.Read, name)
 	if !q.Routed {
 		e.Serving = c.sessions.Serving(c.round.Now, name)
@@ -91,7 +92,7 @@ func explaining(c *Core, now clock.Time, q *message.Request, m *nornv1.ExplainRe
 		e.Now = c.round.Now.Wall
 		all := r.Gather(c.round.Now, q, e, statusTimeout-router.ForwardTimeout)
 		all.Method = uint16(nornv1.Method_METHOD_WORKERS)
-		for _, node := range append(r.Others(), c.cfg.Self) {
+		for _, node := range append(view.MembersOf(c.view.Alive()), c.cfg.Self) {
 			r.Forward(c.round.Now, all, node, nil, &nornv1.WorkersRequest{Queue: e.Reply.GetQueue()}, nil)
 		}
 		r.Finish(all)

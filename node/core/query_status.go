@@ -194,7 +194,7 @@ func (c observer) aboutPartition(now clock.Time, view *placement.View, p ring.Pa
 		Id: uint32(p), Epoch: cell.Epoch, Leader: cell.Leader.Node,
 		EnqueueAvailable:   c.view.Joined && !diskLow(c.Core) && c.routes.Takes(p),
 		ClaimAvailable:     c.routes.Leads(p),
-		OldestReadySeconds: oldest(v, now, scope), Copies: uint32(c.routes.Copies(p)),
+		OldestReadySeconds: oldest(v, now, scope), Copies: uint32(c.copies(p)),
 	}
 	for _, m := range cell.Cohort {
 		s.Cohort = append(s.Cohort, m.Node)

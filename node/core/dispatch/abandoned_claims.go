@@ -20,10 +20,11 @@ const (
 	// for the leaders that are still to be elected after a death.
 	AbandonedFor = time.Minute
 	// ToldFor is for how long the node that a client told tells the others,
-	// every unansweredAgain: a word may get lost, and a node may just be starting. It
+	// every ToldEvery: a word may get lost, and a node may just be starting. It
 	// does so once more of all it remembers when a node comes in reach: the one that was
 	// told is mostly the one that was cut off.
-	ToldFor   = 3 * time.Second
+	ToldFor = 3 * time.Second
+	// ToldEvery is how often they hear of it meanwhile.
 	ToldEvery = 500 * time.Millisecond
 	// maxUnanswered bounds the requests that are remembered. Past it the oldest are
 	// forgotten: what they were granted waits for its lease, as it would without.
@@ -113,7 +114,7 @@ func (u *abandonedClaims) add(now clock.Time, key message.AskKey) bool {
 	u.known[key], u.fresh = true, true
 	u.order = append(u.order, givenUp{key, now.Mono})
 	u.stop(key)
-	if a := u.c.index.asked[key]; a != nil {
+	if a := u.c.Index.asked[key]; a != nil {
 		for _, g := range slices.Clone(a.grants) { // each is forgotten there
 			u.c.Leases.TakeBack(now, g)
 		}
@@ -172,7 +173,7 @@ func (u *abandonedClaims) stop(key message.AskKey) {
 	if from, ok := u.c.remote.withdraw(key); ok {
 		u.c.Round.Refuse(from, refusal.Abandoned())
 	}
-	if w := u.c.index.withdraw(key); w != nil {
+	if w := u.c.Index.withdraw(key); w != nil {
 		u.c.Round.Refuse(w.from, refusal.Abandoned())
 	}
 }

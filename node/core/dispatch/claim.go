@@ -35,8 +35,8 @@ func (c *Machine) Claim(now clock.Time, r *message.Request, m *nornv1.ClaimReque
 			return nil, err
 		}
 	}
-	c.index.came++
-	w.Number = c.index.came
+	c.Index.came++
+	w.Number = c.Index.came
 	if !w.routed {
 		c.abandoned.name(now, w)
 		m.Unanswered = nil // whoever this is forwarded to is told
@@ -48,7 +48,7 @@ func (c *Machine) Claim(now clock.Time, r *message.Request, m *nornv1.ClaimReque
 		return &nornv1.ClaimReply{}, nil
 	}
 	old, twice := c.remote.withdraw(w.key())
-	if parked := c.index.withdraw(w.key()); parked != nil {
+	if parked := c.Index.withdraw(w.key()); parked != nil {
 		old, twice = parked.from, true
 	}
 	if twice {
@@ -64,7 +64,7 @@ func (c *Machine) Claim(now clock.Time, r *message.Request, m *nornv1.ClaimReque
 		return nil, e
 	}
 	for _, name := range w.names {
-		c.index.asks(now, name)
+		c.Index.asks(now, name)
 	}
 	if !w.prompt && c.probes.hold(now, r, m, w) {
 		return nil, nil
@@ -115,7 +115,7 @@ func (c *Machine) pursue(now clock.Time, w *claimRequest) {
 		return
 	}
 	switch patient := !w.prompt && w.received+int64(GrantPatience) > now.Mono; {
-	case w.Until <= now.Mono && patient && c.Leases.Hidden(w.names, c.index.paused):
+	case w.Until <= now.Mono && patient && c.Leases.Hidden(w.names, c.Index.paused):
 		w.failedQuorum, w.fails = true, 0 // nothing is sent meanwhile
 		c.offers.postpone(now, w)
 		return
@@ -129,7 +129,7 @@ func (c *Machine) pursue(now clock.Time, w *claimRequest) {
 	}
 	again := *w // the queues may still list it as one that was sent elsewhere
 	again.tried, again.done = nil, false
-	c.index.park(&again)
+	c.Index.park(&again)
 }
 
 // unled refuses a claim request when nobody in reach hands out any: that there is
@@ -149,8 +149,8 @@ func (c *Machine) unled(w *claimRequest) *proto.Error {
 // tenant or of all. It gives nil when there is room.
 func (c *Machine) crammed(names []string) *proto.Error {
 	for _, name := range names {
-		if t := c.index.tenants.Of(name); t != nil {
-			if e := t.Claim(c.index.tenants.Claimed(t.Prefix)); e != nil {
+		if t := c.Index.tenants.Of(name); t != nil {
+			if e := t.Claim(c.Index.tenants.Claimed(t.Prefix)); e != nil {
 				return e
 			}
 		}
@@ -172,11 +172,11 @@ func (c *Machine) giveUp(now clock.Time, w *claimRequest) {
 	if doubt := c.remote.doubt(w); doubt != nil {
 		e = doubt
 	}
-	q, _, _ := c.index.best(w)
+	q, _, _ := c.Index.best(w)
 	if q != nil && e == nil {
 		e = c.crammed(w.names) // or it would have been granted that
 	}
-	if e == nil && (w.failedQuorum && q != nil || c.Leases.Hidden(w.names, c.index.paused)) {
+	if e == nil && (w.failedQuorum && q != nil || c.Leases.Hidden(w.names, c.Index.paused)) {
 		e = proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE,
 			"there is work, but no majority of its partition's replicas has taken the claim in time: nothing is handed out, what was tried is taken back; try again, or look at `norn cluster status`").Keeping("exclusive claims").Again(100 * time.Millisecond)
 	}
@@ -252,7 +252,7 @@ func (c *Machine) repeat(now clock.Time, w *claimRequest) bool {
 	var grants []*nornv1.Grant
 	var refs []message.GrantRef
 	var pledges []*lease.Proposal
-	all := c.index.granted(w)
+	all := c.Index.granted(w)
 	for _, g := range all {
 		if v := c.Partitions.Use(g.Partition); !c.Standing.May(g.Partition, standing.Renew) && v.Leading() != 0 {
 			c.Round.Refuse(w.from, refusal.ClockInDoubt(v)) // it gets all of them when it asks again
@@ -284,7 +284,7 @@ func (c *Machine) repeat(now clock.Time, w *claimRequest) bool {
 	if len(grants) == 0 || mutant.GrantedAgain.On() {
 		return false
 	}
-	number := c.index.answered(w.key(), refs)
+	number := c.Index.answered(w.key(), refs)
 	offer{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number, c.Round.This()}.await(now)
 	return true
 }
@@ -303,7 +303,7 @@ func (c *Machine) grant(now clock.Time, w *claimRequest) bool {
 granting:
 	for len(grants) < min(w.max, free) && size < proto.MaxGrantBytes {
 		w.now = now.Mono
-		q, p, rank := c.index.best(w)
+		q, p, rank := c.Index.best(w)
 		if q == nil {
 			break
 		}
@@ -332,7 +332,7 @@ granting:
 		decided.Tell(c.Round, message.DecidedClaimed, message.Decided{Queue: q.name, Kind: proto.KindOf(d.Task.Enqueued.Further), Wait: decided.Waited(now, d)})
 		r := &d.Claims[len(d.Claims)-1]
 		ref := message.GrantRef{Partition: ring.Partition(p), Task: d.Task.ID, Token: r.Token, Ask: w.key()}
-		c.index.remember(ref)
+		c.Index.remember(ref)
 		g := convert.Grant(d, c.Eta, proto.MaxUpdatesInList)
 		grants, refs = append(grants, g), append(refs, ref)
 		pledges = append(pledges, c.Leases.Propose(ring.Partition(p), d.Task.ID, r, false))
@@ -342,7 +342,7 @@ granting:
 		return false
 	}
 	c.Claimed += uint64(len(grants))
-	number := c.index.answered(w.key(), refs)
+	number := c.Index.answered(w.key(), refs)
 	offer{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number, c.Round.This()}.await(now)
 	return true
 }
@@ -361,7 +361,7 @@ func answer(w *claimRequest, waited time.Duration, grants []*nornv1.Grant, refs 
 // connection while the first one was dying.
 func (c *Machine) Undelivered(now clock.Time, grants []message.GrantRef) {
 	grants = c.Routes.Undelivered(grants)
-	if len(grants) == 0 || !c.index.unheard(grants[0]) {
+	if len(grants) == 0 || !c.Index.unheard(grants[0]) {
 		return
 	}
 	for _, g := range grants {

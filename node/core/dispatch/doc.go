@@ -19,7 +19,7 @@
 //     one up for who has fewer ([Machine.RoomToWait]).
 //
 // In: claim requests ([Machine.Claim]), heads of queues and ends of claims from the vnodes
-// ([Machine.OnHead], [Machine.OnEnd]), news of other leaders ([Machine.Heads]), withdrawals
+// ([Index.OnHead], [Index.OnEnd]), news of other leaders ([Machine.Heads]), withdrawals
 // ([Machine.Cancel], [Machine.Gone], [Machine.Drain]), life of connections ([Machine.Hear]), time
 // ([Machine.Serve], [Machine.Timeouts], [Machine.Ask], [Machine.Tell], [Machine.Due]). Out:
 // proposals to package lease, requests to other leaders by package router, answers and messages in

@@ -72,7 +72,7 @@ func (q *freshnessProbes) hold(now clock.Time, r *message.Request, m *nornv1.Cla
 		ask := &message.QueueHeads{}
 		for _, name := range w.names {
 			h := q.c.remote.of(to, name)
-			if q.c.index.paused[name] || !h.old(now) {
+			if q.c.Index.paused[name] || !h.old(now) {
 				continue
 			}
 			if h.inquired == 0 || now.Mono-h.inquired >= int64(seekAgain) {
@@ -99,13 +99,13 @@ func (q *freshnessProbes) hold(now clock.Time, r *message.Request, m *nornv1.Cla
 // nothing to inquire.
 func (q *freshnessProbes) choice(w *claimRequest, leaders []register.Member) bool {
 	n := 0
-	if best, _, _ := q.c.index.best(w); best != nil {
+	if best, _, _ := q.c.Index.best(w); best != nil {
 		n++
 	}
 	for _, m := range leaders {
 		if slices.ContainsFunc(w.names, func(name string) bool {
 			h := q.c.remote.of(m, name)
-			return !q.c.index.paused[name] && (!h.known || h.ready)
+			return !q.c.Index.paused[name] && (!h.known || h.ready)
 		}) {
 			n++
 		}

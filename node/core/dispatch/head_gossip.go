@@ -95,7 +95,7 @@ func (s *headGossip) renew(now clock.Time, names []string) {
 	}
 	var due []string
 	for _, name := range names {
-		if s.renewals[name] <= now.Mono && !s.c.index.paused[name] {
+		if s.renewals[name] <= now.Mono && !s.c.Index.paused[name] {
 			if len(s.renewals) >= s.c.MaxQueues {
 				clear(s.renewals) // they are asked again sooner
 			}
@@ -183,7 +183,7 @@ func (s *headGossip) head(name string) message.QueueHead {
 	}
 	n, beyond := 0, false
 	var last claim.Rank
-	s.c.index.queues[name].heads.Walk(func(member, place int) *claim.Rank {
+	s.c.Index.queues[name].heads.Walk(func(member, place int) *claim.Rank {
 		window, more := vnode.Window(s.c.Partitions.See(ring.Partition(member)), name)
 		if place >= len(window) {
 			beyond = beyond || more
@@ -228,7 +228,7 @@ func (s *remoteClaims) lags(w *claimRequest, leaders []register.Member, ours *cl
 func (s *remoteClaims) behind(w *claimRequest, leaders []register.Member, ours *claim.Rank, lead int) bool {
 	for _, m := range leaders {
 		for _, name := range w.names {
-			if s.c.index.paused[name] {
+			if s.c.Index.paused[name] {
 				continue
 			}
 			if _, most := s.of(m, name).better(ours); most >= lead {
@@ -250,7 +250,7 @@ func (s *remoteClaims) declines(w *claimRequest) bool {
 	if !w.mayDecline || MaxLead*w.max > message.MostRanks {
 		return false
 	}
-	_, _, ours := s.c.index.best(w)
+	_, _, ours := s.c.Index.best(w)
 	if ours == nil {
 		return false
 	}
@@ -268,7 +268,7 @@ func (s *remoteClaims) overdue(now clock.Time, w *claimRequest, leaders []regist
 		for _, name := range w.names {
 			h := s.of(m, name)
 			switch {
-			case s.c.index.paused[name] || !h.before(ours) || s.alreadyTried(w, m):
+			case s.c.Index.paused[name] || !h.before(ours) || s.alreadyTried(w, m):
 			case h.behind == 0 && !calm:
 				h.behind = now.Mono
 			case h.open == 0 && (calm || now.Mono-h.behind >= int64(MaxBehind)) && (best == nil || h.rank.Compare(best) < 0):

@@ -11,7 +11,7 @@ import (
 func takerOf(a *vnode.Ask) away.Taker { return away.Taker{Worker: a.Worker, Session: a.Session} }
 
 // beyond is the best task of a queue that is not among those which are kept from a worker.
-func (d *readyIndex) beyond(q *queue, kept map[id.ID]int64, now int64) (partition int, rank *claim.Rank, ok bool) {
+func (d *Index) beyond(q *queue, kept map[id.ID]int64, now int64) (partition int, rank *claim.Rank, ok bool) {
 	q.heads.Walk(func(member, place int) *claim.Rank {
 		window, _ := vnode.Window(d.see(ring.Partition(member)), q.name)
 		if place >= len(window) {

@@ -1,12 +1,9 @@
 package dispatch
 
 import (
-	"time"
-
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/node/core/away"
 	"github.com/norn-dev/norn/node/core/decided"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
@@ -24,8 +21,9 @@ type Machine struct {
 	RankErrors RankErrors
 	Waits      decided.Waits
 	Claimed    uint64
+	// Index has the ready tasks and who waits for them.
+	Index *Index
 
-	index     *readyIndex
 	offers    offers
 	remote    *remoteClaims
 	gossip    *headGossip
@@ -37,11 +35,11 @@ type Machine struct {
 
 // New makes one that nobody has asked anything.
 func New(env Env) *Machine {
-	c := &Machine{Env: env, index: newReadyIndex()}
-	c.index.most, c.index.partitions, c.index.tenants = max(env.MaxQueues, 1), env.PartitionCount, env.Tenants
+	c := &Machine{Env: env, Index: newIndex()}
+	c.Index.most, c.Index.partitions, c.Index.tenants = max(env.MaxQueues, 1), env.PartitionCount, env.Tenants
 	c.remote, c.gossip, c.probes, c.abandoned = newRemoteClaims(c), newHeadGossip(c), &freshnessProbes{c: c}, newAbandonedClaims(c)
-	c.index.changed, c.index.see = c.gossip.changed, func(p ring.Partition) *vnode.Vnode { return c.Partitions.See(p) }
-	c.index.hides = func(p ring.Partition, name string, ready bool) bool {
+	c.Index.changed, c.Index.see = c.gossip.changed, func(p ring.Partition) *vnode.Vnode { return c.Partitions.See(p) }
+	c.Index.hides = func(p ring.Partition, name string, ready bool) bool {
 		return c.Leases != nil && c.Leases.Hides(p, name, ready)
 	}
 	c.offers.waiting = make(map[message.Origin]*claimRequest)
@@ -50,7 +48,7 @@ func New(env Env) *Machine {
 
 // Due is when something is due, mono ns.
 func (c *Machine) Due() int64 {
-	return min(c.index.nextDeadline(), c.remote.nextAsk(), c.gossip.nextNews(), c.probes.nextHeld(), c.offers.nextPause(), c.abandoned.nextWord())
+	return min(c.Index.nextDeadline(), c.remote.nextAsk(), c.gossip.nextNews(), c.probes.nextHeld(), c.offers.nextPause(), c.abandoned.nextWord())
 }
 
 // Free ends what requests that were given up have got, and tells the other nodes of them.
@@ -92,65 +90,14 @@ func (c *Machine) Learned(now clock.Time, p ring.Partition, task id.ID, r *claim
 	c.abandoned.learned(now, p, task, r)
 }
 
-// OnHead hears which rank is the best of a partition in a queue, and onEnd that a claim has
-// ended.
-func (c *Machine) OnHead(p ring.Partition, name string, best *claim.Rank) {
-	c.index.onHead(p, name, best)
-}
-
-// OnEnd hears that a claim has ended.
-func (c *Machine) OnEnd(task id.ID, r *claim.Record) { c.index.onEnd(task, r) }
-
-// Recover remembers a claim that the process before this one has granted, and may have told of.
-func (c *Machine) Recover(g message.GrantRef) {
-	c.index.remember(g)
-	c.index.answeredBefore(g.Ask)
-}
-
-// Forget leaves a grant out that was taken back.
-func (c *Machine) Forget(g message.GrantRef) { c.index.forget(g) }
-
-// Ready gives the queues of which a partition has something to hand out.
-func (c *Machine) Ready(p ring.Partition) (names []string) {
-	for name, q := range c.index.queues { // Any order: it becomes a set.
-		if q.heads.Has(int(p)) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // Leaders are the other nodes that lead something and are in reach, in order.
 func (c *Machine) Leaders() []register.Member { return c.remote.leaders() }
-
-// Pause stops a queue from being handed out, or lets it go on, here and for those who wait for
-// it at other leaders.
-func (c *Machine) Pause(name string, paused bool) {
-	c.index.pause(name, paused)
-}
 
 // Resumed has those who wait for a queue that was paused asked for where there is something.
 func (c *Machine) Resumed(now clock.Time, name string) { c.remote.resumed(now, name) }
 
-// KeepAway keeps a task from a worker that has no handler for it, for a while.
-func (c *Machine) KeepAway(now clock.Time, r *claim.Record, task id.ID, length time.Duration) {
-	c.index.away.Add(now.Mono, away.Taker{Worker: r.Worker, Session: r.Session}, task, length)
-}
-
-// KeptFrom is from whom a task is kept.
-func (c *Machine) KeptFrom(now clock.Time, task id.ID) []string {
-	return c.index.away.From(now.Mono, task)
-}
-
-// WaitingFor is how many requests wait for a queue, and askedAt when a client has last asked for
-// it, wall ns.
-func (c *Machine) WaitingFor(name string) uint32 { return c.index.waiting(name) }
-
-// AskedAt is when a client has last asked for tasks of a queue, wall ns.
-func (c *Machine) AskedAt(name string) int64 { return c.index.last[name] }
-
 // Waiting is how many requests wait.
-func (c *Machine) Waiting() int { return len(c.index.byTime) }
+func (c *Machine) Waiting() int { return len(c.Index.byTime) }
 
 // Passed is how many grants were taken back because they reached no majority.
 func (c *Machine) Passed() uint64 { return c.offers.passed }
@@ -161,8 +108,8 @@ func (c *Machine) Cancel(from message.Origin) {
 	for _, h := range c.probes.remove(func(h *freshnessProbe) bool { return is(h.r.From) }) {
 		c.Round.Refuse(h.r.From, refusal.Cancelled())
 	}
-	if w := c.index.byConn[from.Conn][from.Request]; w != nil {
-		c.index.drop(w)
+	if w := c.Index.byConn[from.Conn][from.Request]; w != nil {
+		c.Index.drop(w)
 		c.Round.Refuse(w.from, refusal.Cancelled())
 	}
 	if w := c.offers.waiting[message.NumberOf(from)]; w != nil {
@@ -175,10 +122,10 @@ func (c *Machine) Cancel(from message.Origin) {
 
 // Gone forgets the waiting requests of a closed connection.
 func (c *Machine) Gone(conn uint64) {
-	delete(c.index.lines, conn)
+	delete(c.Index.lines, conn)
 	c.probes.remove(func(h *freshnessProbe) bool { return h.r.From.Conn == conn })
-	for _, w := range c.index.of(conn) {
-		c.index.drop(w)
+	for _, w := range c.Index.of(conn) {
+		c.Index.drop(w)
 	}
 	for _, w := range c.offers.waiting { // Any order: each by itself.
 		w.cancelled = w.cancelled || w.from.Conn == conn
@@ -190,9 +137,9 @@ func (c *Machine) Gone(conn uint64) {
 func (c *Machine) Drain(why *proto.Error) {
 	c.closed = why
 	c.probes.drain()
-	for len(c.index.byTime) > 0 {
-		w := c.index.byTime[0]
-		c.index.drop(w)
+	for len(c.Index.byTime) > 0 {
+		w := c.Index.byTime[0]
+		c.Index.drop(w)
 		c.Round.Refuse(w.from, why)
 	}
 	for _, w := range c.offers.recall(func(*claimRequest) bool { return true }) {
@@ -214,7 +161,7 @@ type Held struct {
 func (c *Machine) Held() Held {
 	h := Held{
 		Postponed: len(c.offers.postponed), Remote: len(c.remote.asked), Probes: len(c.probes.held),
-		Queues: len(c.index.queues), Paused: len(c.index.paused), Asked: len(c.index.asked), Bytes: c.index.bytes,
+		Queues: len(c.Index.queues), Paused: len(c.Index.paused), Asked: len(c.Index.asked), Bytes: c.Index.bytes,
 		Subscribed: len(c.gossip.subscribers), Abandoned: max(len(c.abandoned.known), len(c.abandoned.order)), Told: len(c.abandoned.told),
 	}
 	for _, queues := range c.remote.heads { // Any order: they are counted.

@@ -72,7 +72,7 @@ func (nobodyReads) SendAway(uint64, *proto.Error) bool { return false }
 // TestWhatWaitsIsBoundedInBytes: a request names up to a thousand queues.
 func TestWhatWaitsIsBoundedInBytes(t *testing.T) {
 	c := New(Env{MaxWaiters: 10, Readers: nobodyReads{}, Tenants: quota.New(), Round: round.New(memstore.New())})
-	c.index.bytes = maxWaitBytes - waiterBytes
+	c.Index.bytes = maxWaitBytes - waiterBytes
 	if e := c.RoomToWait(1, waiterBytes, ""); e != nil {
 		t.Errorf("up to the limit: %v", e)
 	}

@@ -91,7 +91,7 @@ func (d offer) done(now clock.Time) {
 	}
 	// Another answer with these grants may be on its way: the same request came
 	// again, and its renewals may have reached a majority.
-	a := d.c.index.asked[d.w.key()]
+	a := d.c.Index.asked[d.w.key()]
 	twice := a != nil && len(a.answers) > 1
 	if !twice {
 		for i, pl := range d.pledges {
@@ -129,7 +129,7 @@ func (d offer) done(now clock.Time) {
 		d.c.giveUp(now, &again)
 		return
 	}
-	if other := d.c.index.withdraw(again.key()); other != nil && again.key().Named() {
+	if other := d.c.Index.withdraw(again.key()); other != nil && again.key().Named() {
 		d.c.twice(other.from)
 	}
 	d.c.offers.postpone(now, &again)

@@ -40,14 +40,14 @@ func (l *line) quiet(now int64) bool {
 // PassedOver tells whether the claim requests of a client's connection are passed over now,
 // because it is quiet.
 func (c *Machine) PassedOver(conn uint64, now clock.Time) bool {
-	l := c.index.lines[conn]
+	l := c.Index.lines[conn]
 	return l != nil && l.quiet(now.Mono)
 }
 
 // Hear notes that something came on a client's connection, and looks at its requests
 // again that were passed over.
 func (c *Machine) Hear(now clock.Time, conn uint64, ping bool) {
-	l := c.index.lines[conn]
+	l := c.Index.lines[conn]
 	if l == nil {
 		return
 	}
@@ -63,14 +63,14 @@ func (c *Machine) Hear(now clock.Time, conn uint64, ping bool) {
 	}
 	l.held = false
 	var names []string
-	for _, w := range c.index.of(conn) {
+	for _, w := range c.Index.of(conn) {
 		names = append(names, w.names...)
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		if q := c.index.queues[name]; q != nil && !q.dirty {
+		if q := c.Index.queues[name]; q != nil && !q.dirty {
 			q.dirty = true
-			c.index.dirty = append(c.index.dirty, q)
+			c.Index.dirty = append(c.Index.dirty, q)
 		}
 		c.remote.resumed(now, name)
 	}
@@ -78,7 +78,7 @@ func (c *Machine) Hear(now clock.Time, conn uint64, ping bool) {
 
 // first is the longest waiting request of a queue that counts, or nil. Other nodes judge
 // their clients themselves.
-func (d *readyIndex) first(q *queue, now int64, after *claimRequest) *claimRequest {
+func (d *Index) first(q *queue, now int64, after *claimRequest) *claimRequest {
 	for len(q.wait) > 0 && q.wait[0].done {
 		q.wait[0] = nil
 		q.wait = q.wait[1:]
@@ -103,7 +103,7 @@ func (d *readyIndex) first(q *queue, now int64, after *claimRequest) *claimReque
 
 // following is who is served after one who was granted nothing: somebody else only where what is
 // there may be kept from that one.
-func (d *readyIndex) following(q *queue, now int64, w *claimRequest) *claimRequest {
+func (d *Index) following(q *queue, now int64, w *claimRequest) *claimRequest {
 	if len(d.away.Of(takerOf(&w.ask))) == 0 {
 		return nil
 	}

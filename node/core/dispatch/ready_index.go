@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
@@ -20,9 +21,9 @@ import (
 	"github.com/norn-dev/norn/vnode"
 )
 
-// readyIndex brings work and those who ask for it together: the best ready tasks per
+// Index brings work and those who ask for it together: the best ready tasks per
 // queue, the claim requests that wait, and what each request was granted.
-type readyIndex struct {
+type Index struct {
 	queues  map[string]*queue // with ready tasks or waiters
 	dirty   []*queue          // queues with waiters whose head may have changed
 	byTime  call.ByTime[*claimRequest]
@@ -48,8 +49,8 @@ type readyIndex struct {
 	lookedAt int64 // when it was looked who has the most waits, mono ns
 }
 
-func newReadyIndex() *readyIndex {
-	return &readyIndex{
+func newIndex() *Index {
+	return &Index{
 		queues:  make(map[string]*queue),
 		byConn:  make(map[uint64]map[uint64]*claimRequest),
 		lines:   make(map[uint64]*line),
@@ -64,7 +65,7 @@ func newReadyIndex() *readyIndex {
 }
 
 // asks notes that a client asks for tasks of a queue.
-func (d *readyIndex) asks(now clock.Time, name string) {
+func (d *Index) asks(now clock.Time, name string) {
 	if _, known := d.last[name]; !known && len(d.last) >= d.most {
 		clear(d.last) // who still asks is noted again
 	}
@@ -135,7 +136,7 @@ type asked struct {
 	answers []uint64
 }
 
-func (d *readyIndex) queue(name string) *queue {
+func (d *Index) queue(name string) *queue {
 	q := d.queues[name]
 	if q == nil {
 		q = &queue{name: name, heads: claim.NewMerge()}
@@ -144,8 +145,8 @@ func (d *readyIndex) queue(name string) *queue {
 	return q
 }
 
-// onHead hears from the vnodes which rank is their best in a queue.
-func (d *readyIndex) onHead(p ring.Partition, name string, best *claim.Rank) {
+// OnHead hears from the vnodes which rank is their best in a queue.
+func (d *Index) OnHead(p ring.Partition, name string, best *claim.Rank) {
 	if d.hides(p, name, best != nil) {
 		best = nil
 	}
@@ -166,9 +167,9 @@ func (d *readyIndex) onHead(p ring.Partition, name string, best *claim.Rank) {
 	}
 }
 
-// pause stops a queue from being handed out, or lets it go on: then those who
+// Pause stops a queue from being handed out, or lets it go on: then those who
 // wait for it are looked at.
-func (d *readyIndex) pause(name string, paused bool) {
+func (d *Index) Pause(name string, paused bool) {
 	if paused {
 		d.paused[name] = true
 		return
@@ -189,7 +190,7 @@ func (d *readyIndex) pause(name string, paused bool) {
 }
 
 // wakeAll has every queue with waiting requests looked at.
-func (d *readyIndex) wakeAll() {
+func (d *Index) wakeAll() {
 	for _, name := range slices.Sorted(maps.Keys(d.queues)) {
 		if q := d.queues[name]; !q.dirty && len(q.wait) > 0 {
 			q.dirty = true
@@ -198,10 +199,10 @@ func (d *readyIndex) wakeAll() {
 	}
 }
 
-// onEnd hears from the vnodes that a claim has ended. A request that came twice
+// OnEnd hears from the vnodes that a claim has ended. A request that came twice
 // may have been granted something by another leader too, whose claims are kept
 // here as well: the end of those says nothing of what was granted here.
-func (d *readyIndex) onEnd(task id.ID, r *claim.Record) {
+func (d *Index) OnEnd(task id.ID, r *claim.Record) {
 	key := message.AskKey{Session: r.Session, Request: r.Request}
 	a := d.asked[key]
 	if a == nil {
@@ -218,14 +219,14 @@ func (d *readyIndex) onEnd(task id.ID, r *claim.Record) {
 
 // ended counts claims of a request that are over, and forgets one that has none
 // left.
-func (d *readyIndex) ended(key message.AskKey, a *asked, n int) {
+func (d *Index) ended(key message.AskKey, a *asked, n int) {
 	if a.live -= n; a.live <= 0 {
 		delete(d.asked, key)
 	}
 }
 
 // remember keeps what a request was granted.
-func (d *readyIndex) remember(g message.GrantRef) {
+func (d *Index) remember(g message.GrantRef) {
 	if !g.Ask.Named() {
 		return
 	}
@@ -239,7 +240,7 @@ func (d *readyIndex) remember(g message.GrantRef) {
 }
 
 // answered numbers a reply with these grants of a request, and notes it.
-func (d *readyIndex) answered(key message.AskKey, refs []message.GrantRef) uint64 {
+func (d *Index) answered(key message.AskKey, refs []message.GrantRef) uint64 {
 	d.number++
 	for i := range refs {
 		refs[i].Answer = d.number
@@ -253,7 +254,7 @@ func (d *readyIndex) answered(key message.AskKey, refs []message.GrantRef) uint6
 // answeredBefore notes that the process before this one may have replied to a
 // request. That answer has a number of none of this process's: it counts for ever
 // as heard, whatever is said of it.
-func (d *readyIndex) answeredBefore(key message.AskKey) {
+func (d *Index) answeredBefore(key message.AskKey) {
 	if a := d.asked[key]; a != nil && len(a.answers) == 0 {
 		a.answers = append(a.answers, 0)
 	}
@@ -261,7 +262,7 @@ func (d *readyIndex) answeredBefore(key message.AskKey) {
 
 // unheard notes that a reply with this grant was dropped and tells whether now
 // surely nobody has heard of what its request was granted.
-func (d *readyIndex) unheard(g message.GrantRef) bool {
+func (d *Index) unheard(g message.GrantRef) bool {
 	a := d.asked[g.Ask]
 	switch {
 	case a == nil:
@@ -283,9 +284,9 @@ func (a *asked) dropped(answer uint64) bool {
 	return true
 }
 
-// forget leaves a grant out that was taken back, whatever became of its claim:
+// Forget leaves a grant out that was taken back, whatever became of its claim:
 // the same request again must not get it beside others.
-func (d *readyIndex) forget(g message.GrantRef) {
+func (d *Index) Forget(g message.GrantRef) {
 	a := d.asked[g.Ask]
 	if a == nil {
 		return
@@ -302,7 +303,7 @@ func (d *readyIndex) forget(g message.GrantRef) {
 }
 
 // granted gives what the same request was granted before and still holds.
-func (d *readyIndex) granted(w *claimRequest) []message.GrantRef {
+func (d *Index) granted(w *claimRequest) []message.GrantRef {
 	if a := d.asked[w.key()]; a != nil && w.key().Named() {
 		return a.grants
 	}
@@ -311,7 +312,7 @@ func (d *readyIndex) granted(w *claimRequest) []message.GrantRef {
 
 // best finds the queue and partition with the best ready task that is not kept from the
 // worker of a request.
-func (d *readyIndex) best(w *claimRequest) (best *queue, partition int, rank *claim.Rank) {
+func (d *Index) best(w *claimRequest) (best *queue, partition int, rank *claim.Rank) {
 	kept := d.away.Of(takerOf(&w.ask))
 	for _, name := range w.names {
 		q := d.queues[name]
@@ -330,7 +331,7 @@ func (d *readyIndex) best(w *claimRequest) (best *queue, partition int, rank *cl
 }
 
 // withdraw takes out the waiting request with this key, if there is one.
-func (d *readyIndex) withdraw(key message.AskKey) *claimRequest {
+func (d *Index) withdraw(key message.AskKey) *claimRequest {
 	w := d.byAsk[key]
 	if w != nil {
 		d.drop(w)
@@ -338,8 +339,8 @@ func (d *readyIndex) withdraw(key message.AskKey) *claimRequest {
 	return w
 }
 
-// park makes a request wait. There is none with its key: see [readyIndex.withdraw].
-func (d *readyIndex) park(w *claimRequest) {
+// park makes a request wait. There is none with its key: see [Index.withdraw].
+func (d *Index) park(w *claimRequest) {
 	if w.key().Named() {
 		d.byAsk[w.key()] = w
 	}
@@ -360,7 +361,7 @@ func (d *readyIndex) park(w *claimRequest) {
 
 // drop takes a waiter out; the queues' lists lose it when they come across it
 // or when most of a list is done.
-func (d *readyIndex) drop(w *claimRequest) {
+func (d *Index) drop(w *claimRequest) {
 	w.done = true
 	d.bytes -= w.bytes
 	d.tenants.Waits(w.tenant, false)
@@ -390,7 +391,7 @@ func (d *readyIndex) drop(w *claimRequest) {
 }
 
 // of gives the waiters of a connection, by request.
-func (d *readyIndex) of(conn uint64) (all []*claimRequest) {
+func (d *Index) of(conn uint64) (all []*claimRequest) {
 	// Any order: they are only dropped, and the heap breaks ties by arrival.
 	for _, w := range d.byConn[conn] {
 		all = append(all, w)
@@ -398,8 +399,8 @@ func (d *readyIndex) of(conn uint64) (all []*claimRequest) {
 	return all
 }
 
-// waiting is how many requests wait for a queue.
-func (d *readyIndex) waiting(name string) uint32 {
+// WaitingFor is how many requests wait for a queue.
+func (d *Index) WaitingFor(name string) uint32 {
 	if q := d.queues[name]; q != nil {
 		return uint32(len(q.wait) - q.stale)
 	}
@@ -414,7 +415,7 @@ func (q *queue) line(w *claimRequest) {
 }
 
 // due gives a waiter whose time is over, or nil.
-func (d *readyIndex) due(now clock.Time) *claimRequest {
+func (d *Index) due(now clock.Time) *claimRequest {
 	if len(d.byTime) > 0 && d.byTime[0].Until <= now.Mono {
 		return d.byTime[0]
 	}
@@ -422,4 +423,31 @@ func (d *readyIndex) due(now clock.Time) *claimRequest {
 }
 
 // nextDeadline is the first deadline of a waiter, mono ns.
-func (d *readyIndex) nextDeadline() int64 { return d.byTime.Next() }
+func (d *Index) nextDeadline() int64 { return d.byTime.Next() }
+
+// Recover remembers a claim that the process before this one has granted, and may have told of.
+func (d *Index) Recover(g message.GrantRef) {
+	d.remember(g)
+	d.answeredBefore(g.Ask)
+}
+
+// Ready gives the queues of which a partition has something to hand out.
+func (d *Index) Ready(p ring.Partition) (names []string) {
+	for name, q := range d.queues { // Any order: it becomes a set.
+		if q.heads.Has(int(p)) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// KeepAway keeps a task from a worker that has no handler for it, for a while.
+func (d *Index) KeepAway(now clock.Time, r *claim.Record, task id.ID, length time.Duration) {
+	d.away.Add(now.Mono, away.Taker{Worker: r.Worker, Session: r.Session}, task, length)
+}
+
+// KeptFrom are the workers from whom a task is kept.
+func (d *Index) KeptFrom(now clock.Time, task id.ID) []string { return d.away.From(now.Mono, task) }
+
+// AskedAt is when a client has last asked for tasks of a queue, wall ns.
+func (d *Index) AskedAt(name string) int64 { return d.last[name] }

@@ -135,7 +135,7 @@ func (s *remoteClaims) best(w *claimRequest, leaders []register.Member) (to regi
 		for _, name := range w.names {
 			h := s.of(m, name)
 			switch {
-			case s.c.index.paused[name], w.parks && s.full(h):
+			case s.c.Index.paused[name], w.parks && s.full(h):
 			case h.known && h.ready:
 				if rank == nil || h.rank.Compare(rank) < 0 {
 					to, rank, found = m, &h.rank, true
@@ -157,7 +157,7 @@ func (s *remoteClaims) claim(now clock.Time, w *claimRequest) bool {
 	leaders := s.leaders()
 	to, theirs, found := s.best(w, leaders)
 	w.now = now.Mono
-	if q, _, ours := s.c.index.best(w); q != nil {
+	if q, _, ours := s.c.Index.best(w); q != nil {
 		calm := (q.looked == 0 || now.Mono-q.looked >= int64(MaxBehind)) && len(w.tried) == 0
 		q.looked = now.Mono
 		here := theirs == nil || ours.Compare(theirs) <= 0
@@ -341,7 +341,7 @@ func (s *remoteClaims) learn(now clock.Time, from register.Member, m *message.Qu
 		if n.Full || !n.Ready {
 			h.marks = n.Marks // else those of before: what has gone since was before them
 		}
-		if q := s.c.index.queues[n.Queue]; q != nil {
+		if q := s.c.Index.queues[n.Queue]; q != nil {
 			if _, ours, ok := q.heads.Best(); ok && !h.before(ours) {
 				h.behind = 0
 			}
@@ -355,16 +355,16 @@ func (s *remoteClaims) learn(now clock.Time, from register.Member, m *message.Qu
 
 // send has requests that wait for a queue asked for at a node that has work.
 func (s *remoteClaims) send(now clock.Time, to register.Member, name string) {
-	q := s.c.index.queues[name]
+	q := s.c.Index.queues[name]
 	h := s.of(to, name)
-	for q != nil && !s.full(h) && !s.c.index.paused[name] {
-		w := s.c.index.first(q, now.Mono, nil)
+	for q != nil && !s.full(h) && !s.c.Index.paused[name] {
+		w := s.c.Index.first(q, now.Mono, nil)
 		if w == nil || w.routed {
 			return
 		}
-		s.c.index.drop(w)
+		s.c.Index.drop(w)
 		s.ask(now, w, to)
-		q = s.c.index.queues[name]
+		q = s.c.Index.queues[name]
 	}
 }
 
@@ -387,7 +387,7 @@ func (s *remoteClaims) meet(now clock.Time) {
 	if s.metAs = s.seen; again {
 		s.shy = clock.Never
 	}
-	names := slices.Sorted(maps.Keys(s.c.index.queues))
+	names := slices.Sorted(maps.Keys(s.c.Index.queues))
 	for _, m := range leaders {
 		if slices.Contains(s.met, m) {
 			continue
@@ -414,7 +414,7 @@ func (s *remoteClaims) askAgain(now clock.Time) {
 	s.c.gossip.notify(now)
 	s.meet(now)
 	s.strand(now)
-	if s.c.View.Alone || len(s.c.index.byTime) == 0 {
+	if s.c.View.Alone || len(s.c.Index.byTime) == 0 {
 		s.at, s.shy = clock.Never, clock.Never
 		return
 	}
@@ -432,11 +432,11 @@ func (s *remoteClaims) askAgain(now clock.Time) {
 	s.again++
 	to := leaders[s.again%uint64(len(leaders))] // the same for all queues: none misses any
 	var waiting []string
-	for _, name := range slices.Sorted(maps.Keys(s.c.index.queues)) {
+	for _, name := range slices.Sorted(maps.Keys(s.c.Index.queues)) {
 		if h := s.of(to, name); h.open == 0 {
 			s.send(now, to, name)
 		}
-		if s.c.index.waiting(name) > 0 {
+		if s.c.Index.WaitingFor(name) > 0 {
 			waiting = append(waiting, name)
 		}
 	}
@@ -448,14 +448,14 @@ func (s *remoteClaims) askAgain(now clock.Time) {
 // for from then on is refused at once ([Machine.Claim]).
 func (s *remoteClaims) strand(now clock.Time) {
 	switch c := s.c; {
-	case c.View.Alone || len(c.index.byTime) == 0 || c.Partitions.Led() > 0 || len(s.leaders()) > 0:
+	case c.View.Alone || len(c.Index.byTime) == 0 || c.Partitions.Led() > 0 || len(s.leaders()) > 0:
 		s.stranded = clock.Never
 	case s.stranded == clock.Never:
 		s.stranded = now.Mono + int64(StrandedAfter)
 	case s.stranded <= now.Mono:
-		for len(c.index.byTime) > 0 {
-			w := c.index.byTime[0]
-			c.index.drop(w)
+		for len(c.Index.byTime) > 0 {
+			w := c.Index.byTime[0]
+			c.Index.drop(w)
 			c.giveUp(now, w)
 		}
 		s.stranded = clock.Never
@@ -464,7 +464,7 @@ func (s *remoteClaims) strand(now clock.Time) {
 
 func (s *remoteClaims) head(name string) message.QueueHead {
 	h := message.QueueHead{Queue: name}
-	if q := s.c.index.queues[name]; q != nil && !s.c.index.paused[name] {
+	if q := s.c.Index.queues[name]; q != nil && !s.c.Index.paused[name] {
 		if _, rank, ok := q.heads.Best(); ok {
 			h.Ready, h.Rank, h.Few = true, *rank, s.few(q)
 		}
@@ -477,7 +477,7 @@ func (s *remoteClaims) nextAsk() int64 { return min(s.at, s.shy, s.stranded) }
 
 // many tells whether there is more here than is counted for others.
 func (s *remoteClaims) many(w *claimRequest) bool {
-	q, _, _ := s.c.index.best(w)
+	q, _, _ := s.c.Index.best(w)
 	return q != nil && s.few(q) == 0
 }
 

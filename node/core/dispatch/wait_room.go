@@ -13,13 +13,13 @@ import (
 // connection with the most of them has more than who asks: that one gives one up. So nobody
 // has more than an equal share while others ask. tenant is the prefix of the sender's.
 func (c *Machine) RoomToWait(conn uint64, bytes int, tenant string) *proto.Error {
-	if t := c.index.tenants.Of(tenant); t != nil {
-		_, _, waits := c.index.tenants.Use(tenant)
+	if t := c.Index.tenants.Of(tenant); t != nil {
+		_, _, waits := c.Index.tenants.Use(tenant)
 		if e := t.Wait(waits); e != nil {
 			return e
 		}
 	}
-	d, all := c.index, c.Readers.Count()+len(c.index.byTime)
+	d, all := c.Index, c.Readers.Count()+len(c.Index.byTime)
 	if all < c.MaxWaiters && d.bytes+bytes <= maxWaitBytes || yields(c, waitsOf(c, conn), bytes) {
 		return nil
 	}
@@ -32,7 +32,7 @@ const fewWaits = 4
 // yields sends the newest request that waits on the connection with the most of them away,
 // for the sake of one that has fewer, and tells whether it did.
 func yields(c *Machine, own, bytes int) bool {
-	d, most := c.index, widest(c)
+	d, most := c.Index, widest(c)
 	if waitsOf(c, most) <= max(own+1, fewWaits) {
 		return false
 	}
@@ -54,7 +54,7 @@ func yields(c *Machine, own, bytes int) bool {
 
 // waitsOf is how many requests of a connection wait.
 func waitsOf(c *Machine, conn uint64) int {
-	return len(c.index.byConn[conn]) + c.Readers.Of(conn)
+	return len(c.Index.byConn[conn]) + c.Readers.Of(conn)
 }
 
 // widestAgain is for how long who has the most waits is taken to be known: to look is to look
@@ -63,7 +63,7 @@ const widestAgain = 100 * time.Millisecond
 
 // widest is the client's connection with the most requests that wait, or about so.
 func widest(c *Machine) uint64 {
-	d := c.index
+	d := c.Index
 	if c.Round.Now.Mono < d.lookedAt+int64(widestAgain) && waitsOf(c, d.widest) > fewWaits {
 		return d.widest
 	}

@@ -9,33 +9,33 @@ import (
 func (c *Machine) Serve(now clock.Time) {
 	if c.limited && c.Partitions.Claimed() < c.MaxClaims {
 		c.limited = false
-		c.index.wakeAll()
+		c.Index.wakeAll()
 	}
-	if c.index.tenants.Freed() {
-		c.index.wakeAll()
+	if c.Index.tenants.Freed() {
+		c.Index.wakeAll()
 	}
-	for i := 0; i < len(c.index.dirty); i++ {
-		q := c.index.dirty[i]
+	for i := 0; i < len(c.Index.dirty); i++ {
+		q := c.Index.dirty[i]
 		q.dirty = false
 		for c.Round.Fatal() == nil && q.heads.Len() > 0 {
-			w := c.index.first(q, now.Mono, nil)
+			w := c.Index.first(q, now.Mono, nil)
 			for w != nil && !c.grant(now, w) {
-				w = c.index.following(q, now.Mono, w)
+				w = c.Index.following(q, now.Mono, w)
 			}
 			if w == nil {
 				break
 			}
-			c.index.drop(w)
+			c.Index.drop(w)
 		}
-		c.index.dirty[i] = nil
+		c.Index.dirty[i] = nil
 	}
-	c.index.dirty = c.index.dirty[:0]
+	c.Index.dirty = c.Index.dirty[:0]
 }
 
 // Timeouts answers the requests whose wait is over.
 func (c *Machine) Timeouts(now clock.Time) {
-	for w := c.index.due(now); w != nil; w = c.index.due(now) {
-		c.index.drop(w)
+	for w := c.Index.due(now); w != nil; w = c.Index.due(now) {
+		c.Index.drop(w)
 		c.giveUp(now, w)
 	}
 }

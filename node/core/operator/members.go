@@ -49,6 +49,7 @@ func (d *decision) written(r *register.Result) bool {
 	return (d.request.Plan == nil || r.PlanWon) && (d.request.Replicas == nil || r.ReplicasWon)
 }
 
+// Handle does what a request asks for, or answers why not.
 func (c *Machine) Handle(now clock.Time, r *message.Request, m *nornv1.ClusterRequest) (gproto.Message, *proto.Error) {
 	switch {
 	case m.GetRepair() != nil:

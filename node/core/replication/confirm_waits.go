@@ -37,7 +37,7 @@ type ConfirmationWait struct {
 	until int64 // mono ns: then it goes on without, and is refused
 }
 
-// maxConfirmationWaits bounds them.
+// MaxConfirmationWaits bounds them.
 const MaxConfirmationWaits = 1 << 14
 
 // ReadIndex has a request wait that retries a task, or asks who has a unique key or is to have

@@ -10,7 +10,7 @@ import (
 	"github.com/norn-dev/norn/ring"
 )
 
-// maxDeferredAcks bounds the answers that wait to be given. Whoever does not get one sends
+// MaxDeferredAcks bounds the answers that wait to be given. Whoever does not get one sends
 // its facts again.
 const MaxDeferredAcks = 1024
 

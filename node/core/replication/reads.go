@@ -55,6 +55,7 @@ func (f *Reads) held(conn uint64) (n int64) {
 	return n
 }
 
+// Fetch is a read of several replicas, or what waits for what they know.
 type Fetch struct {
 	call.Deadline
 	call.Quorum

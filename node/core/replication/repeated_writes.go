@@ -22,7 +22,7 @@ type factRef struct {
 	key  crdt.Key
 }
 
-// maxResent is about how many bytes of facts that were here before are sent again in one
+// MaxResent is about how many bytes of facts that were here before are sent again in one
 // round: a request names a task in a few bytes that may have many, and all goes in one
 // message. A batch of the largest frame that is repeated is less.
 const MaxResent = 32 << 20

@@ -28,18 +28,21 @@ const (
 	WriteTimeout = 5 * time.Second
 	// ResendAfter is the pause after which facts are sent again to who has not
 	// answered, but has answered later ones, so that these were lost. Whoever is
-	// behind with everything is not given more to do before resendSlow is over.
+	// behind with everything is not given more to do before ResendSlow is over.
 	ResendAfter = 500 * time.Millisecond
-	ResendSlow  = 4 * ResendAfter
+	// ResendSlow is that pause.
+	ResendSlow = 4 * ResendAfter
 	// LookEvery is how far apart looks at open writes are: those that are due between
 	// two of them are looked at together, so that the loop is not woken for each.
 	LookEvery = ResendAfter / 4
-	// MaxOpenBytes is how much may wait for copies before no more is taken, and maxEndBytes
-	// before completions are not either: they make room in the queue. From shedBytes on
+	// MaxOpenBytes is how much may wait for copies before no more is taken, and MaxEndBytes
+	// before completions are not either: they make room in the queue. From ShedBytes on
 	// what waits for nobody but those out of reach is let go, see [Writes.shed].
 	MaxOpenBytes = 64 << 20
-	MaxEndBytes  = 2 * MaxOpenBytes
-	ShedBytes    = MaxOpenBytes / 2
+	// MaxEndBytes is how much of them it may be for what ends tasks.
+	MaxEndBytes = 2 * MaxOpenBytes
+	// ShedBytes is from when on writes are let go.
+	ShedBytes = MaxOpenBytes / 2
 )
 
 // Writes sees to it that facts written here get to the other members of their
@@ -543,7 +546,7 @@ func (w *Writes) within(d *nornv1.Durability, limit int) *proto.Error {
 	return nil
 }
 
-// factBytes is about what a fact takes beside its body.
+// FactBytes is about what a fact takes beside its body.
 const FactBytes = 96
 
 // level is how many copies a write level means in a cohort.

@@ -12,11 +12,19 @@ import (
 	"github.com/norn-dev/norn/store/memstore"
 )
 
+// idle handles nothing.
+type idle struct{}
+
+func (idle) Request(clock.Time, *message.Request) {}
+func (idle) Cancel(message.Origin)                {}
+func (idle) Answered(*message.Reply)              {}
+func (idle) Dropped([]message.GrantRef)           {}
+
 // bench is a router of a node that handles nothing.
 func bench(t *testing.T) *Machine {
 	t.Helper()
 	self := register.Member{Node: "a"}
-	return New(Env{Self: self, Random: func() uint64 { return 7 }, View: view.New(self, 4), Round: round.New(memstore.New())})
+	return New(Env{Self: self, Random: func() uint64 { return 7 }, View: view.New(self, 4), Round: round.New(memstore.New()), Node: idle{}})
 }
 
 // TestNobodyHasMoreThanAQuarterOfWhatWaits for other nodes; parts of other nodes' clients are

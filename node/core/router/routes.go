@@ -11,7 +11,6 @@ import (
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/scope"
-	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/register"
@@ -202,16 +201,6 @@ func (r *Machine) Takes(p ring.Partition) bool {
 	return ok && r.View.Young == 0 && placement.Takes(&r.View.Cells[p], r.Standing.Disk.Stands)
 }
 
-// Copies is how many members of a partition's cohort are in reach, with copies that count.
-func (r *Machine) Copies(p ring.Partition) (n int) {
-	for _, m := range r.View.Cells[p].Cohort {
-		if r.Standing.Disk.Stands(m) {
-			n++
-		}
-	}
-	return n
-}
-
 // ScatterAll asks one replica of each partition.
 func (r *Machine) ScatterAll(now clock.Time, q *message.Request, join Joiner) bool {
 	groups, lost := r.Readers()
@@ -252,11 +241,6 @@ func (r *Machine) Each(now clock.Time, g *Scatter, who *call.Groups, body gproto
 		}
 		r.Forward(now, g, to, nil, body, only)
 	}
-}
-
-// Others are the other nodes that are up.
-func (r *Machine) Others() []register.Member {
-	return view.MembersOf(r.View.Alive())
 }
 
 // Crowds tells whether one more request of a connection may not wait for other nodes.

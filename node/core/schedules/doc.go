@@ -1,5 +1,5 @@
-// Package schedules connects the cron master of a node (package cron) with the register, which
-// keeps what it decides, and with the tasks that it launches; and it answers who asks about
+// Package schedules connects who decides about schedules on a node (package cron) with the register,
+// which keeps what is decided, and with the tasks that are launched; and it answers who asks about
 // schedules or changes them, on any node.
 //
 // Guarantees:
@@ -7,8 +7,8 @@
 //  1. The register decides: each change is worked out from what it says now, and is written if
 //     nobody was faster; else it is worked out anew, so often that an edit ends ([MaxTries]).
 //  2. A task of a launch is enqueued under the launch's ID by who keeps its partition. Where the
-//     disk of the master is nearly full another node of the cohort enqueues it.
-//  3. The master hears how its tasks end, those that others keep included ([Machine.Ended],
+//     disk of this node is nearly full another node of the cohort enqueues it.
+//  3. Package cron hears how its tasks end, those that others keep included ([Machine.Ended],
 //     [Machine.Heard]).
 //  4. Where a client brings the IDs of what it triggers by hand a repeated request enqueues nothing
 //     twice.
