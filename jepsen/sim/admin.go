@@ -7,6 +7,10 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	gproto "google.golang.org/protobuf/proto"
+
+	"github.com/norn-dev/norn/jepsen/sim/convert"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
+	"github.com/norn-dev/norn/jepsen/sim/world"
 )
 
 // admin cancels and retries tasks, and pauses, drains, purges and resumes
@@ -19,7 +23,7 @@ type admin struct {
 
 func (s *sim) newAdmin() *admin {
 	a := &admin{caller: s.newCaller(), resumed: map[string]bool{}}
-	a.after(s.about(2*s.plan.work.think), a.act)
+	a.after(s.About(2*s.plan.Work.Think), a.act)
 	return a
 }
 
@@ -28,18 +32,18 @@ func (d *admin) act() {
 		return
 	}
 	s := d.s
-	next := func() { d.after(s.about(2*s.plan.work.think), d.act) }
-	switch n := s.rnd.IntN(10); {
+	next := func() { d.after(s.About(2*s.plan.Work.Think), d.act) }
+	switch n := s.Rnd.IntN(10); {
 	case n < 4 && !s.cannot(history.Cancel):
 		d.cancel(next)
 	case n < 7 && !s.cannot(history.Retry):
 		d.retry(next)
-	case n < 8 && !s.cannot(history.Cancel) && s.plan.work.settings:
-		d.purge(pick(&s.world, s.plan.queues), nil, next)
-	case s.plan.work.settings && !s.cannot(history.SetQueue):
+	case n < 8 && !s.cannot(history.Cancel) && s.plan.Work.Settings:
+		d.purge(world.Pick(&s.World, s.plan.Queues), nil, next)
+	case s.plan.Work.Settings && !s.cannot(history.SetQueue):
 		// Most changes end a pause: queues are to be busy.
-		n := s.rnd.IntN(6)
-		d.set(pick(&s.world, s.plan.queues), n == 0, n == 1, func(bool) { next() })
+		n := s.Rnd.IntN(6)
+		d.set(world.Pick(&s.World, s.plan.Queues), n == 0, n == 1, func(bool) { next() })
 	default:
 		next()
 	}
@@ -47,8 +51,8 @@ func (d *admin) act() {
 
 // some draws the IDs of a few tasks.
 func (d *admin) some() (ids [][]byte) {
-	for range 1 + d.s.rnd.IntN(3) {
-		if j := d.s.board.some(&d.s.world); j != nil {
+	for range 1 + d.s.Rnd.IntN(3) {
+		if j := d.s.board.some(&d.s.World); j != nil {
 			ids = append(ids, j.id.Bytes())
 		}
 	}
@@ -57,39 +61,39 @@ func (d *admin) some() (ids [][]byte) {
 
 func (d *admin) cancel(next func()) {
 	m := &nornv1.CancelRequest{Ids: d.some(), Reason: "not wanted", Durability: d.s.durability()}
-	if d.s.chance(0.3) {
+	if d.s.Chance(0.3) {
 		m.OnlyStates = []nornv1.State{nornv1.State_STATE_READY, nornv1.State_STATE_SCHEDULED, nornv1.State_STATE_WAITING}
 	}
-	d.bulk(m, len(m.Ids), Cancels, next)
+	d.bulk(m, len(m.Ids), stats.Cancels, next)
 }
 
 // retry retries a few tasks, most often some that need it.
 func (d *admin) retry(next func()) {
 	m := &nornv1.RetryRequest{}
-	if d.s.chance(0.3) {
+	if d.s.Chance(0.3) {
 		m.OnlyStates = []nornv1.State{nornv1.State_STATE_DEAD}
 	}
-	if d.s.chance(0.3) {
+	if d.s.Chance(0.3) {
 		m.Ids = d.some()
-		d.bulk(m, len(m.Ids), Retries, next)
+		d.bulk(m, len(m.Ids), stats.Retries, next)
 		return
 	}
 	failed := []nornv1.State{nornv1.State_STATE_DEAD, nornv1.State_STATE_CANCELLED}
 	d.do(&nornv1.ListRequest{States: failed, Limit: 10}, 3*time.Second, func(a *answer) {
 		if a.fine() {
 			for _, i := range a.end.Items {
-				if d.s.chance(0.5) {
+				if d.s.Chance(0.5) {
 					m.Ids = append(m.Ids, i.Task.Bytes())
 				}
 			}
 		}
-		d.bulk(m, len(m.Ids), Retries, next)
+		d.bulk(m, len(m.Ids), stats.Retries, next)
 	})
 }
 
 // bulk sends an action on n tasks once: like people, admins look before they
 // repeat.
-func (d *admin) bulk(m gproto.Message, n int, stat Stat, next func()) {
+func (d *admin) bulk(m gproto.Message, n int, stat stats.Stat, next func()) {
 	if n == 0 {
 		next()
 		return
@@ -117,13 +121,13 @@ func (d *admin) purge(queue string, cursor []byte, next func()) {
 		page := a.message.(*nornv1.ListReply)
 		m := &nornv1.CancelRequest{Reason: "purged", OnlyStates: idle}
 		for _, t := range page.GetTasks() {
-			m.Ids = append(m.Ids, parse(t.GetId()).Bytes())
+			m.Ids = append(m.Ids, convert.Parse(t.GetId()).Bytes())
 		}
 		rest := next
 		if c := page.GetNextCursor(); len(c) > 0 {
 			rest = func() { d.purge(queue, c, next) }
 		}
-		d.bulk(m, len(m.Ids), Purged, rest)
+		d.bulk(m, len(m.Ids), stats.Purged, rest)
 	})
 }
 
@@ -144,12 +148,12 @@ func (d *admin) set(queue string, paused, draining bool, done func(bool)) {
 			Name: queue, IfVersion: version, Fields: []string{"paused", "draining", "max_tasks"},
 			Settings: &nornv1.QueueSettings{Paused: paused, Draining: draining},
 		}
-		if !d.s.healing && d.s.chance(0.2) {
-			m.Settings.MaxTasks = uint64(5 + d.s.rnd.IntN(10))
+		if !d.s.healing && d.s.Chance(0.2) {
+			m.Settings.MaxTasks = uint64(5 + d.s.Rnd.IntN(10))
 		}
 		d.do(m, 3*time.Second, func(a *answer) {
 			if a.fine() {
-				d.s.stats[Settings]++
+				d.s.stats[stats.Settings]++
 			}
 			// Of a queue without tasks and settings there is nothing to take back.
 			none := a.refused != nil && a.refused.Kind == nornv1.ErrorKind_ERROR_KIND_NOT_FOUND
@@ -161,12 +165,12 @@ func (d *admin) set(queue string, paused, draining bool, done func(bool)) {
 // resume ends all pauses and drains, and insists.
 func (d *admin) resume() {
 	s := d.s
-	if s.cannot(history.SetQueue) || !s.plan.work.settings {
-		for _, q := range s.plan.queues {
+	if s.cannot(history.SetQueue) || !s.plan.Work.Settings {
+		for _, q := range s.plan.Queues {
 			d.resumed[q] = true
 		}
 	}
-	for _, q := range s.plan.queues {
+	for _, q := range s.plan.Queues {
 		if d.resumed[q] {
 			continue
 		}

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"github.com/norn-dev/norn/jepsen/sim/convert"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/store"
@@ -8,7 +10,7 @@ import (
 
 // archive writes finished tasks elsewhere, or fails to.
 func (n *node) archive(view store.View, a *message.Archive) {
-	if n.disk.bad != "" {
+	if n.disk.Bad != "" {
 		defer ends(n)
 	}
 	tasks, err := a.Tasks(view)
@@ -16,14 +18,14 @@ func (n *node) archive(view store.View, a *message.Archive) {
 		n.s.broken("an archive stops the node: %v", err)
 		return
 	}
-	failed := !n.s.healing && n.s.chance(0.2)
+	failed := !n.s.healing && n.s.Chance(0.2)
 	if !failed {
 		for _, t := range tasks {
-			n.s.archived[parse(t.GetId())] = true
+			n.s.archived[convert.Parse(t.GetId())] = true
 		}
 	}
 	done := func() {
-		n.later(n.s.about(n.s.plan.disk.sync), func() { n.put(message.Archived{Tag: a.Tag, Tasks: len(tasks), Failed: failed}, true) })
+		n.later(n.s.About(n.s.plan.Disk.Sync), func() { n.put(message.Archived{Tag: a.Tag, Tasks: len(tasks), Failed: failed}, true) })
 	}
 	if n.s.archives != nil && !failed {
 		n.s.archives(tasks, done)
@@ -34,10 +36,10 @@ func (n *node) archive(view store.View, a *message.Archive) {
 
 // read runs one read on its snapshot.
 func (n *node) read(view store.View, r *message.Read) {
-	if n.disk.bad != "" {
+	if n.disk.Bad != "" {
 		defer ends(n)
 	}
-	reply, empty, err := r.Run(view, n.clock.time(n.s.now))
+	reply, empty, err := r.Run(view, n.Clock.Time(n.s.Now))
 	if err != nil {
 		n.s.broken("a read stops the node: %v", err)
 		return
@@ -50,7 +52,7 @@ func (n *node) read(view store.View, r *message.Read) {
 		n.send(reply)
 	}
 	if r.Waits {
-		n.later(n.s.about(n.s.plan.disk.read), func() { n.put(message.ReadDone{From: r.From, Empty: empty}, true) })
+		n.later(n.s.About(n.s.plan.Disk.Read), func() { n.put(message.ReadDone{From: r.From, Empty: empty}, true) })
 	}
 }
 
@@ -78,7 +80,7 @@ func (n *node) send(reply message.Reply) {
 		return
 	}
 	// It lies in the connection's buffer until the writer takes it.
-	n.later(n.s.about(n.s.plan.disk.loop), func() {
+	n.later(n.s.About(n.s.plan.Disk.Loop), func() {
 		if n.conns[reply.To.Conn] == nil {
 			n.undelivered(reply.Grants)
 			return
@@ -89,7 +91,7 @@ func (n *node) send(reply message.Reply) {
 
 func (n *node) undelivered(grants []message.GrantRef) {
 	if len(grants) > 0 {
-		n.s.stats[Undelivered]++
+		n.s.stats[stats.Undelivered]++
 		n.put(message.Undelivered{Grants: grants}, true)
 	}
 }

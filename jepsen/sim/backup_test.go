@@ -13,6 +13,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/jepsen/sim/plan"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 )
@@ -65,7 +66,7 @@ func (v *saver) begin() {
 		}
 	}
 	if v.tasks == nil {
-		v.tasks, v.ranges = make([]map[id.ID]backup.Task, s.plan.partitions), make([][]backup.Range, s.plan.partitions)
+		v.tasks, v.ranges = make([]map[id.ID]backup.Task, s.plan.Partitions), make([][]backup.Range, s.plan.Partitions)
 	}
 	v.partition(0)
 }
@@ -77,7 +78,7 @@ func (v *saver) partition(p int) {
 		if v.taken == v.most {
 			return
 		}
-		v.after(v.s.between(0, 5*time.Second), v.begin)
+		v.after(v.s.Between(0, 5*time.Second), v.begin)
 		return
 	}
 	next := func() {
@@ -178,12 +179,12 @@ func TestBackupsOfAStorm(t *testing.T) {
 		var v *saver
 		forgets := false
 		r := runCluster(*seed+n, Many{Cluster: true, also: func(s *sim) {
-			if forgets = s.plan.collect > 0 || s.rights != nil; forgets {
-				s.ended = true // what was forgotten cannot be asked for
+			if forgets = s.plan.Collect > 0 || s.rights != nil; forgets {
+				s.Ended = true // what was forgotten cannot be asked for
 				return
 			}
 			v = &saver{caller: s.newCaller(), most: 1 + int(n%3)}
-			v.after(s.between(5*time.Second, 40*time.Second), v.begin)
+			v.after(s.Between(5*time.Second, 40*time.Second), v.begin)
 		}})
 		if forgets || r.Calm != "" || v == nil || v.taken == 0 {
 			continue
@@ -245,10 +246,10 @@ func restored(t *testing.T, seed uint64, all []backup.Task, states map[id.ID]*cr
 	t.Helper()
 	s := newSim(seed, Mutant{})
 	s.rights = nil
-	s.plan = s.draw()
-	s.plan.partitions, s.plan.collect = s.plan.partitions+3, 0
-	s.plan.net, s.plan.disk = netPlan{delay: time.Millisecond}, diskPlan{sync: time.Millisecond, depth: 4}
-	s.plan.maxClaims = 1 << 20
+	s.plan = plan.Draw(&s.World)
+	s.plan.Partitions, s.plan.Collect = s.plan.Partitions+3, 0
+	s.plan.Net, s.plan.Disk = plan.NetPlan{Delay: time.Millisecond}, plan.DiskPlan{Sync: time.Millisecond, Depth: 4}
+	s.plan.MaxClaims = 1 << 20
 	s.node = newNode(s)
 	s.node.start()
 	c := s.newCaller()
@@ -277,7 +278,7 @@ func restored(t *testing.T, seed uint64, all []backup.Task, states map[id.ID]*cr
 				if idle++; idle < 200 { // what is put off comes in the end
 					c.after(5*time.Second, work)
 				} else {
-					s.ended = true
+					s.Ended = true
 				}
 				return
 			}
@@ -315,11 +316,11 @@ func restored(t *testing.T, seed uint64, all []backup.Task, states map[id.ID]*cr
 		}
 		one := all[i]
 		one.Free(time.Second)
-		p := ring.Of(one.ID, s.plan.partitions)
+		p := ring.Of(one.ID, s.plan.Partitions)
 		c.send(&nornv1.RestoreRequest{Partition: uint32(p), Tasks: backup.AppendTask(nil, &one)}, nil, 3*time.Second, func(a *answer) {
 			if _, ok := a.message.(*nornv1.RestoreReply); !ok {
 				if a.refused != nil && a.refused.Kind == nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
-					bad, s.ended = "task "+one.ID.String()+" is refused: "+a.refused.Message, true
+					bad, s.Ended = "task "+one.ID.String()+" is refused: "+a.refused.Message, true
 					return
 				}
 				c.after(100*time.Millisecond, func() { give(i) })
@@ -328,8 +329,8 @@ func restored(t *testing.T, seed uint64, all []backup.Task, states map[id.ID]*cr
 			give(i + 1)
 		})
 	}
-	s.after(time.Second, func() { give(0) })
-	s.run()
+	s.After(time.Second, func() { give(0) })
+	s.Run()
 	if s.node.audit(); s.found != nil || bad != "" {
 		return fmt.Sprint(s.found, " ", bad)
 	}

@@ -9,6 +9,9 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/norn-dev/norn/jepsen/sim/stats"
+	"github.com/norn-dev/norn/jepsen/sim/world"
 )
 
 // job is a task as its producer knows it.
@@ -83,15 +86,15 @@ func (b *board) add(j *job) {
 }
 
 // some draws a task, most often a young one; nil when there is none.
-func (b *board) some(w *world) *job {
+func (b *board) some(w *world.World) *job {
 	n := len(b.jobs)
 	if n == 0 {
 		return nil
 	}
-	if young := min(n, 12); w.chance(0.7) {
-		return b.jobs[n-1-w.rnd.IntN(young)]
+	if young := min(n, 12); w.Chance(0.7) {
+		return b.jobs[n-1-w.Rnd.IntN(young)]
 	}
-	return b.jobs[w.rnd.IntN(n)]
+	return b.jobs[w.Rnd.IntN(n)]
 }
 
 // cannot tells whether the server has said that it cannot do something yet.
@@ -99,7 +102,7 @@ func (s *sim) cannot(what history.Func) bool { return s.missing[what] }
 
 // refused counts refusals and notes what the server cannot do.
 func (s *sim) refused(asked *history.Event, kind string) {
-	s.stats[Refusals]++
+	s.stats[stats.Refusals]++
 	if kind != "UNIMPLEMENTED" {
 		return
 	}
@@ -108,5 +111,5 @@ func (s *sim) refused(asked *history.Event, kind string) {
 		what = "rich-enqueue" // dependencies or keys; plain ones are always there
 	}
 	s.missing[what] = true
-	s.stats[Unimplemented]++
+	s.stats[stats.Unimplemented]++
 }

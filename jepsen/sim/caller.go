@@ -1,10 +1,14 @@
 package sim
 
 import (
+	"encoding/hex"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/jepsen/history"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/guard"
@@ -12,6 +16,9 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	gproto "google.golang.org/protobuf/proto"
+
+	"github.com/norn-dev/norn/jepsen/sim/convert"
+	"github.com/norn-dev/norn/jepsen/sim/world"
 )
 
 // caller is the connection side of a client process: it sends requests, gives
@@ -19,7 +26,7 @@ import (
 type caller struct {
 	s       *sim
 	process int
-	clock   local
+	clock   world.Local
 	conn    *conn
 	last    uint64 // number of the last request
 	open    map[uint64]*call
@@ -52,7 +59,7 @@ func (s *sim) newCaller() *caller {
 	s.process++
 	return &caller{
 		s: s, process: s.process, open: map[uint64]*call{},
-		clock: local{began: s.now, first: 1 + s.rnd.Int64N(1e12), drift: s.drift(), off: int64(s.between(-200*time.Millisecond, 200*time.Millisecond))},
+		clock: world.Local{Began: s.Now, First: 1 + s.Rnd.Int64N(1e12), Drift: s.drift(), Off: int64(s.Between(-200*time.Millisecond, 200*time.Millisecond))},
 	}
 }
 
@@ -62,7 +69,7 @@ func (c *caller) do(m gproto.Message, patience time.Duration, done func(*answer)
 		return
 	}
 	c.roam()
-	asked := invocation(m)
+	asked := convert.Invocation(m)
 	asked.Weak = one(m) || alone(m)
 	c.send(m, asked, patience, done)
 }
@@ -75,31 +82,31 @@ func (c *caller) send(m gproto.Message, asked *history.Event, patience time.Dura
 			c.after(s.delay()+10*time.Millisecond, func() { done(&answer{}) })
 			return
 		}
-		c.conn.toNode = s.now + 2*int64(s.delay())
+		c.conn.toNode = s.Now + 2*int64(s.delay())
 	}
 	c.last++
-	number, method := c.last, methodOf(m)
-	k := &call{asked: asked, stamp: s.now, weak: s.weak(m), done: done}
+	number, method := c.last, convert.MethodOf(m)
+	k := &call{asked: asked, stamp: s.Now, weak: s.weak(m), done: done}
 	if asked != nil {
 		asked.Process, asked.By = c.process, c.by
 		s.invoke(asked)
 	}
 	c.open[number] = k
 	r := &message.Request{From: message.Origin{Conn: c.conn.id, Request: number, Method: uint16(method)}, Body: m, By: c.by, Scope: c.scope}
-	if s.chance(0.3) {
+	if s.Chance(0.3) {
 		r.Deadline = int64(patience)
 	}
-	if c.scope == nil && s.chance(s.plan.net.again) && repeatable(m) {
+	if c.scope == nil && s.Chance(s.plan.Net.Again) && repeatable(m) {
 		s.ghost(gproto.Clone(m), c.by)
 	}
 	conn := c.conn
-	conn.request(r, urgent(method))
+	conn.request(r, convert.Urgent(method))
 	c.after(patience, func() {
 		if c.open[number] != k {
 			return
 		}
 		delete(c.open, number)
-		switch s.rnd.IntN(3) {
+		switch s.Rnd.IntN(3) {
 		case 0:
 			conn.cancel(number, uint16(method))
 		case 1:
@@ -114,7 +121,7 @@ func (c *caller) send(m gproto.Message, asked *history.Event, patience time.Dura
 // roam leaves a node that nothing is under way to: what one node has said must
 // hold at the others.
 func (c *caller) roam() {
-	if c.s.fleet != nil && c.conn != nil && len(c.open) == 0 && c.s.chance(0.2) {
+	if c.s.fleet != nil && c.conn != nil && len(c.open) == 0 && c.s.Chance(0.2) {
 		c.leave()
 	}
 }
@@ -129,7 +136,7 @@ func (c *caller) leave() {
 
 // after makes fn happen unless the process has died by then.
 func (c *caller) after(d time.Duration, fn func()) {
-	c.s.after(d, func() {
+	c.s.After(d, func() {
 		if !c.gone {
 			fn()
 		}
@@ -178,7 +185,7 @@ func (c *caller) finish(k *call, a *answer, text string) {
 		e.Phase = history.Info
 	}
 	if a.refused != nil {
-		e.Error, e.Text = kind(a.refused.Kind), a.refused.Message
+		e.Error, e.Text = convert.Kind(a.refused.Kind), a.refused.Message
 		c.s.refused(k.asked, e.Error)
 		if reading(e.Func) && a.refused.Kind == nornv1.ErrorKind_ERROR_KIND_NOT_FOUND {
 			e.Phase, e.Error, e.Text = history.OK, "", ""
@@ -222,7 +229,7 @@ func (c *caller) hangUp() {
 func (c *caller) die() {
 	c.gone = true
 	if c.conn != nil {
-		if c.s.chance(0.5) {
+		if c.s.Chance(0.5) {
 			c.conn.close()
 		} else {
 			c.conn.cut()
@@ -241,4 +248,94 @@ func repeatable(m gproto.Message) bool {
 		return false // it would show nothing
 	}
 	return true
+}
+
+// ending is the end of an operation that was answered.
+//
+// Long because: it is one table, a case per answer.
+func (c *caller) ending(k *call, m gproto.Message) *history.Event {
+	e := &history.Event{Op: k.asked.Op, Process: c.process, Func: k.asked.Func, Phase: history.OK, Session: k.asked.Session, Request: k.asked.Request}
+	switch m := m.(type) {
+	case *nornv1.EnqueueReply:
+		for n, r := range m.GetResults() {
+			e.Items = append(e.Items, c.result(k, n, r.GetReceipt(), r.GetError(), 0))
+		}
+	case *nornv1.WriteReply:
+		for n, r := range m.GetResults() {
+			e.Items = append(e.Items, c.result(k, n, r.GetReceipt(), r.GetError(), r.GetState()))
+		}
+	case *nornv1.RenewReply:
+		for n, r := range m.GetResults() {
+			i := c.result(k, n, nil, r.GetError(), r.GetState())
+			i.Token = r.GetClaim().GetToken()
+			if r.GetError() == nil {
+				i.Until = c.believe(k, 0, r.GetLeaseSeconds())
+			}
+			e.Items = append(e.Items, i)
+		}
+	case *nornv1.ClaimReply:
+		for _, g := range m.GetGrants() {
+			i := convert.Seen(g.GetTask())
+			i.Token, i.Start, i.Data = g.GetToken(), g.GetStart().AsTime().UnixNano(), history.Digest(g.GetCheckpoint())
+			i.Until = c.believe(k, m.GetWaitedSeconds(), g.GetLeaseSeconds())
+			e.Items = append(e.Items, i)
+		}
+	case *nornv1.GetReply:
+		e.Items = []history.Item{convert.Seen(m.GetTask())}
+	case *nornv1.ExplainReply:
+		i := history.Item{Task: convert.Parse(m.GetId()), State: convert.State(m.GetState())}
+		for _, r := range m.GetReasons() {
+			i.Reasons = append(i.Reasons, strings.ToLower(strings.TrimPrefix(r.GetKind().String(), "REASON_KIND_")))
+		}
+		e.Items = []history.Item{i}
+	case *nornv1.LogReply:
+		e.More = m.GetMore()
+		e.Items = []history.Item{{Task: k.asked.Items[0].Task, State: convert.State(m.GetState()), Log: convert.Entries(m.GetUpdates())}}
+	case *nornv1.ListReply:
+		e.More, e.Cursor = len(m.GetNextCursor()) > 0, hex.EncodeToString(m.GetNextCursor())
+		for _, t := range m.GetTasks() {
+			e.Items = append(e.Items, convert.Seen(t))
+		}
+	case *nornv1.CountReply:
+		e.Tallies = append(e.Tallies, convert.Tally(m.GetTotal()))
+		for _, q := range m.GetQueues() {
+			e.Tallies = append(e.Tallies, convert.Tally(q))
+		}
+	case *nornv1.KeyReply:
+		e.Items = []history.Item{{Task: convert.IDOf(m.GetId()), State: convert.State(m.GetState())}}
+	case *nornv1.QueuesReply:
+		if k.asked.Change != nil && len(m.GetQueues()) == 1 {
+			q := m.GetQueues()[0]
+			e.Change = &history.Change{Queue: q.GetName(), Paused: q.GetSettings().GetPaused(), Draining: q.GetSettings().GetDraining(), Version: q.GetVersion()}
+		}
+	}
+	return e
+}
+
+// result is one item of the answer to a batch.
+func (c *caller) result(k *call, n int, receipt *nornv1.Receipt, err *nornv1.Error, s nornv1.State) history.Item {
+	i := history.Item{State: convert.State(s), Existed: receipt.GetExisted()}
+	if n < len(k.asked.Items) {
+		i.Task = k.asked.Items[n].Task
+	}
+	if receipt != nil {
+		i.Task = convert.Parse(receipt.GetId())
+	}
+	i.Unsure = k.weak
+	if err != nil {
+		i.Error, i.Text = convert.Kind(err.GetKind()), err.GetMessage()
+		i.Unsure = err.GetEffect() != nornv1.Effect_EFFECT_NONE
+		c.s.refused(k.asked, i.Error)
+	}
+	return i
+}
+
+// believe is the true time up to which a worker believes in a lease that
+// answers a call: the rule of package clock, on the worker's own clock.
+func (c *caller) believe(k *call, waited, lease float64) int64 {
+	w, l := proto.Seconds(waited), proto.Seconds(lease)
+	if mutant.DeadlineReceipt.On() {
+		return c.clock.WhenMono(clock.WorkerDeadline(c.clock.Mono(c.s.Now), 0, l, clock.Margin(l, time.Millisecond)))
+	}
+	return c.clock.WhenMono(clock.WorkerDeadline(c.clock.Mono(k.stamp), w, l, clock.Margin(l, time.Millisecond)))
 }

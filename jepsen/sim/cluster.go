@@ -7,6 +7,10 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/check"
+	"github.com/norn-dev/norn/jepsen/sim/disk"
+	"github.com/norn-dev/norn/jepsen/sim/plan"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
+	"github.com/norn-dev/norn/jepsen/sim/world"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/group"
 	"github.com/norn-dev/norn/ring"
@@ -31,12 +35,12 @@ type fleet struct {
 	standing map[cellOf]*tenure
 	applied  map[uint64]uint64 // of the register's log: the term of each entry that somebody has applied
 
-	size    int   // members there are about; 0: as drawn
-	forming bool  // the cluster is not whole for the first time yet
-	stormy  bool  // messages between nodes get lost
-	whole   int64 // when it was, true time
-	before  Stats // what had happened when the storm began
-	stable  bool  // nothing was elected or moved in the lull before it
+	size    int         // members there are about; 0: as drawn
+	forming bool        // the cluster is not whole for the first time yet
+	stormy  bool        // messages between nodes get lost
+	whole   int64       // when it was, true time
+	before  stats.Stats // what had happened when the storm began
+	stable  bool        // nothing was elected or moved in the lull before it
 
 	witness *witness // nil: disks get lost
 	drowsy  *drowsy  // from when it is whole
@@ -66,61 +70,61 @@ func ClusterMutant(seed uint64, m Mutant) *Result {
 // planned makes the plan that of the kind of clusters that is asked for.
 func planned(s *sim, m *Many) {
 	if m.Forget {
-		s.plan.forgetful()
+		s.plan.Forgetful()
 	}
 	if m.Fierce {
-		s.fierce()
+		s.plan.Fierce(&s.World)
 	}
 	if m.Cuts {
-		s.plan.cuts()
+		s.plan.Cuts()
 	}
 	if m.Lies {
-		s.plan.lies()
+		s.plan.Lies()
 	}
 	if m.Size > 0 {
-		s.plan.cluster.nodes = m.Size
+		s.plan.Cluster.Nodes = m.Size
 	}
 }
 
 func runCluster(seed uint64, m Many) *Result {
 	s := newSim(seed, m.Mutant)
-	s.tracing, s.stop = m.Trace, m.Stop
-	s.plan = s.drawCluster()
+	s.tracing, s.Stop = m.Trace, m.Stop
+	s.plan = plan.DrawCluster(&s.World)
 	planned(s, &m)
-	s.stalls = s.plan.disk.stall > 0
+	s.stalls = s.plan.Disk.Stall > 0
 	o := check.Options{
-		Partitions: s.plan.partitions, Slack: int64(10*time.Second + s.plan.steps()),
-		Elected: true, Sessions: s.plan.hands > 0, Lossy: s.plan.cluster.lossy(), Lease: leastLease, Attempts: s.plan.work.attempts, Skew: int64(s.plan.eta / 8), Backoff: leastPause - int64(s.plan.eta/8),
+		Partitions: s.plan.Partitions, Slack: int64(10*time.Second + s.plan.Steps()),
+		Elected: true, Sessions: s.plan.Hands > 0, Lossy: s.plan.Cluster.Lossy(), Lease: leastLease, Attempts: s.plan.Work.Attempts, Skew: int64(s.plan.Eta / 8), Backoff: leastPause - int64(s.plan.Eta/8),
 	}
-	if s.plan.collect > 0 {
-		o.Retention, o.Grace = int64(s.plan.retention), int64(s.plan.grace)
+	if s.plan.Collect > 0 {
+		o.Retention, o.Grace = int64(s.plan.Retention), int64(s.plan.Grace)
 	}
 	s.checker = check.New(o)
 	s.note("seed %d, a cluster: %+v", seed, s.plan)
 	f := newFleet(s)
-	f.standing, f.size, f.lossy = map[cellOf]*tenure{}, m.Size, s.plan.cluster.lossy()
+	f.standing, f.size, f.lossy = map[cellOf]*tenure{}, m.Size, s.plan.Cluster.Lossy()
 	s.fleet = f
 	if m.Fierce {
 		f.witness = newWitness(f)
 	}
-	for range s.plan.cluster.nodes {
+	for range s.plan.Cluster.Nodes {
 		f.add()
 	}
 	f.found(f.nodes[0])
 	for _, n := range f.nodes[1:] {
-		s.after(s.between(time.Second, 4*time.Second), func() { f.join(n) })
+		s.After(s.Between(time.Second, 4*time.Second), func() { f.join(n) })
 	}
-	s.after(2*time.Second, s.people)
+	s.After(2*time.Second, s.people)
 	if m.also != nil {
-		s.after(2*time.Second, func() { m.also(s) })
+		s.After(2*time.Second, func() { m.also(s) })
 	}
 	nemesis{f}.early()
 	f.gossip()
-	ending{f}.whenWhole(s.now+int64(formFor), "the cluster never forms", func() {
-		f.forming, f.whole = false, s.now
+	ending{f}.whenWhole(s.Now+int64(formFor), "the cluster never forms", func() {
+		f.forming, f.whole = false, s.Now
 		f.drowsy = &drowsy{fleet: f, skews: map[*node]skew{}}
 		f.drowsy.watch()
-		s.after(lull, func() {
+		s.After(lull, func() {
 			f.stormy, f.before, f.stable = true, s.stats, unmoved(f, f.whole)
 			s.note("the storm begins")
 			if m.Cuts {
@@ -131,10 +135,10 @@ func runCluster(seed uint64, m Many) *Result {
 			if m.Lies {
 				slanderer{f}.begin()
 			}
-			s.after(s.plan.storm, nemesis{f}.heal)
+			s.After(s.plan.Storm, nemesis{f}.heal)
 		})
 	})
-	s.run()
+	s.Run()
 	r := s.result(seed)
 	r.Calm, r.Again = f.calm(), m.again(seed)
 	if v := r.Violation; v != nil && !v.Task.IsZero() {
@@ -163,11 +167,11 @@ func (f *fleet) add() *node {
 }
 
 // zone is where a node stands: two share one.
-func (f *fleet) zone(n *node) string { return fmt.Sprintf("z%d", n.index%f.s.plan.cluster.zones+1) }
+func (f *fleet) zone(n *node) string { return fmt.Sprintf("z%d", n.index%f.s.plan.Cluster.Zones+1) }
 
 // mint gives a node empty disks and with them a new incarnation.
 func (f *fleet) mint(n *node) {
-	n.disk, n.cells = newDisk(), newDisk()
+	n.disk, n.cells = disk.New(), disk.New()
 	f.become(n)
 }
 
@@ -175,7 +179,7 @@ func (f *fleet) mint(n *node) {
 func (f *fleet) become(n *node) {
 	n.hurt = false
 	for i := range n.self.Incarnation {
-		n.self.Incarnation[i] = byte(f.s.rnd.Uint32())
+		n.self.Incarnation[i] = byte(f.s.Rnd.Uint32())
 	}
 }
 
@@ -188,7 +192,7 @@ func (f *fleet) record(n *node, status register.NodeStatus) register.Node {
 func (f *fleet) found(n *node) {
 	f.mint(n)
 	f.format(n, func(b *store.Batch) error {
-		return group.Format(n.cells, b, f.s.plan.cluster.fixed(&f.s.plan), f.record(n, register.Active))
+		return group.Format(n.cells, b, fixed(&f.s.plan), f.record(n, register.Active))
 	})
 	n.start()
 }
@@ -199,8 +203,8 @@ func (f *fleet) format(n *node, write func(b *store.Batch) error) {
 		f.s.broken("%sthe register cannot be formatted: %v", n, err)
 		return
 	}
-	n.cells.apply(&b)
-	n.cells.harden(n.cells.applied)
+	n.cells.Write(&b)
+	n.cells.Secure(n.cells.Applied)
 }
 
 // join asks to be let in, as a new incarnation, until somebody says yes: any
@@ -213,7 +217,7 @@ func (f *fleet) join(n *node) {
 
 // rejoin is the same with the facts that the node has from its life before.
 func (f *fleet) rejoin(n *node) {
-	n.cells = newDisk()
+	n.cells = disk.New()
 	f.become(n)
 	f.s.note("%sasks to join with the facts of the life before", n)
 	f.enter(n)
@@ -221,26 +225,26 @@ func (f *fleet) rejoin(n *node) {
 
 func (f *fleet) enter(n *node) {
 	s := f.s
-	life := n.life
+	life := n.Life
 	again := func() {
-		s.after(s.about(500*time.Millisecond), func() {
-			if n.life == life && !n.up && !n.away {
+		s.After(s.About(500*time.Millisecond), func() {
+			if n.Life == life && !n.up && !n.away {
 				f.enter(n)
 			}
 		})
 	}
-	by := pick(&s.world, f.nodes)
+	by := world.Pick(&s.World, f.nodes)
 	if by == n || !by.up || by.peers.state().Cluster.Partitions == 0 || f.apart(n, by) {
 		again()
 		return
 	}
-	s.after(s.delay(), func() {
+	s.After(s.delay(), func() {
 		if !by.up {
 			again()
 			return
 		}
 		by.peers.do(register.Request{Nodes: []register.NodeChange{{New: f.record(n, register.Joining)}}}, func(r register.Result) {
-			if n.life != life || n.up || n.away {
+			if n.Life != life || n.up || n.away {
 				return
 			}
 			if _, known := r.State.Find(n.self); r.Err != nil || !known {
@@ -249,10 +253,10 @@ func (f *fleet) enter(n *node) {
 			}
 			f.format(n, func(b *store.Batch) error { return group.Join(n.cells, b, cluster, n.self) })
 			s.note("%swas let in by %s", n, by.self.Node)
-			s.stats[Joins]++
+			s.stats[stats.Joins]++
 			n.start()
 		})
-		s.after(6*time.Second, again) // the answer may never come
+		s.After(6*time.Second, again) // the answer may never come
 	})
 }
 
@@ -279,7 +283,7 @@ func (s *sim) server(c *caller) *node {
 	case c != nil && c.pin != nil:
 		return c.pin
 	}
-	return pick(&s.world, s.fleet.nodes)
+	return world.Pick(&s.World, s.fleet.nodes)
 }
 
 // tasks gives the tasks that were acknowledged.

@@ -58,7 +58,7 @@ func forgetful(n *node, e any) bool {
 		return true
 	}
 	facts, ok := m.Message.(*message.Facts)
-	if !ok || !n.s.chance(0.3) {
+	if !ok || !n.s.Chance(0.3) {
 		return true
 	}
 	n.s.fleet.send(n, &message.Send{To: m.From, Message: &message.FactsTaken{Write: facts.Write}})
@@ -95,7 +95,7 @@ func boastful(_ *node, r *message.Reply) bool {
 
 // blind says of one task in twenty that it is not there.
 func blind(n *node, r *message.Reply) bool {
-	if _, is := r.Message.(*nornv1.GetReply); is && !n.s.healing && n.s.chance(0.05) {
+	if _, is := r.Message.(*nornv1.GetReply); is && !n.s.healing && n.s.Chance(0.05) {
 		r.Message, r.Err = nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "there is no such task")
 	}
 	return true

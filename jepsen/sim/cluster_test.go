@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
 )
 
 var clusters = flag.Uint64("clusters", 2, "number of seeds of clusters")
@@ -86,13 +87,13 @@ func BenchmarkCluster(b *testing.B) {
 	took := b.Elapsed().Seconds()
 	b.ReportMetric(all.Virtual.Seconds()/took, "simulated-s/s")
 	b.ReportMetric(float64(all.Nodes)/float64(all.Seeds), "nodes")
-	b.ReportMetric(float64(all.Sum[Operations])/all.Virtual.Seconds(), "ops/simulated-s")
+	b.ReportMetric(float64(all.Sum[stats.Operations])/all.Virtual.Seconds(), "ops/simulated-s")
 }
 
 // What is wrong is told, also before all nodes have joined: some have no disk yet.
 func TestAViolationWhileTheClusterForms(t *testing.T) {
 	s := newSim(1, Mutant{})
-	s.plan.partitions = 1
+	s.plan.Partitions = 1
 	f := &fleet{s: s}
 	s.fleet = f
 	f.mint(f.add())

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/norn-dev/norn/jepsen/sim/stats"
+	"github.com/norn-dev/norn/jepsen/sim/world"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/group"
 	"github.com/norn-dev/norn/ring"
@@ -17,15 +19,15 @@ const maxNodes = 9
 func (f nemesis) change() {
 	s := f.s
 	few := len(f.members()) <= max(3, f.size-1)
-	switch k := s.rnd.IntN(3); {
+	switch k := s.Rnd.IntN(3); {
 	case k == 0:
 		f.grow()
 	case k == 1 && !few:
-		f.leave(pick(&s.world, f.members()))
+		f.leave(world.Pick(&s.World, f.members()))
 	case k == 2 && !few:
 		if n := f.victim(); n != nil {
 			s.note("%sdies, and is removed", n)
-			s.stats[Removals]++
+			s.stats[stats.Removals]++
 			n.away = true
 			state := n.peers.state()
 			for _, o := range f.alive() { // the node may have joined just now, and know nothing yet
@@ -49,8 +51,8 @@ func (f nemesis) grow() {
 		return
 	}
 	n := f.add()
-	f.s.plan.cluster.nodes++
-	f.s.stats[Added]++
+	f.s.plan.Cluster.Nodes++
+	f.s.stats[stats.Added]++
 	f.watch(n)
 	f.join(n)
 }
@@ -62,15 +64,15 @@ func (f nemesis) leave(n *node) {
 		return
 	}
 	s.note("%sis to leave", n)
-	s.stats[Left]++
+	s.stats[stats.Left]++
 	n.leaving = true
 	f.status(n.self, register.Leaving)
 	f.farewell(n)
-	if f.s.plan.grace < time.Hour {
-		s.after(s.between(10*time.Millisecond, 2*time.Second), func() {
+	if f.s.plan.Grace < time.Hour {
+		s.After(s.Between(10*time.Millisecond, 2*time.Second), func() {
 			if n.up && f.votes(n) && f.held(n) { // for longer than a partition may be without a leader
 				s.note("%swill be away for longer than anything is remembered", n)
-				n.asleep = s.plan.retention + 2*s.plan.grace
+				n.asleep = s.plan.Retention + 2*s.plan.Grace
 				n.crash()
 			}
 		})
@@ -79,8 +81,8 @@ func (f nemesis) leave(n *node) {
 
 // early changes the number of replicas while the cluster forms.
 func (f nemesis) early() {
-	if s := f.s; s.plan.cluster.resize > 0 {
-		s.after(s.between(2*time.Second, 6*time.Second), f.resize)
+	if s := f.s; s.plan.Cluster.Resize > 0 {
+		s.After(s.Between(2*time.Second, 6*time.Second), f.resize)
 	}
 }
 
@@ -88,12 +90,12 @@ func (f nemesis) early() {
 // what the register says.
 func (f nemesis) resize() {
 	s := f.s
-	by := pick(&s.world, f.nodes)
+	by := world.Pick(&s.World, f.nodes)
 	if !by.up || s.healing {
 		return
 	}
-	least, most := s.plan.cluster.replicas()
-	was, to := by.peers.state().Cluster.Replicas, least+s.rnd.IntN(most-least+1)
+	least, most := s.plan.Cluster.Replicas()
+	was, to := by.peers.state().Cluster.Replicas, least+s.Rnd.IntN(most-least+1)
 	if was == 0 || was == to {
 		return
 	}
@@ -104,7 +106,7 @@ func (f nemesis) resize() {
 // farewell stops a node that was removed and has nothing left.
 func (f nemesis) farewell(n *node) {
 	s := f.s
-	s.after(time.Second, func() {
+	s.After(time.Second, func() {
 		out := false
 		if n.up { // as node.Left: a change of voters may still need its vote
 			st := n.peers.machine.Status()
@@ -121,7 +123,7 @@ func (f nemesis) farewell(n *node) {
 			record, known := state.Find(n.self)
 			out = out || known && record.Status == register.Removed
 		}
-		for p := range s.plan.partitions {
+		for p := range s.plan.Partitions {
 			p := ring.Partition(p)
 			// What came too late to be handed over stays on its disk (K8): it is to be
 			// elsewhere, too.
@@ -157,8 +159,8 @@ func (f nemesis) tidy() {
 // status writes the status of a node into the register, and insists.
 func (f nemesis) status(m register.Member, to register.NodeStatus) {
 	s := f.s
-	again := func() { s.after(s.about(time.Second), func() { f.status(m, to) }) }
-	by := pick(&s.world, f.nodes)
+	again := func() { s.After(s.About(time.Second), func() { f.status(m, to) }) }
+	by := world.Pick(&s.World, f.nodes)
 	if !by.up || by.self == m {
 		again()
 		return
@@ -175,5 +177,5 @@ func (f nemesis) status(m register.Member, to register.NodeStatus) {
 	old := record.Version
 	record.Status = to
 	by.peers.do(register.Request{Nodes: []register.NodeChange{{Old: old, New: record}}}, func(register.Result) {})
-	s.after(6*time.Second, func() { f.status(m, to) })
+	s.After(6*time.Second, func() { f.status(m, to) })
 }

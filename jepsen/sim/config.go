@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/jepsen/sim/plan"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/core/retention"
 	"github.com/norn-dev/norn/register"
@@ -31,26 +32,31 @@ func (n *node) config() core.Config {
 	s := n.s
 	c := core.Config{
 		Self: n.self, Address: n.self.Node, Zone: "z1",
-		Cluster: register.Cluster{ID: cluster, Partitions: s.plan.partitions, Replicas: 1},
-		Eta:     s.plan.eta, Buffer: s.plan.eta, Slack: vnode.SlackOf(s.plan.eta), GCGrace: s.plan.grace, Lease: s.plan.lease,
-		Retry:    crdt.Retry{MaxAttempts: s.plan.work.attempts, Initial: 500 * time.Millisecond, Max: maxBackoff, Multiplier: 2000, Jitter: 200},
-		HeadSize: s.plan.headSize, MaxPayload: 1 << 16, MaxWaiters: s.plan.maxWaiters, MaxQueues: 100, MaxClaims: s.plan.maxClaims,
+		Cluster: register.Cluster{ID: cluster, Partitions: s.plan.Partitions, Replicas: 1},
+		Eta:     s.plan.Eta, Buffer: s.plan.Eta, Slack: vnode.SlackOf(s.plan.Eta), GCGrace: s.plan.Grace, Lease: s.plan.Lease,
+		Retry:    crdt.Retry{MaxAttempts: s.plan.Work.Attempts, Initial: 500 * time.Millisecond, Max: maxBackoff, Multiplier: 2000, Jitter: 200},
+		HeadSize: s.plan.HeadSize, MaxPayload: 1 << 16, MaxWaiters: s.plan.MaxWaiters, MaxQueues: 100, MaxClaims: s.plan.MaxClaims,
 		DiskReserve:     diskReserve,
-		Retention:       retention.Rule{What: s.plan.what, After: s.plan.retention, Dead: s.plan.deadRetention},
+		Retention:       retention.Rule{What: s.plan.What, After: s.plan.Retention, Dead: s.plan.DeadRetention},
 		Archive:         true,
-		CollectInterval: s.plan.collect,
-		Tree:            s.plan.tasks%2 == 1, // the audit compares it with the facts
-		Rand:            rand.New(rand.NewPCG(s.rnd.Uint64(), s.rnd.Uint64())),
+		CollectInterval: s.plan.Collect,
+		Tree:            s.plan.Tasks%2 == 1, // the audit compares it with the facts
+		Rand:            rand.New(rand.NewPCG(s.Rnd.Uint64(), s.Rnd.Uint64())),
 	}
 	if s.fleet != nil {
-		c.Cluster, c.Zone, c.Tree = s.plan.cluster.fixed(&s.plan), s.fleet.zone(n), false
+		c.Cluster, c.Zone, c.Tree = fixed(&s.plan), s.fleet.zone(n), false
 		c.Sessions = sessionTimes()
-		c.Repair, c.DeadAfter = s.plan.cluster.repair, s.plan.cluster.dead
+		c.Repair, c.DeadAfter = s.plan.Cluster.Repair, s.plan.Cluster.Dead
 		c.WatchFor = watchFor
-		c.Scrub = 3 * s.plan.cluster.repair // it finds nothing but mistakes: once a second it took a tenth of the run
+		c.Scrub = 3 * s.plan.Cluster.Repair // it finds nothing but mistakes: once a second it took a tenth of the run
 	}
 	if s.mutant.Config != nil {
 		s.mutant.Config(&c)
 	}
 	return c
+}
+
+// fixed is what is fixed when the cluster is made.
+func fixed(p *plan.Plan) register.Cluster {
+	return register.Cluster{ID: cluster, Partitions: p.Partitions, Replicas: p.Cluster.First}
 }

@@ -6,12 +6,15 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/jepsen/check"
-	"github.com/norn-dev/norn/jepsen/history"
 	"github.com/norn-dev/norn/node/core/cron"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	gproto "google.golang.org/protobuf/proto"
+
+	"github.com/norn-dev/norn/jepsen/sim/plan"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
+	"github.com/norn-dev/norn/jepsen/sim/world"
 )
 
 // Times of a run with schedules.
@@ -39,31 +42,31 @@ func CronMutant(seed uint64, m Mutant) *Result {
 
 func runCron(seed uint64, m Many) *Result {
 	s := newSim(seed, m.Mutant)
-	s.tracing, s.stop = m.Trace, m.Stop
-	s.plan = s.drawCluster()
-	s.plan.tasks, s.plan.producers, s.plan.workers, s.plan.readers, s.plan.admins = 0, 0, 0, 0, 0
-	s.plan.queues, s.plan.collect = []string{cronQueue}, 0
+	s.tracing, s.Stop = m.Trace, m.Stop
+	s.plan = plan.DrawCluster(&s.World)
+	s.plan.Tasks, s.plan.Producers, s.plan.Workers, s.plan.Readers, s.plan.Admins = 0, 0, 0, 0, 0
+	s.plan.Queues, s.plan.Collect = []string{cronQueue}, 0
 	// A node that comes and goes takes the only copies of facts along; that is
 	// judged by Cluster. Here nobody loses what a majority had.
-	s.plan.cluster.wipe, s.plan.cluster.restore, s.plan.cluster.flip, s.plan.cluster.members = 0, 0, 0, 0
-	s.stalls = s.plan.disk.stall > 0
+	s.plan.Cluster.Wipe, s.plan.Cluster.Restore, s.plan.Cluster.Flip, s.plan.Cluster.Members = 0, 0, 0, 0
+	s.stalls = s.plan.Disk.Stall > 0
 	s.note("seed %d, schedules: %+v", seed, s.plan)
 	f := newFleet(s)
 	s.fleet = f
-	for range s.plan.cluster.nodes {
+	for range s.plan.Cluster.Nodes {
 		f.add()
 	}
 	f.found(f.nodes[0])
 	for _, n := range f.nodes[1:] {
-		s.after(s.between(time.Second, 4*time.Second), func() { f.join(n) })
+		s.After(s.Between(time.Second, 4*time.Second), func() { f.join(n) })
 	}
 	f.gossip()
 	k := &timekeeper{f: f, caller: s.newCaller(), specs: map[string]*check.CronSchedule{}}
-	ending{f}.whenWhole(s.now+int64(2*time.Minute), "the cluster never forms", func() {
+	ending{f}.whenWhole(s.Now+int64(2*time.Minute), "the cluster never forms", func() {
 		f.forming = false
 		k.begin()
 	})
-	s.run()
+	s.Run()
 	r := s.result(seed)
 	r.Calm, r.Again = k.calm(), m.again(seed)
 	if r.Violation != nil {
@@ -85,16 +88,16 @@ type timekeeper struct {
 }
 
 // wall is what good clocks show at a true time.
-func wall(now int64) int64 { return origin + now }
+func wall(now int64) int64 { return world.Origin + now }
 
 // begin makes the schedules, then lets the storm loose.
 func (k *timekeeper) begin() {
 	s := k.s
 	specs := []string{"* * * * * *", "*/2 * * * * *", "@every 3s", "*/7 * * * * *", "0,30 * * * * *"}
-	for i := range 4 + s.rnd.IntN(8) {
+	for i := range 4 + s.Rnd.IntN(8) {
 		name := fmt.Sprintf("s%02d", i)
 		k.names = append(k.names, name)
-		k.specs[name] = &check.CronSchedule{Name: name, Spec: pick(&s.world, specs)}
+		k.specs[name] = &check.CronSchedule{Name: name, Spec: world.Pick(&s.World, specs)}
 	}
 	k.make(0)
 }
@@ -104,22 +107,22 @@ func (k *timekeeper) make(i int) {
 	s := k.s
 	if i == len(k.names) {
 		s.note("the storm begins")
-		k.stormed, k.f.stormy = s.now, true
+		k.stormed, k.f.stormy = s.Now, true
 		nemesis{k.f}.trouble()
-		s.after(s.about(2*time.Second), k.edit)
-		s.after(s.plan.storm, k.heal)
+		s.After(s.About(2*time.Second), k.edit)
+		s.After(s.plan.Storm, k.heal)
 		return
 	}
 	c := k.specs[k.names[i]]
 	if c.Asked == 0 {
-		c.Asked = wall(s.now) - int64(s.plan.eta)
+		c.Asked = wall(s.Now) - int64(s.plan.Eta)
 	}
 	k.change(k.put(c), func(ok bool) {
 		if !ok {
 			k.after(200*time.Millisecond, func() { k.make(i) })
 			return
 		}
-		c.Created = wall(s.now) + int64(s.plan.eta)
+		c.Created = wall(s.Now) + int64(s.plan.Eta)
 		k.make(i + 1)
 	})
 }
@@ -137,11 +140,11 @@ func (k *timekeeper) edit() {
 		return
 	}
 	k.edits++
-	k.change(k.put(k.specs[pick(&k.s.world, k.names)]), func(ok bool) {
+	k.change(k.put(k.specs[world.Pick(&k.s.World, k.names)]), func(ok bool) {
 		if ok {
-			k.s.stats[Settings]++
+			k.s.stats[stats.Settings]++
 		}
-		k.after(k.s.about(2*time.Second), k.edit)
+		k.after(k.s.About(2*time.Second), k.edit)
 	})
 }
 
@@ -162,15 +165,15 @@ func (k *timekeeper) change(c *nornv1.ScheduleChange, done func(bool)) {
 func (k *timekeeper) heal() {
 	s, f := k.s, nemesis{k.f}
 	s.healing, k.quiet = true, true
-	s.plan.calm()
-	s.plan.cluster.calm()
+	s.plan.Calm()
+	s.plan.Cluster.Calm()
 	s.note("the storm is over")
 	f.mend()
 	for _, n := range f.nodes {
-		n.steps, n.armed, n.clock.off = 0, false, 0
+		n.steps, n.armed, n.Clock.Off = 0, false, 0
 	}
-	s.after(10*time.Second, f.tidy)
-	s.after(10*time.Second, k.recover)
+	s.After(10*time.Second, f.tidy)
+	s.After(10*time.Second, k.recover)
 }
 
 // recover waits until every node is up again: some are down for longer than the
@@ -178,24 +181,24 @@ func (k *timekeeper) heal() {
 func (k *timekeeper) recover() {
 	s := k.s
 	if len(k.f.alive()) < len(k.f.nodes) {
-		s.after(time.Second, k.recover)
+		s.After(time.Second, k.recover)
 		return
 	}
-	k.healed = s.now
-	s.after(recovered+healthy, func() { k.pause(0) })
+	k.healed = s.Now
+	s.After(recovered+healthy, func() { k.pause(0) })
 }
 
 func (k *timekeeper) pause(i int) {
 	s := k.s
 	if i == len(k.names) {
-		s.after(5*time.Second, func() {
-			ending{k.f}.whenWhole(s.now+int64(restless), "the cluster does not come to rest", func() { k.read(&readings{left: k.names}) })
+		s.After(5*time.Second, func() {
+			ending{k.f}.whenWhole(s.Now+int64(restless), "the cluster does not come to rest", func() { k.read(&readings{left: k.names}) })
 		})
 		return
 	}
 	c := k.specs[k.names[i]]
 	if c.Ended == 0 {
-		c.Ended = wall(s.now) - int64(s.plan.eta)
+		c.Ended = wall(s.Now) - int64(s.plan.Eta)
 	}
 	k.change(&nornv1.ScheduleChange{Name: c.Name, Action: &nornv1.ScheduleChange_Pause{Pause: &nornv1.PauseSchedule{Paused: true}}}, func(ok bool) {
 		if !ok {
@@ -261,7 +264,7 @@ func (k *timekeeper) list(r *readings, cursor []byte) {
 				k.s.violation(check.CronStray, "task %s is of no schedule: %v", t.GetId(), t.GetHeaders())
 				return
 			}
-			k.s.stats[Enqueues]++
+			k.s.stats[stats.Enqueues]++
 			c.Launches = append(c.Launches, check.CronLaunch{Instant: at.UnixNano(), Task: t.GetId(), Begun: r.begun[c.Name][t.GetId()]})
 		}
 		if next := page.GetNextCursor(); len(next) > 0 {
@@ -288,7 +291,7 @@ func (k *timekeeper) judge() {
 		s.note("%s: %s", found[i].Invariant, found[i].Text)
 		s.found = &found[i]
 	}
-	s.ended = true
+	s.Ended = true
 }
 
 // calm tells what did not happen that would have had to.
@@ -298,7 +301,7 @@ func (k *timekeeper) calm() string {
 		masters = max(masters, n.peers.state().Master.Term)
 	}
 	switch {
-	case k.s.stats[Enqueues] == 0:
+	case k.s.stats[stats.Enqueues] == 0:
 		return "nothing was launched"
 	case masters < 2:
 		return "there was one master only"
@@ -319,7 +322,7 @@ func CronMutants() []Mutant {
 	}
 	return []Mutant{
 		{Name: "launches under an ID of its own", Breaks: []string{check.CronDoubled}, Send: func(n *node, m *message.Send) bool {
-			if f, l := launch(m); l != nil && n.s.chance(0.1) {
+			if f, l := launch(m); l != nil && n.s.Chance(0.1) {
 				other := *f
 				twin := gproto.CloneOf(l)
 				for _, t := range twin.GetTasks() {
@@ -336,7 +339,7 @@ func CronMutants() []Mutant {
 				return true
 			}
 			f, l := launch(&message.Send{Message: m.Message})
-			if l == nil || !n.s.chance(0.1) {
+			if l == nil || !n.s.Chance(0.1) {
 				return true
 			}
 			reply := &nornv1.EnqueueReply{}
@@ -347,14 +350,11 @@ func CronMutants() []Mutant {
 			return false
 		}},
 		{Name: "launches late", Breaks: []string{check.CronLate, check.CronMissed}, Clock: func(n *node, now clock.Time) clock.Time {
-			if n.s.healing && n.clock.off == 0 { // all of them: a clock that is off alone leads nothing
-				n.clock.off = -int64(8 * time.Second)
-				return n.clock.time(n.s.now)
+			if n.s.healing && n.Clock.Off == 0 { // all of them: a clock that is off alone leads nothing
+				n.Clock.Off = -int64(8 * time.Second)
+				return n.Clock.Time(n.s.Now)
 			}
 			return now
 		}},
 	}
 }
-
-// cronCall names requests about schedules in histories.
-const cronCall history.Func = "schedules"

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/norn-dev/norn/jepsen/sim/plan"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
 )
 
 var crons = flag.Uint64("crons", 1, "number of seeds of clusters with schedules")
@@ -56,8 +59,8 @@ func TestCronMutantsAreFound(t *testing.T) {
 // Messages get lost in the storm of schedules as in any other: for some days none did.
 func TestTheStormOfSchedulesLosesMessages(t *testing.T) {
 	s := newSim(1, Mutant{})
-	s.plan = s.drawCluster()
-	s.plan.cluster.loss = 1
+	s.plan = plan.DrawCluster(&s.World)
+	s.plan.Cluster.Loss = 1
 	f := newFleet(s)
 	s.fleet = f
 	a, b := f.add(), f.add()
@@ -66,7 +69,7 @@ func TestTheStormOfSchedulesLosesMessages(t *testing.T) {
 		t.Fatal("the storm has begun, and no message gets lost")
 	}
 	f.post(a, b.self, false, nil)
-	if s.stats[LostMessages] != 1 {
+	if s.stats[stats.LostMessages] != 1 {
 		t.Error("of all messages that get lost this one does not")
 	}
 }

@@ -15,6 +15,11 @@ import (
 	"github.com/norn-dev/norn/vnode"
 
 	gproto "google.golang.org/protobuf/proto"
+
+	"github.com/norn-dev/norn/jepsen/sim/convert"
+	"github.com/norn-dev/norn/jepsen/sim/plan"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
+	"github.com/norn-dev/norn/jepsen/sim/world"
 )
 
 // How much there is of everything in a crowd: more than any batch that nodes work in.
@@ -28,12 +33,10 @@ const (
 	crowdRuled  = 40  // whose retention is changed while they are archived
 	crowdLarge  = 90  // so large that the bytes end a page, in one seed of three
 	crowdLog    = 45  // updates of one task
-	crowdHands  = 9   // workers with a session
 	crowdPlans  = 23  // schedules
 
 	crowdWindow = 10 * time.Minute // no run takes so long
 	crowdBatch  = 60               // tasks and claims of one request
-	crowdLease  = 30 * time.Second
 	// crowdFor is how long whatever is to be done may take in a cluster of which one node
 	// is down, or was a moment ago.
 	crowdFor = time.Minute
@@ -44,31 +47,31 @@ const (
 // ready, while its claims are held, and while what is finished is collected and forgotten.
 func runCrowd(seed uint64, m Many) *Result {
 	s := newSim(seed, m.Mutant)
-	s.tracing, s.stop = m.Trace, m.Stop
-	s.plan = s.drawCluster()
-	s.plan.crowded(&s.world)
+	s.tracing, s.Stop = m.Trace, m.Stop
+	s.plan = plan.DrawCluster(&s.World)
+	s.plan.Crowded(&s.World)
 	o := check.Options{
-		Partitions: s.plan.partitions, Slack: int64(10 * time.Second), Elected: true, Sessions: true, Lease: int64(crowdLease) / 2, Attempts: s.plan.work.attempts,
-		Skew: int64(s.plan.eta / 8), Retention: int64(s.plan.retention), Grace: int64(s.plan.grace),
+		Partitions: s.plan.Partitions, Slack: int64(10 * time.Second), Elected: true, Sessions: true, Lease: int64(plan.CrowdLease) / 2, Attempts: s.plan.Work.Attempts,
+		Skew: int64(s.plan.Eta / 8), Retention: int64(s.plan.Retention), Grace: int64(s.plan.Grace),
 	}
 	s.checker = check.New(o)
 	s.note("seed %d, a crowd: %+v", seed, s.plan)
 	f := newFleet(s)
 	f.standing = map[cellOf]*tenure{}
 	s.fleet = f
-	for range s.plan.cluster.nodes {
+	for range s.plan.Cluster.Nodes {
 		f.add()
 	}
 	f.found(f.nodes[0])
 	for _, n := range f.nodes[1:] {
-		s.after(s.between(time.Second, 4*time.Second), func() { f.join(n) })
+		s.After(s.Between(time.Second, 4*time.Second), func() { f.join(n) })
 	}
 	f.gossip()
 	f.witness = newWitness(f)
-	k := &crowd{caller: s.newCaller(), f: f, of: ring.Partition(seed % 2), large: seed%3 == 0, ids: id.NewGenerator(s.rnd.Uint32(), s.rnd.Uint64)}
+	k := &crowd{caller: s.newCaller(), f: f, of: ring.Partition(seed % 2), large: seed%3 == 0, ids: id.NewGenerator(s.Rnd.Uint32(), s.Rnd.Uint64)}
 	s.archives = k.archives
-	ending{f}.whenWhole(s.now+int64(2*time.Minute), "the cluster never forms", func() {
-		f.forming, f.whole = false, s.now
+	ending{f}.whenWhole(s.Now+int64(2*time.Minute), "the cluster never forms", func() {
+		f.forming, f.whole = false, s.Now
 		s.people()
 		k.through([]func(func()){
 			k.fill, k.rests, k.pages, k.take, // everything is there, and claims are held
@@ -77,10 +80,10 @@ func runCrowd(seed uint64, m Many) *Result {
 			k.finish, k.fall, k.collected, k.keep, k.forgotten, k.rests,
 		}, func() {
 			s.note("the crowd is gone")
-			s.ended = true
+			s.Ended = true
 		})
 	})
-	s.run()
+	s.Run()
 	r := s.result(seed)
 	r.Calm, r.Again = k.calm(), m.again(seed)
 	if v := r.Violation; v != nil {
@@ -90,26 +93,6 @@ func runCrowd(seed uint64, m Many) *Result {
 		r.Detail = append(r.Detail, f.roll()...)
 	}
 	return r
-}
-
-// crowded makes the plan one in which nothing goes wrong by itself.
-func (p *plan) crowded(w *world) {
-	p.partitions, p.queues, p.eta, p.lease = 2, []string{"idle"}, 500*time.Millisecond, crowdLease
-	p.headSize = pick(w, []int{3, 64})
-	p.tasks, p.producers, p.workers, p.readers, p.admins, p.hands = 1000, 0, 0, 0, 0, crowdHands
-	p.work = workPlan{think: 50 * time.Millisecond, attempts: 3, quick: true}
-	p.net = netPlan{delay: pick(w, []time.Duration{200 * time.Microsecond, 5 * time.Millisecond})}
-	p.disk = diskPlan{sync: time.Millisecond, loop: 50 * time.Microsecond, read: 50 * time.Microsecond, depth: 2, answer: time.Millisecond}
-	p.crash, p.clock = crashPlan{down: time.Second}, clockPlan{drift: min(p.clock.drift, 50)}
-	p.collect, p.retention, p.deadRetention, p.grace = time.Second, 6*time.Second, 6*time.Second, 60*time.Second
-	p.what = pick(w, []nornv1.Retention{nornv1.Retention_RETENTION_DELETE, nornv1.Retention_RETENTION_ARCHIVE})
-	c := &p.cluster
-	c.nodes, c.zones, c.first, c.dead, c.repair, c.one, c.all = 4, 1, 3, 3*time.Second, 2*time.Second, 0, 0
-	if w.chance(0.5) { // all keep everything: nobody looks again and again at what waits for others' tasks
-		c.nodes = 3
-	}
-	c.hints = 200 * time.Millisecond
-	c.calm()
 }
 
 // crowd is who fills a cluster and looks what becomes of all that.
@@ -158,13 +141,13 @@ func (k *crowd) sure(m gproto.Message, done func(*answer)) {
 
 // until looks again and again whether something is so; what says what is not.
 func (k *crowd) until(invariant string, what func() string, done func()) {
-	end := k.s.now + int64(crowdFor)
+	end := k.s.Now + int64(crowdFor)
 	var look func()
 	look = func() {
 		switch why := what(); {
 		case why == "":
 			done()
-		case k.s.now > end:
+		case k.s.Now > end:
 			k.s.violation(invariant, "%v after the leader has changed: %s", crowdFor, why)
 		default:
 			k.after(500*time.Millisecond, look)
@@ -176,7 +159,7 @@ func (k *crowd) until(invariant string, what func() string, done func()) {
 // next makes an ID in a partition.
 func (k *crowd) next(p ring.Partition) id.ID {
 	for {
-		if i := k.ids.Next(k.clock.wall(k.s.now)); ring.Of(i, k.s.plan.partitions) == p {
+		if i := k.ids.Next(k.clock.Wall(k.s.Now)); ring.Of(i, k.s.plan.Partitions) == p {
 			return i
 		}
 	}
@@ -188,7 +171,7 @@ func (k *crowd) task(queue string, deps ...id.ID) *nornv1.TaskSpec {
 	for _, d := range deps {
 		t.Dependencies = append(t.Dependencies, d.Bytes())
 	}
-	k.all = append(k.all, idOf(t.Id))
+	k.all = append(k.all, convert.IDOf(t.Id))
 	return t
 }
 
@@ -197,12 +180,12 @@ func (k *crowd) fill(done func()) {
 	var specs []*nornv1.TaskSpec
 	for i := range k.roots {
 		t := k.task("roots")
-		k.roots[i] = idOf(t.Id)
+		k.roots[i] = convert.IDOf(t.Id)
 		specs = append(specs, t)
 	}
 	for i := range crowdWaits {
 		t := k.task(fmt.Sprintf("waits%d", i%7), [][]id.ID{k.roots[:1], k.roots[1:], k.roots[:]}[i%3]...)
-		k.waits = append(k.waits, idOf(t.Id))
+		k.waits = append(k.waits, convert.IDOf(t.Id))
 		specs = append(specs, t)
 	}
 	for range crowdClaims {
@@ -210,15 +193,15 @@ func (k *crowd) fill(done func()) {
 	}
 	k.stays, k.ruled = map[id.ID]bool{}, map[id.ID]bool{}
 	latch := k.task("latch")
-	k.latch = idOf(latch.Id)
+	k.latch = convert.IDOf(latch.Id)
 	needs := []id.ID{k.latch}
 	for range crowdNeeded {
 		t := k.task("kept")
-		needs = append(needs, idOf(t.Id))
+		needs = append(needs, convert.IDOf(t.Id))
 		specs = append(specs, t)
 	}
 	last := k.task("kept", needs...)
-	for _, i := range append(needs, idOf(last.Id)) {
+	for _, i := range append(needs, convert.IDOf(last.Id)) {
 		k.stays[i] = true
 	}
 	specs = append(specs, latch, last)
@@ -227,7 +210,7 @@ func (k *crowd) fill(done func()) {
 	}
 	for range crowdRuled {
 		t := k.task("ruled")
-		k.ruled[idOf(t.Id)] = true
+		k.ruled[convert.IDOf(t.Id)] = true
 		specs = append(specs, t)
 	}
 	for i := range crowdLarge {
@@ -237,12 +220,12 @@ func (k *crowd) fill(done func()) {
 		t := k.task("large")
 		if t.Payload = make([]byte, 60<<10); i%4 == 0 {
 			t.Id = k.next(1 - k.of).Bytes()
-			k.all[len(k.all)-1] = idOf(t.Id)
+			k.all[len(k.all)-1] = convert.IDOf(t.Id)
 		}
 		specs = append(specs, t)
 	}
 	log := k.task("logged")
-	k.logged = idOf(log.Id)
+	k.logged = convert.IDOf(log.Id)
 	specs = append(specs, log)
 	for i := range crowdKeys {
 		t := k.task("keys")
@@ -250,10 +233,10 @@ func (k *crowd) fill(done func()) {
 		start := int64(0)
 		if i%(crowdKeys/crowdLong) == 0 {
 			t.KeyWindowSeconds = crowdWindow.Seconds()
-			start = max(origin+k.s.now-(origin+k.s.now)%int64(crowdWindow), 1)
+			start = max(world.Origin+k.s.Now-(world.Origin+k.s.Now)%int64(crowdWindow), 1)
 		}
 		t.Id = id.UniqueKey([16]byte(cluster), t.Queue, t.Key, start, 0).Bytes()
-		k.all[len(k.all)-1] = idOf(t.Id)
+		k.all[len(k.all)-1] = convert.IDOf(t.Id)
 		k.keyed = append(k.keyed, t)
 		specs = append(specs, t)
 	}
@@ -284,7 +267,7 @@ func (k *crowd) enqueue(specs []*nornv1.TaskSpec, done func()) {
 			if r.Error != "" {
 				left = append(left, specs[i])
 			}
-			k.s.stats[Enqueues]++
+			k.s.stats[stats.Enqueues]++
 		}
 		pause := time.Duration(0)
 		if len(left) > 0 {
@@ -296,7 +279,7 @@ func (k *crowd) enqueue(specs []*nornv1.TaskSpec, done func()) {
 
 // rests waits until all replicas are equal.
 func (k *crowd) rests(done func()) {
-	ending{k.f}.whenWhole(k.s.now+int64(restless), "the cluster does not come to rest", done)
+	ending{k.f}.whenWhole(k.s.Now+int64(restless), "the cluster does not come to rest", done)
 }
 
 // pages reads everything in pages of many sizes, and the log of one task, which is written
@@ -322,7 +305,7 @@ func (k *crowd) pages(done func()) {
 					tasksPaged("tasks in a state", &nornv1.ListRequest{Queue: "waits4", States: waiting}, crowdWaits/7, 1, 2, 5),
 					tasksPaged("tasks in no state", &nornv1.ListRequest{Queue: "waits4", States: []nornv1.State{nornv1.State_STATE_DEAD}}, 0, 1),
 					tasksPaged("tasks of keys", &nornv1.ListRequest{Queue: "keys", IdsOnly: true}, crowdKeys, 2, 7),
-					queuesPaged(14, 1, 2, 3, 5), workersPaged(crowdHands, 1, 2, 3, 5), schedulesPaged(crowdPlans, 1, 2, 3, 7),
+					queuesPaged(14, 1, 2, 3, 5), workersPaged(plan.CrowdHands, 1, 2, 3, 5), schedulesPaged(crowdPlans, 1, 2, 3, 7),
 					updatesPaged(k.logged.Bytes(), crowdLog, 1, 2, 7),
 				}, done)
 			})
@@ -346,7 +329,7 @@ func (k *crowd) claim(queue string, n int, done func()) {
 func (k *crowd) ask(queues []string, n int, done func(got int)) {
 	k.request++
 	m := &nornv1.ClaimRequest{
-		Queues: queues, MaxTasks: uint32(min(n, crowdBatch)), LeaseSeconds: crowdLease.Seconds(), Worker: "crowd", WaitSeconds: 1,
+		Queues: queues, MaxTasks: uint32(min(n, crowdBatch)), LeaseSeconds: plan.CrowdLease.Seconds(), Worker: "crowd", WaitSeconds: 1,
 		Session: binary.BigEndian.AppendUint64(make([]byte, 8), k.session+1), RequestNo: k.request, Unanswered: slices.Clone(k.lost),
 	}
 	number := k.request
@@ -359,7 +342,7 @@ func (k *crowd) ask(queues []string, n int, done func(got int)) {
 		k.lost = nil
 		for i := range a.end.Items {
 			g := &a.end.Items[i]
-			k.s.stats[Grants]++
+			k.s.stats[stats.Grants]++
 			k.owned = append(k.owned, &work{task: g.Task, token: g.Token, until: g.Until})
 		}
 		done(len(a.end.Items))
@@ -381,7 +364,7 @@ func (k *crowd) take(done func()) {
 // change has the partition change its leader: it falls, or it is to leave the cluster with
 // another one of those who keep it, so that two newcomers take their places.
 func (k *crowd) change(done func()) {
-	if k.s.chance(0.5) {
+	if k.s.Chance(0.5) {
 		k.fall(done)
 		return
 	}
@@ -454,7 +437,7 @@ func (k *crowd) complete(all []*work, done func()) {
 		for i, r := range a.end.Items {
 			switch {
 			case r.Error == "":
-				k.s.stats[Completions]++
+				k.s.stats[stats.Completions]++
 			default:
 				left = append(left, all[i])
 			}
@@ -511,7 +494,7 @@ func (k *crowd) renew(all []*work, done func()) {
 	for _, w := range all[:n] {
 		m.Claims = append(m.Claims, &nornv1.ClaimRef{Id: w.task.Bytes(), Token: w.token})
 	}
-	asked := k.s.now
+	asked := k.s.Now
 	k.do(m, 5*time.Second, func(a *answer) {
 		if !a.fine() {
 			k.after(200*time.Millisecond, func() { k.renew(all, done) })
@@ -521,7 +504,7 @@ func (k *crowd) renew(all []*work, done func()) {
 		for i, r := range a.end.Items {
 			switch {
 			case r.Error == "":
-				k.s.stats[Renewals]++
+				k.s.stats[stats.Renewals]++
 				all[i].until = max(all[i].until, r.Until)
 			case r.Error == "CLAIM_LOST" && all[i].until > asked+int64(time.Second):
 				k.s.violation(check.Leader, "claim %d on task %s holds for another %v, and whoever leads by now says that it is lost: %s", all[i].token, all[i].task, time.Duration(all[i].until-asked), r.Text)
@@ -543,7 +526,7 @@ func (k *crowd) finish(done func()) {
 	for i := range 7 {
 		queues = append(queues, fmt.Sprintf("waits%d", i))
 	}
-	end := k.s.now + int64(2*crowdFor)
+	end := k.s.Now + int64(2*crowdFor)
 	var turn func()
 	turn = func() {
 		mine := k.owned
@@ -554,7 +537,7 @@ func (k *crowd) finish(done func()) {
 					done()
 					return
 				}
-				if k.s.now > end {
+				if k.s.Now > end {
 					k.s.violation(check.Stuck, "%d tasks are not finished, and %d were handed out last", k.unfinished(), got)
 					return
 				}
@@ -569,7 +552,7 @@ func (k *crowd) finish(done func()) {
 // unfinished counts what is not finished, at those who lead.
 func (k *crowd) unfinished() (left int) {
 	for _, n := range k.f.alive() {
-		for p := range k.s.plan.partitions {
+		for p := range k.s.plan.Partitions {
 			if p := ring.Partition(p); core.Leads(n.core, p) {
 				n.walkPartition(p, func(d *vnode.Detail) bool {
 					if d.Task.Enqueued != nil && !d.State.Finished() {

@@ -12,6 +12,8 @@ import (
 	"github.com/norn-dev/norn/vnode"
 
 	gproto "google.golang.org/protobuf/proto"
+
+	"github.com/norn-dev/norn/jepsen/sim/convert"
 )
 
 // collected: everything is collected in its time but what is needed, and what is to be kept
@@ -39,7 +41,7 @@ func (k *crowd) collected(done func()) {
 // archives sees an archive: the first one of some tasks is written while their retention is
 // changed, so that they stay.
 func (k *crowd) archives(tasks []*nornv1.Task, then func()) {
-	if k.kept || !slices.ContainsFunc(tasks, func(t *nornv1.Task) bool { return k.ruled[parse(t.GetId())] }) {
+	if k.kept || !slices.ContainsFunc(tasks, func(t *nornv1.Task) bool { return k.ruled[convert.Parse(t.GetId())] }) {
 		then()
 		return
 	}
@@ -78,7 +80,7 @@ func (k *crowd) keep(done func()) {
 			t.Id = a.end.Items[0].Task.Bytes()
 			k.do(&nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{gproto.CloneOf(t)}}, 10*time.Second, func(a *answer) {
 				if a.fine() && a.end.Items[0].Error == "" {
-					k.live[idOf(t.Id)] = true
+					k.live[convert.IDOf(t.Id)] = true
 					again = again[1:]
 				}
 				k.after(time.Millisecond, next)
@@ -96,14 +98,14 @@ func (k *crowd) forgotten(done func()) {
 	var again []*nornv1.TaskSpec
 	for _, t := range k.keyed {
 		if t.GetKeyWindowSeconds() > 0 {
-			stay[idOf(t.GetId())] = true
+			stay[convert.IDOf(t.GetId())] = true
 			again = append(again, t)
 		}
 	}
 	left := func(n *node) (tombs, keys int) {
 		for _, task := range k.all {
 			kept := stay[task] || k.stays[task] || k.kept && k.ruled[task]
-			if !kept && vnode.Known(n.disk.Mem, ring.Of(task, k.s.plan.partitions), task) {
+			if !kept && vnode.Known(n.disk.Mem, ring.Of(task, k.s.plan.Partitions), task) {
 				tombs++
 			}
 		}
@@ -114,7 +116,7 @@ func (k *crowd) forgotten(done func()) {
 		}
 		return tombs, keys
 	}
-	k.after(k.s.plan.grace, func() {
+	k.after(k.s.plan.Grace, func() {
 		k.until(check.Collected, func() string {
 			for _, n := range k.f.alive() {
 				if tombs, keys := left(n); tombs+keys > 0 {
@@ -141,7 +143,7 @@ func (k *crowd) taken(again []*nornv1.TaskSpec, done func()) {
 
 // calm tells what did not happen that would have had to.
 func (k *crowd) calm() string {
-	if k.s.found == nil && !k.s.ended {
+	if k.s.found == nil && !k.s.Ended {
 		return "it was given up"
 	}
 	return ""

@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
 )
 
 var cutSeeds = flag.Int("cuts", 3, "seeds of clusters whose nodes are cut off")
@@ -55,9 +56,9 @@ func TestCutsKeepNoTaskWaiting(t *testing.T) {
 				t.Errorf("seed %d: task %s, acknowledged at %v, waits for %v", seed, task, time.Duration(at), waits)
 			}
 		}
-		t.Logf("seed %d: %d cuts, %d tasks, granted after %v at most", seed, r.Stats[Splits], tasks, longest)
-		if tasks < 500 || r.Stats[Splits] < 3 {
-			t.Errorf("seed %d shows little: %d tasks, %d cuts", seed, tasks, r.Stats[Splits])
+		t.Logf("seed %d: %d cuts, %d tasks, granted after %v at most", seed, r.Stats[stats.Splits], tasks, longest)
+		if tasks < 500 || r.Stats[stats.Splits] < 3 {
+			t.Errorf("seed %d shows little: %d tasks, %d cuts", seed, tasks, r.Stats[stats.Splits])
 		}
 	}
 }

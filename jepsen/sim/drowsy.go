@@ -55,49 +55,49 @@ type skew struct {
 // watch looks about once a second until the run ends.
 func (d *drowsy) watch() {
 	s := d.s
-	if s.ended {
+	if s.Ended {
 		return
 	}
 	if d.stormy && !s.healing || !d.allUp() {
-		d.well = s.now
+		d.well = s.Now
 	}
 	for _, n := range d.alive() {
 		if refused := n.core.Stats().Skewed; refused != d.skews[n].refused {
-			d.skews[n] = skew{refused, s.now}
+			d.skews[n] = skew{refused, s.Now}
 		}
 	}
-	if s.now >= d.well+int64(calmFor) {
+	if s.Now >= d.well+int64(calmFor) {
 		d.look()
 	} else {
 		clear(d.ready)
 	}
-	s.after(time.Second, d.watch)
+	s.After(time.Second, d.watch)
 }
 
 // feed makes some tasks when everything else is finished, and workers wait: until all has
 // been well for long enough, or that takes too long.
 func (d *drowsy) feed(until int64, then func()) {
 	s := d.s
-	if s.now < until && s.now < d.well+int64(calmFor) {
-		s.after(time.Second, func() { d.feed(until, then) })
+	if s.Now < until && s.Now < d.well+int64(calmFor) {
+		s.After(time.Second, func() { d.feed(until, then) })
 		return
 	}
 	d.fed = true
 	for _, p := range s.producers {
 		for n := range feedings {
 			p.busy++
-			p.after(time.Duration(n)*feedEvery+s.about(feedEvery), func() {
+			p.after(time.Duration(n)*feedEvery+s.About(feedEvery), func() {
 				p.busy--
 				j := p.draw()
 				j.deps, j.notBefore = nil, 0
-				if s.chance(0.5) {
-					j.notBefore = p.clock.wall(s.now) + int64(s.between(0, 2*time.Second))
+				if s.Chance(0.5) {
+					j.notBefore = p.clock.Wall(s.Now) + int64(s.Between(0, 2*time.Second))
 				}
 				p.send([]*job{j}, 8)
 			})
 		}
 	}
-	s.after(feedEvery, then)
+	s.After(feedEvery, then)
 }
 
 // closing tells whether the last tasks of the run were made.
@@ -106,7 +106,7 @@ func (f *fleet) closing() bool { return f.drowsy != nil && f.drowsy.fed }
 // look holds what is ready against who waits.
 func (d *drowsy) look() {
 	s := d.s
-	queues := d.waits(s.now - int64(drowsyFor))
+	queues := d.waits(s.Now - int64(drowsyFor))
 	before := d.ready
 	if d.ready = map[id.ID]int64{}; len(queues) == 0 {
 		return
@@ -123,7 +123,7 @@ func (d *drowsy) look() {
 	}
 	for p := range state.Cells {
 		n := d.find(state.Cells[p].Leader)
-		if n == nil || !n.up || s.now < d.moved[ring.Partition(p)]+int64(calmFor) || !d.enough(state.Cells[p].Cohort) {
+		if n == nil || !n.up || s.Now < d.moved[ring.Partition(p)]+int64(calmFor) || !d.enough(state.Cells[p].Cohort) {
 			continue
 		}
 		limit := drowsyFor
@@ -135,13 +135,13 @@ func (d *drowsy) look() {
 				return true
 			}
 			i := t.Task.ID
-			if d.ready[i] = s.now; before[i] != 0 {
+			if d.ready[i] = s.Now; before[i] != 0 {
 				d.ready[i] = before[i]
 			}
-			if s.now-d.ready[i] > int64(limit) {
-				s.violation(drowsiness, "task %s is ready at %s for %v while a request waits for it: %s", i, n.self.Node, time.Duration(s.now-d.ready[i]), queues[t.Task.Enqueued.Queue])
+			if s.Now-d.ready[i] > int64(limit) {
+				s.violation(drowsiness, "task %s is ready at %s for %v while a request waits for it: %s", i, n.self.Node, time.Duration(s.Now-d.ready[i]), queues[t.Task.Enqueued.Queue])
 			}
-			return !s.ended
+			return !s.Ended
 		})
 	}
 }
@@ -159,7 +159,7 @@ func (d *drowsy) enough(cohort []register.Member) bool {
 }
 
 // skewed tells whether others refuse a node's claims.
-func (d *drowsy) skewed(n *node) bool { return d.s.now < d.skews[n].since+int64(calmFor) }
+func (d *drowsy) skewed(n *node) bool { return d.s.Now < d.skews[n].since+int64(calmFor) }
 
 // waits gives the queues for which requests wait since before a time, and one of those.
 func (d *drowsy) waits(since int64) map[string]string {

@@ -13,7 +13,7 @@ import (
 
 // facts are those of a task on every node, for people.
 func (f *fleet) facts(task id.ID) (lines []string) {
-	p := ring.Of(task, f.s.plan.partitions)
+	p := ring.Of(task, f.s.plan.Partitions)
 	if len(f.cells) > int(p) {
 		c := &f.cells[p]
 		lines = append(lines, fmt.Sprintf("partition %d: epoch %d led by %s, %s", p, c.Epoch, c.Leader.Node, names(c.Cohort)))

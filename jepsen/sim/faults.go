@@ -12,7 +12,7 @@ func (n *node) drain() {
 	n.draining = true
 	n.s.note("node drains")
 	n.put(message.Drain{}, true)
-	n.later(n.s.between(100*time.Millisecond, 2*time.Second), func() {
+	n.later(n.s.Between(100*time.Millisecond, 2*time.Second), func() {
 		n.stop()
 		n.s.nextCrash()
 	})
@@ -26,7 +26,7 @@ func (s *sim) fillDisk() {
 	}
 	s.note("the disk is nearly full")
 	n.put(message.DiskSpace{Free: diskReserve - 1}, true)
-	s.after(s.about(3*time.Second), n.freeDisk)
+	s.After(s.About(3*time.Second), n.freeDisk)
 }
 
 // freeDisk ends that.

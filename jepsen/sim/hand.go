@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/jepsen/sim/convert"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
 )
@@ -64,17 +66,17 @@ func (s *sim) newHand(name, machine string) *hand {
 		caller: s.newCaller(), wake: never, runs: map[session.Claim]bool{},
 		beats: map[beat]*history.Event{}, ends: map[session.Claim]*history.Event{}, told: map[session.Claim]int64{},
 	}
-	h.born = s.now
+	h.born = s.Now
 	if s.rights != nil {
 		h.by = machine
 	}
-	h.self = session.Identity{Name: name, Machine: machine, Started: h.clock.wall(s.now)}
-	if s.chance(0.5) {
+	h.self = session.Identity{Name: name, Machine: machine, Started: h.clock.Wall(s.Now)}
+	if s.Chance(0.5) {
 		h.self.Lock = "lock" // whoever has it next knows that this one is dead
 	}
-	binary.BigEndian.PutUint64(h.self.Instance[:], s.rnd.Uint64()|1)
-	capacity := session.Capacity{Slots: 1 + s.rnd.IntN(3), Lease: s.plan.lease}
-	for _, q := range s.plan.queues {
+	binary.BigEndian.PutUint64(h.self.Instance[:], s.Rnd.Uint64()|1)
+	capacity := session.Capacity{Slots: 1 + s.Rnd.IntN(3), Lease: s.plan.Lease}
+	for _, q := range s.plan.Queues {
 		capacity.Queues = append(capacity.Queues, session.QueueSlots{Queue: q})
 	}
 	var err error
@@ -85,7 +87,7 @@ func (s *sim) newHand(name, machine string) *hand {
 	for range capacity.Takes() {
 		h.ask()
 	}
-	h.after(s.about(100*time.Millisecond), h.work)
+	h.after(s.About(100*time.Millisecond), h.work)
 	h.roams()
 	return h
 }
@@ -116,14 +118,14 @@ func (h *hand) ended(asked *history.Event, i history.Item) {
 func (h *hand) ask() {
 	h.number++
 	h.asks = append(h.asks, h.event(&history.Event{
-		Func: history.Claim, Queues: slices.Clone(h.s.plan.queues), Max: 1, Lease: int64(h.s.plan.lease),
+		Func: history.Claim, Queues: slices.Clone(h.s.plan.Queues), Max: 1, Lease: int64(h.s.plan.Lease),
 		Session: history.Digest(h.self.Instance[:]), Request: h.number,
 	}))
 }
 
 // roams has it turn to another node now and then.
 func (h *hand) roams() {
-	h.after(h.s.about(15*time.Second), func() {
+	h.after(h.s.About(15*time.Second), func() {
 		h.hangUp()
 		h.work()
 		h.roams()
@@ -135,14 +137,14 @@ func (h *hand) work() {
 	if h.gone || h.m == nil {
 		return
 	}
-	s, now := h.s, h.clock.time(h.s.now)
+	s, now := h.s, h.clock.Time(h.s.Now)
 	h.m.Tick(now)
 	info := h.m.Info()
 	if info.State == session.MustDie && len(h.runs) == 0 || info.Left {
 		h.perish()
 		return
 	}
-	if h.on != nil && h.conn == h.on && s.now-h.since > int64(4*time.Second) && now.Mono-info.Heard > int64(4*time.Second) {
+	if h.on != nil && h.conn == h.on && s.Now-h.since > int64(4*time.Second) && now.Mono-info.Heard > int64(4*time.Second) {
 		h.hangUp() // nobody answers there
 	}
 	if h.conn == nil {
@@ -151,25 +153,25 @@ func (h *hand) work() {
 	if h.conn != h.on {
 		h.on, h.open = h.conn, 0
 		if h.on != nil {
-			h.since = s.now
+			h.since = s.Now
 			h.m.Turn(now)
 		}
 	}
 	h.carry()
 	h.settled()
 	if h.on == nil {
-		h.rouse(s.now + int64(s.about(200*time.Millisecond)))
+		h.rouse(s.Now + int64(s.About(200*time.Millisecond)))
 	}
 }
 
 // rouse has it look around at a true time.
 func (h *hand) rouse(at int64) {
-	if at >= h.wake && h.wake > h.s.now {
+	if at >= h.wake && h.wake > h.s.Now {
 		return
 	}
-	h.wake = max(at, h.s.now+int64(time.Millisecond))
+	h.wake = max(at, h.s.Now+int64(time.Millisecond))
 	due := h.wake
-	h.s.at(due, func() {
+	h.s.At(due, func() {
 		if h.wake == due {
 			h.wake = never
 			h.work()
@@ -181,11 +183,11 @@ func (h *hand) rouse(at int64) {
 func (h *hand) carry() {
 	var out []session.Message
 	for more := true; more; {
-		now := h.clock.time(h.s.now)
+		now := h.clock.Time(h.s.Now)
 		ready := h.m.Ready()
 		more = false
 		for _, stop := range ready.Stop {
-			h.after(h.s.between(0, handStop/2), func() { h.end(stop.Claim, session.EndReleased) })
+			h.after(h.s.Between(0, handStop/2), func() { h.end(stop.Claim, session.EndReleased) })
 		}
 		for i := range ready.Start {
 			more = true
@@ -205,7 +207,7 @@ func (h *hand) carry() {
 			out = h.leave(out, m)
 		}
 		if ready.WakeAt != never {
-			h.rouse(h.clock.whenMono(ready.WakeAt))
+			h.rouse(h.clock.WhenMono(ready.WakeAt))
 		}
 	}
 	if h.on != nil && (len(out) > 0 || h.open == 0) {
@@ -234,21 +236,21 @@ func (h *hand) leave(out []session.Message, m session.Message) []session.Message
 // times draws how often a message arrives now; it may also come later.
 func (h *hand) times(later func()) int {
 	s := h.s
-	if s.healing || !s.chance(0.15) {
+	if s.healing || !s.Chance(0.15) {
 		return 1
 	}
-	switch s.rnd.IntN(3) {
+	switch s.Rnd.IntN(3) {
 	case 0:
 		return 2
 	case 1:
-		h.after(s.between(0, 3*time.Second), later)
+		h.after(s.Between(0, 3*time.Second), later)
 	}
 	return 0
 }
 
 // post sends messages to the node. Its answer brings what it has to say.
 func (h *hand) post(all []session.Message) {
-	on, now := h.on, h.clock.time(h.s.now)
+	on, now := h.on, h.clock.Time(h.s.Now)
 	h.open++
 	body := session.Bundle(h.self.Instance, h.m.Info().Association, h.m.Stamp(now), all, handWait)
 	h.send(body, nil, handWait+4*time.Second, func(a *answer) {
@@ -257,7 +259,7 @@ func (h *hand) post(all []session.Message) {
 		}
 		reply, ok := a.message.(*nornv1.SessionReply)
 		if !ok {
-			h.rouse(h.s.now + int64(h.s.about(200*time.Millisecond)))
+			h.rouse(h.s.Now + int64(h.s.About(200*time.Millisecond)))
 			return
 		}
 		messages, err := session.UnbundleReply(h.self.Instance, reply)
@@ -276,7 +278,7 @@ func (h *hand) post(all []session.Message) {
 
 // take gives a message of the node to the machine.
 func (h *hand) take(m session.Message) {
-	now := h.clock.time(h.s.now)
+	now := h.clock.Time(h.s.Now)
 	if b, ok := m.Body.(*session.RunTask); ok && b.Check == 0 {
 		h.told[b.Claim] = b.Echo
 	}
@@ -293,7 +295,7 @@ func (h *hand) take(m session.Message) {
 			continue
 		}
 		delete(h.beats, k)
-		h.s.stats[Renewals]++
+		h.s.stats[stats.Renewals]++
 		h.ended(e, history.Item{Task: r.Claim.Task, Token: r.Claim.Token, Until: h.believes(until)})
 	}
 }
@@ -301,7 +303,7 @@ func (h *hand) take(m session.Message) {
 // believes is the true time up to which a handler may run that is told to stop at
 // a time of the worker's clock.
 func (h *hand) believes(deadline int64) int64 {
-	return h.clock.whenMono(deadline) + int64(handStop)
+	return h.clock.WhenMono(deadline) + int64(handStop)
 }
 
 // answered takes the request that a grant answers: the newest one that was there when
@@ -313,7 +315,7 @@ func (h *hand) answered(c session.Claim) *history.Event {
 	stamp := h.told[c]
 	delete(h.told, c)
 	for i, asked := range slices.Backward(h.asks) {
-		if h.clock.mono(asked.At) <= stamp {
+		if h.clock.Mono(asked.At) <= stamp {
 			h.asks = slices.Delete(h.asks, i, i+1)
 			return asked
 		}
@@ -329,19 +331,19 @@ func (h *hand) start(st *session.Start) {
 		s.violation(workers, "worker %s is handed more tasks than it has room for", h.self.Name)
 		return
 	}
-	i := seen(g.GetTask())
+	i := convert.Seen(g.GetTask())
 	i.Token, i.Start, i.Data = g.GetToken(), g.GetStart().AsTime().UnixNano(), history.Digest(g.GetCheckpoint())
 	i.Until = h.believes(st.Deadline)
-	s.stats[Grants]++
-	s.stats[Pushed]++
+	s.stats[stats.Grants]++
+	s.stats[stats.Pushed]++
 	h.runs[st.Claim] = true
 	h.ended(asked, i)
 	h.ask()
 	s.board.claimed(i.Task)
 	tellClaim(s, i.Task, i.Token)
-	c, effort := st.Claim, min(s.about(s.plan.lease/2), 2*s.plan.lease)
+	c, effort := st.Claim, min(s.About(s.plan.Lease/2), 2*s.plan.Lease)
 	if s.healing {
-		effort = s.about(50 * time.Millisecond)
+		effort = s.About(50 * time.Millisecond)
 	}
 	h.after(effort, func() { h.finish(c) })
 }
@@ -349,7 +351,7 @@ func (h *hand) start(st *session.Start) {
 // finish does what a handler does in the end.
 func (h *hand) finish(c session.Claim) {
 	s := h.s
-	if _, holds := h.m.Holds(h.clock.time(s.now), c); !holds || !h.runs[c] {
+	if _, holds := h.m.Holds(h.clock.Time(s.Now), c); !holds || !h.runs[c] {
 		return // it was told to stop, or is about to be
 	}
 	if h.moving && !s.healing {
@@ -357,12 +359,12 @@ func (h *hand) finish(c session.Claim) {
 		return
 	}
 	switch {
-	case s.chance(s.plan.work.dies / 2):
-		s.stats[Deaths]++
+	case s.Chance(s.plan.Work.Dies / 2):
+		s.stats[stats.Deaths]++
 		h.perish()
-	case s.chance(s.plan.work.fails):
+	case s.Chance(s.plan.Work.Fails):
 		h.end(c, session.EndFailed)
-	case !s.healing && s.chance(0.1):
+	case !s.healing && s.Chance(0.1):
 		h.end(c, session.EndReleased)
 	default:
 		h.end(c, session.EndCompleted)
@@ -388,10 +390,10 @@ func (h *hand) end(c session.Claim, kind session.EndKind) {
 		return
 	}
 	delete(h.runs, c)
-	if e.Items = []history.Item{item}; h.m.Ended(h.clock.time(h.s.now), c, end) {
+	if e.Items = []history.Item{item}; h.m.Ended(h.clock.Time(h.s.Now), c, end) {
 		h.ends[c] = h.event(e)
 		if kind == session.EndCompleted {
-			h.s.stats[Completions]++
+			h.s.stats[stats.Completions]++
 		}
 	}
 	h.work()
@@ -406,9 +408,9 @@ func (h *hand) settled() {
 	}
 	s := h.s
 	if h.joined == 0 {
-		s.stats[Sessions]++
+		s.stats[stats.Sessions]++
 	} else if len(h.runs) > 0 && h.on != nil && h.on.node != h.at {
-		s.stats[HandOvers]++
+		s.stats[stats.HandOvers]++
 	}
 	h.joined, h.moving = info.Association, false
 	if h.on != nil {
@@ -418,7 +420,7 @@ func (h *hand) settled() {
 		if o == h || o.gone || o.self.Name != h.self.Name || o.joined == 0 {
 			continue
 		}
-		o.m.Tick(o.clock.time(s.now))
+		o.m.Tick(o.clock.Time(s.Now))
 		if other := o.m.Info(); other.State != session.MustDie && !other.Left {
 			s.violation(workers, "instances %s and %s have the name %s at one time: %v and %v", h.self.Instance, o.self.Instance, h.self.Name, info.State, other.State)
 		}
@@ -433,7 +435,7 @@ func (h *hand) perish() {
 	if i := slices.Index(s.hands, h); i >= 0 {
 		s.hands = slices.Delete(s.hands, i, i+1)
 	}
-	s.after(s.about(2*time.Second), func() {
+	s.After(s.About(2*time.Second), func() {
 		if !s.stopping {
 			s.hands = append(s.hands, s.newHand(h.self.Name, h.self.Machine))
 		}
@@ -443,7 +445,7 @@ func (h *hand) perish() {
 // fits tells whether its session is as it must be when nothing goes wrong: a node
 // has it, or another instance has its name.
 func (h *hand) fits() string {
-	info, now := h.m.Info(), h.clock.mono(h.s.now)
+	info, now := h.m.Info(), h.clock.Mono(h.s.Now)
 	switch other := slices.ContainsFunc(h.s.hands, func(o *hand) bool { return o != h && o.self.Name == h.self.Name && o.joined > 0 }); {
 	case now-info.Heard > int64(8*time.Second):
 		return fmt.Sprintf("no node has answered worker %s for %v", h.self.Name, time.Duration(now-info.Heard))
@@ -463,11 +465,11 @@ func (s *sim) whenFit(until int64, then func()) {
 		switch {
 		case why == "":
 			continue
-		case s.now >= until:
+		case s.Now >= until:
 			s.violation(workers, "%s", why)
 			return
 		}
-		s.after(time.Second, func() { s.whenFit(until, then) })
+		s.After(time.Second, func() { s.whenFit(until, then) })
 		return
 	}
 	for _, h := range s.hands {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/jepsen/sim/world"
 	"github.com/norn-dev/norn/session"
 )
 
@@ -16,7 +17,7 @@ import (
 // has no room.
 func TestAGrantThatComesLateAnswersAnEarlyRequest(t *testing.T) {
 	ms := func(n int) int64 { return int64(time.Duration(n) * time.Millisecond) }
-	h := &hand{caller: &caller{clock: local{}}, told: map[session.Claim]int64{}}
+	h := &hand{caller: &caller{clock: world.Local{}}, told: map[session.Claim]int64{}}
 	asks := func(at int64) { h.asks = append(h.asks, &history.Event{At: at}) }
 	asks(0)
 	asks(0)

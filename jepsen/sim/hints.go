@@ -19,9 +19,9 @@ func (f *fleet) gossip() {
 
 func (f *fleet) watch(n *node) {
 	// Gossip looks all the time: a node that is told nothing for long would be another fault.
-	often := f.s.plan.cluster.hints
-	f.s.after(min(f.s.about(often), 3*often), func() {
-		if n.up && n.clock.awake(n.s.now) {
+	often := f.s.plan.Cluster.Hints
+	f.s.After(min(f.s.About(often), 3*often), func() {
+		if n.up && n.Clock.Awake(n.s.Now) {
 			f.sense(n)
 		}
 		f.watch(n)
@@ -33,8 +33,8 @@ func (f *fleet) sense(n *node) {
 	s := f.s
 	var up []register.Member
 	for _, o := range f.nodes {
-		is := o != n && o.up && o.clock.awake(f.s.now) && !f.apart(n, o)
-		if s.chance(s.plan.cluster.mistakes) {
+		is := o != n && o.up && o.Clock.Awake(f.s.Now) && !f.apart(n, o)
+		if s.Chance(s.plan.Cluster.Mistakes) {
 			is = !is
 		}
 		if is && o != n {

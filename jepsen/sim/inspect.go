@@ -14,6 +14,9 @@ import (
 	"github.com/norn-dev/norn/vnode"
 
 	"google.golang.org/protobuf/proto"
+
+	"github.com/norn-dev/norn/jepsen/sim/convert"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
 )
 
 // looking is a look into a node as no client can have it.
@@ -22,12 +25,12 @@ type looking struct{ *node }
 // audit recomputes every index and counter of the node from the facts.
 func (n *node) audit() {
 	s := n.s
-	for p := range s.plan.partitions {
+	for p := range s.plan.Partitions {
 		p := ring.Partition(p)
 		if vnode.Dropping(n.disk, p) {
 			continue
 		}
-		s.stats[Audits]++
+		s.stats[stats.Audits]++
 		if err := vnode.Audit(n.disk.Mem, p); err != nil {
 			s.violation(Audit, "%spartition %d: %v", n, p, err)
 		}
@@ -36,7 +39,7 @@ func (n *node) audit() {
 
 // walk gives every task that the node has, as its store shows it.
 func (n *node) walk(fn func(d *vnode.Detail) bool) {
-	for p := range n.s.plan.partitions {
+	for p := range n.s.plan.Partitions {
 		if !n.walkPartition(ring.Partition(p), fn) {
 			return
 		}
@@ -62,24 +65,24 @@ func (n *node) walkPartition(p ring.Partition, fn func(d *vnode.Detail) bool) bo
 // reads everything, so it does not look after each round.
 func (n looking) look(r *round, ready *message.Ready) {
 	s := n.s
-	s.stats[Rounds]++
+	s.stats[stats.Rounds]++
 	if s.fleet != nil {
 		return // the work may be at other nodes
 	}
-	now := n.clock.time(s.now)
-	full := n.core.Stats().Claims >= s.plan.maxClaims                 // then waiting requests go on waiting
+	now := n.Clock.Time(s.Now)
+	full := n.core.Stats().Claims >= s.plan.MaxClaims                 // then waiting requests go on waiting
 	again := ready.WakeWall <= now.Wall || ready.WakeMono <= now.Mono // it goes on at once
 	often := 0.02
 	if r.dirty {
 		often = 0.1
 	}
-	if again || n.core.Leading() < s.plan.partitions || !s.chance(often) {
+	if again || n.core.Leading() < s.plan.Partitions || !s.Chance(often) {
 		return
 	}
 	n.followers(r)
 	waiting := n.waitsFor(r)
 	if len(waiting) > 0 {
-		s.stats[Parked]++
+		s.stats[stats.Parked]++
 	}
 	n.walk(func(d *vnode.Detail) bool {
 		e := d.Task.Enqueued
@@ -120,14 +123,14 @@ func (n looking) followers(r *round) {
 		if !ok || m.GetWaitSeconds() == 0 {
 			continue
 		}
-		task := idOf(m.GetId())
-		t, err := vnode.LoadTask(n.disk, ring.Of(task, s.plan.partitions), task)
+		task := convert.IDOf(m.GetId())
+		t, err := vnode.LoadTask(n.disk, ring.Of(task, s.plan.Partitions), task)
 		if err != nil {
 			s.violation(Audit, "%v", err)
 			return
 		}
 		after := vnode.LogAfter{Is: m.GetAfter(), Token: m.GetAfterToken(), Seq: m.GetAfterSeq()}
-		fresh, _, err := vnode.Log(n.disk, ring.Of(task, s.plan.partitions), task, after, 1, 1)
+		fresh, _, err := vnode.Log(n.disk, ring.Of(task, s.plan.Partitions), task, after, 1, 1)
 		if err != nil {
 			s.violation(Audit, "%v", err)
 			return
@@ -137,9 +140,9 @@ func (n looking) followers(r *round) {
 		case !news:
 			q.news = 0
 		case q.news == 0:
-			q.news = s.now
-		case s.now-q.news > int64(n.patience()):
-			s.violation("wake-up", "a log request waits for news of task %s, and there has been some for %v", task, time.Duration(s.now-q.news))
+			q.news = s.Now
+		case s.Now-q.news > int64(n.patience()):
+			s.violation("wake-up", "a log request waits for news of task %s, and there has been some for %v", task, time.Duration(s.Now-q.news))
 		}
 	}
 }
@@ -154,8 +157,8 @@ func (n looking) buried() {
 		t := d.Task
 		switch {
 		case t.Collected():
-			s.stats[Collected]++
-			if s.plan.what == nornv1.Retention_RETENTION_ARCHIVE && !s.archived[t.ID] {
+			s.stats[stats.Collected]++
+			if s.plan.What == nornv1.Retention_RETENTION_ARCHIVE && !s.archived[t.ID] {
 				s.violation("archive", "task %s was collected and is not in the archive", t.ID)
 			}
 		case t.Enqueued == nil:
@@ -169,13 +172,13 @@ func (n looking) buried() {
 		return true
 	})
 	for _, d := range finished {
-		keep := s.plan.retention
+		keep := s.plan.Retention
 		if d.State == crdt.StateDead {
-			keep = s.plan.deadRetention
+			keep = s.plan.DeadRetention
 		}
-		over := d.Task.FinishedAt() + int64(keep+2*s.plan.collect+5*time.Second)
-		if keep > 0 && s.plan.collect > 0 && !needed[d.Task.ID] && over < n.clock.wall(s.now) {
-			s.violation("collected", "task %s is %s since %v and still there", d.Task.ID, d.State, time.Duration(n.clock.wall(s.now)-d.Task.FinishedAt()))
+		over := d.Task.FinishedAt() + int64(keep+2*s.plan.Collect+5*time.Second)
+		if keep > 0 && s.plan.Collect > 0 && !needed[d.Task.ID] && over < n.Clock.Wall(s.Now) {
+			s.violation("collected", "task %s is %s since %v and still there", d.Task.ID, d.State, time.Duration(n.Clock.Wall(s.Now)-d.Task.FinishedAt()))
 			return
 		}
 	}
@@ -198,7 +201,7 @@ func (n looking) waitsFor(r *round) map[string]bool {
 	queues := map[string]bool{}
 	for from, q := range n.asked { // Any order: a set is built.
 		m, ok := q.body.Body.(*nornv1.ClaimRequest)
-		if !ok || answered[from] || core.PassedOver(n.core, from.Conn, n.clock.time(n.s.now)) {
+		if !ok || answered[from] || core.PassedOver(n.core, from.Conn, n.Clock.Time(n.s.Now)) {
 			continue
 		}
 		for _, name := range m.GetQueues() {

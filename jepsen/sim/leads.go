@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/jepsen/sim/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -37,7 +38,7 @@ func (f *fleet) polls(m message.PeerMessage) {
 	for i := range ballots.Ballots {
 		if b := &ballots.Ballots[i]; !b.Pre {
 			s := f.stands(b.Partition, b.Nonce)
-			s.began = cmp.Or(s.began, f.s.now)
+			s.began = cmp.Or(s.began, f.s.Now)
 		}
 	}
 }
@@ -48,7 +49,7 @@ func (f *fleet) polls(m message.PeerMessage) {
 func (f *fleet) asks(n *node, q *register.Request) {
 	for i := range q.Changes {
 		c := &q.Changes[i]
-		f.sought.add(c, f.s.now)
+		f.sought.add(c, f.s.Now)
 		if c.New.Leader != n.self || f.standing == nil {
 			continue
 		}
@@ -60,7 +61,7 @@ func (f *fleet) asks(n *node, q *register.Request) {
 		s := f.stands(c.Partition, c.New.Nonce)
 		s.note = &history.Event{
 			Phase: history.Note, Func: history.Lead, Items: items, From: cellNoted(c.Partition, &c.Old), Cell: cellNoted(c.Partition, &c.New),
-			Known: f.s.now, Began: s.began,
+			Known: f.s.Now, Began: s.began,
 			Text: fmt.Sprintf("%s leads partition %d in epoch %d, and knows of %d claims and ends", n.self.Node, c.Partition, c.New.Epoch, len(items)),
 		}
 	}
@@ -91,7 +92,7 @@ func (f *fleet) takesOver(n *node, c *register.Change) (items []history.Item, er
 			return nil, err
 		}
 		if end.Finished() {
-			items = append(items, history.Item{Task: task, State: state(nornv1.State(end))})
+			items = append(items, history.Item{Task: task, State: convert.State(nornv1.State(end))})
 		}
 	}
 	return items, nil

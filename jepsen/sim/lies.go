@@ -14,6 +14,9 @@ import (
 
 	pb "go.etcd.io/raft/v3/raftpb"
 	gproto "google.golang.org/protobuf/proto"
+
+	"github.com/norn-dev/norn/jepsen/sim/stats"
+	"github.com/norn-dev/norn/jepsen/sim/world"
 )
 
 const (
@@ -26,17 +29,6 @@ const (
 	deniedAfter = 12 * time.Second
 )
 
-// lies makes the plan one in which no disk loses anything, so that whoever ends as if it had
-// was talked into it, and nobody comes or goes.
-func (p *plan) lies() {
-	c := &p.cluster
-	c.wipe, c.restore, c.flip, c.members, c.resize, c.first = 0, 0, 0, 0, 0, 3
-	c.nodes, c.one, c.mistakes = max(c.nodes, 4), 0, 0 // without the liar, and one that stands aside, three are left
-	p.clock.set, p.clock.nap = 0, 0
-	p.storm = 60 * time.Second
-	p.crash.every = 15 * time.Second
-}
-
 // slanderer is what makes a node lie.
 type slanderer struct{ *fleet }
 
@@ -44,27 +36,27 @@ type slanderer struct{ *fleet }
 // itself: no other node ends or becomes another incarnation, and no task is lost. What it says
 // of facts and claims of others is left as it is: a majority of a cohort is one that tells the truth.
 func (f slanderer) begin() {
-	f.liar, f.heard = pick(&f.s.world, f.nodes), overheard{}
+	f.liar, f.heard = world.Pick(&f.s.World, f.nodes), overheard{}
 	f.s.note("%slies from now on", f.liar)
 	f.slander()
 }
 
 // wild draws a number that one member could say.
 func (f slanderer) wild(near uint64) uint64 {
-	return pick(&f.s.world, []uint64{0, 1, near + 1, near + 100, near + 1<<17, 1 << 40, 1 << 55, 1<<63 - 1, 1<<64 - 1})
+	return world.Pick(&f.s.World, []uint64{0, 1, near + 1, near + 100, near + 1<<17, 1 << 40, 1 << 55, 1<<63 - 1, 1<<64 - 1})
 }
 
 // forged is what a node sends: the liar's own words, some of them changed.
 func (f slanderer) forged(from *node, m message.PeerMessage) message.PeerMessage {
-	if f.liar != from || f.s.healing || !f.s.chance(lieOften) {
+	if f.liar != from || f.s.healing || !f.s.Chance(lieOften) {
 		return m
 	}
-	f.s.stats[Lies]++
+	f.s.stats[stats.Lies]++
 	switch m := m.(type) {
 	case *message.Beaten:
 		lie := *m
 		lie.Seen, lie.Boot = f.wild(m.Seen), f.wild(m.Boot)
-		lie.Whole, lie.Sound = f.s.chance(0.5), f.s.chance(0.5)
+		lie.Whole, lie.Sound = f.s.Chance(0.5), f.s.Chance(0.5)
 		return &lie
 	case *message.Votes:
 		lie := *m
@@ -97,24 +89,24 @@ func (f slanderer) slander() {
 	if s.healing {
 		return
 	}
-	s.after(s.about(lieEvery), f.slander)
-	to := pick(&s.world, f.nodes)
+	s.After(s.About(lieEvery), f.slander)
+	to := world.Pick(&s.World, f.nodes)
 	if to == liar || !liar.up || !to.up || liar.peers == nil {
 		return
 	}
-	s.stats[Lies]++
-	if s.chance(0.5) {
+	s.stats[stats.Lies]++
+	if s.Chance(0.5) {
 		if data := f.frame(liar, to); data != nil {
 			f.post(liar, to.self, false, func(to *node) { to.peers.put(group.Received{Data: data}) })
 		}
 		return
 	}
-	p := ring.Partition(s.rnd.IntN(s.plan.partitions))
+	p := ring.Partition(s.Rnd.IntN(s.plan.Partitions))
 	epoch, alone := f.wild(f.cells[p].Epoch), []register.Member{liar.self}
-	m := pick(&s.world, []message.PeerMessage{
+	m := world.Pick(&s.World, []message.PeerMessage{
 		&message.DurabilityEpoch{Mark: epoch},
 		&message.Cells{Cells: []message.KnownCell{{Partition: p, Cell: register.Cell{Epoch: epoch, Nonce: 1, Cohort: alone, Leader: liar.self}}}},
-		&message.Ballots{Ballots: []message.Ballot{{Partition: p, Epoch: epoch, Nonce: s.rnd.Uint64() | 1, Old: f.cells[p].Epoch, From: f.cells[p].Cohort, To: f.cells[p].Cohort, Transfer: true}}},
+		&message.Ballots{Ballots: []message.Ballot{{Partition: p, Epoch: epoch, Nonce: s.Rnd.Uint64() | 1, Old: f.cells[p].Epoch, From: f.cells[p].Cohort, To: f.cells[p].Cohort, Transfer: true}}},
 		&message.Elect{Stand: []message.Stand{{Partition: p, Epoch: f.cells[p].Epoch, Nonce: f.cells[p].Nonce, To: f.cells[p].Cohort, Floor: epoch}}},
 	})
 	from := liar.self
@@ -142,30 +134,30 @@ const (
 // frame is a message of the register's group that is not so, of the member that says it; nil:
 // it has said nothing yet. It forges no leader: raft takes entries and votes of members at their word.
 func (f slanderer) frame(liar, to *node) []byte {
-	said, e := f.heard[[2]int{liar.index, to.index}], &f.s.world
+	said, e := f.heard[[2]int{liar.index, to.index}], &f.s.World
 	head := headOf(said)
 	if head == nil {
 		return nil
 	}
-	if f.s.chance(0.3) { // that the other one was removed, that another process is it, or that it is of another time
+	if f.s.Chance(0.3) { // that the other one was removed, that another process is it, or that it is of another time
 		boot, tag, ok := lifeIn(f.heard[[2]int{to.index, liar.index}])
 		if !ok {
 			return nil
 		}
-		w := wire.Writer{B: append(slices.Clone(head), kindRefuse, byte(1+e.rnd.IntN(reasons)))}
+		w := wire.Writer{B: append(slices.Clone(head), kindRefuse, byte(1+e.Rnd.IntN(reasons)))}
 		w.Uint(boot)
 		w.Uint(tag)
 		return w.B
 	}
 	st := liar.peers.machine.Status()
-	beyond := pick(e, []uint64{st.Last + 1000, 1 << 40, 1 << 62, 1<<64 - 1})
+	beyond := world.Pick(e, []uint64{st.Last + 1000, 1 << 40, 1 << 62, 1<<64 - 1})
 	msg := &pb.Message{
 		From: new(liar.self.Incarnation.ID()), To: new(to.self.Incarnation.ID()), Term: new(f.wild(st.Term)), LogTerm: new(st.Term),
-		Type: pick(e, []*pb.MessageType{pb.MsgHeartbeat.Enum(), pb.MsgAppResp.Enum(), pb.MsgPreVote.Enum(), pb.MsgReadIndexResp.Enum(), pb.MsgHeartbeatResp.Enum(), pb.MsgSnap.Enum(), pb.MsgTimeoutNow.Enum()}),
+		Type: world.Pick(e, []*pb.MessageType{pb.MsgHeartbeat.Enum(), pb.MsgAppResp.Enum(), pb.MsgPreVote.Enum(), pb.MsgReadIndexResp.Enum(), pb.MsgHeartbeatResp.Enum(), pb.MsgSnap.Enum(), pb.MsgTimeoutNow.Enum()}),
 	}
 	switch msg.GetType() {
 	case pb.MsgHeartbeat:
-		msg.Commit = new(pick(e, []uint64{0, beyond}))
+		msg.Commit = new(world.Pick(e, []uint64{0, beyond}))
 	case pb.MsgAppResp:
 		msg.Index = &beyond
 	}
@@ -222,7 +214,7 @@ func (f slanderer) denied(n *node, err error) bool {
 	}
 	f.s.note("%sstands aside: %v", n, err)
 	n.stop()
-	f.s.after(deniedAfter, func() {
+	f.s.After(deniedAfter, func() {
 		if !n.up && !n.away {
 			n.start()
 		}

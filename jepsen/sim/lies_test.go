@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"flag"
 	"testing"
+
+	"github.com/norn-dev/norn/jepsen/sim/stats"
 )
 
 var lieSeeds = flag.Uint64("lies", 1, "seeds of clusters in which one node lies")
@@ -18,8 +20,8 @@ func TestALyingPeerCostsItself(t *testing.T) {
 		all.Failed.Report(&text, *events)
 		t.Fatal(text.String())
 	}
-	if all.Sum[Lies] < 100 {
-		t.Errorf("%d lies show little", all.Sum[Lies])
+	if all.Sum[stats.Lies] < 100 {
+		t.Errorf("%d lies show little", all.Sum[stats.Lies])
 	}
 	t.Log(&all.Sum)
 }

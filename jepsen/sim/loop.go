@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/jepsen/sim/plan"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 )
@@ -12,18 +14,18 @@ import (
 // turn is one turn of the loop: steps 1 to 4 of the contract. While too many
 // rounds wait for the disk it does nothing; the syncer pokes it again.
 func (n *node) turn() {
-	if !n.clock.awake(n.s.now) {
+	if !n.Clock.Awake(n.s.Now) {
 		n.later(0, n.loop) // once it is
 		return
 	}
 	n.turning = false
-	if n.disk.bad != "" {
+	if n.disk.Bad != "" {
 		defer ends(n)
 	}
-	if len(n.waiting) >= n.s.plan.disk.depth {
+	if len(n.waiting) >= n.s.plan.Disk.Depth {
 		return
 	}
-	now := n.clock.time(n.s.now)
+	now := n.Clock.Time(n.s.Now)
 	if n.s.mutant.Clock != nil {
 		now = n.s.mutant.Clock(n, now)
 	}
@@ -49,7 +51,7 @@ func (n *node) turn() {
 		n.halt(err)
 		return
 	}
-	if n.s.stats[Rounds]%auditRounds == 0 {
+	if n.s.stats[stats.Rounds]%auditRounds == 0 {
 		if err := n.core.Audit(); err != nil {
 			n.s.violation(Audit, "%s%v", n, err)
 		}
@@ -75,15 +77,15 @@ func (n *node) halt(err error) {
 
 // perform applies a Ready and hands on what must wait for the disk.
 func (n *node) perform(ready *message.Ready) {
-	n.s.outputs.ready(n.index, ready)
+	n.s.outputs.Ready(n.index, ready)
 	r := n.begin(ready)
 	n.hasty(ready)
 	if ready.Persist != nil {
-		n.disk.apply(ready.Persist)
+		n.disk.Write(ready.Persist)
 		n.core.Recycle(ready.Persist)
 		r.dirty = true
 		if n.armed {
-			n.steps, n.armed = 1+n.s.rnd.IntN(5), false
+			n.steps, n.armed = 1+n.s.Rnd.IntN(5), false
 		}
 		if n.step() {
 			return
@@ -92,7 +94,7 @@ func (n *node) perform(ready *message.Ready) {
 	if n.s.fleet != nil && n.s.fleet.witness != nil {
 		n.s.fleet.witness.formed(n, ready.Send)
 	}
-	r.mark = n.disk.applied
+	r.mark = n.disk.Applied
 	if len(r.reads)+len(r.archives) > 0 {
 		r.snapshot = n.disk.Snapshot()
 	}
@@ -116,7 +118,7 @@ func (n *node) perform(ready *message.Ready) {
 	n.spin(r.dirty, ready)
 	looking{n}.look(r, ready)
 	n.sync()
-	n.wakeAt(min(n.clock.whenWall(ready.WakeWall), n.clock.whenMono(ready.WakeMono)))
+	n.wakeAt(min(n.Clock.WhenWall(ready.WakeWall), n.Clock.WhenMono(ready.WakeMono)))
 	if len(n.first)+len(n.rest) > 0 {
 		n.poke()
 	}
@@ -172,7 +174,7 @@ const maxSpins = 1000
 // spin looks for a loop that goes round and round: on a real machine it burns a
 // processor.
 func (n *node) spin(dirty bool, ready *message.Ready) {
-	now := n.clock.time(n.s.now)
+	now := n.Clock.Time(n.s.Now)
 	idle := !dirty && len(ready.Replies)+len(ready.Reads)+len(ready.Archives)+len(ready.Send)+len(ready.Commit)+len(ready.Early)+len(ready.Register) == 0
 	if !idle || ready.WakeMono > now.Mono && ready.WakeWall > now.Wall {
 		n.spins = 0
@@ -185,17 +187,17 @@ func (n *node) spin(dirty bool, ready *message.Ready) {
 
 // wakeAt makes the loop look around at a true time, a little late at times.
 func (n *node) wakeAt(at int64) {
-	if at == n.wake && at > n.s.now {
+	if at == n.wake && at > n.s.Now {
 		return // a timer is set
 	}
 	n.wake = at
 	if at == never {
 		return
 	}
-	at = max(at, n.s.now) + int64(n.s.about(50*time.Microsecond))
-	life := n.life
-	n.s.at(at, func() {
-		if n.life == life && n.wake <= n.s.now && !n.turning {
+	at = max(at, n.s.Now) + int64(n.s.About(50*time.Microsecond))
+	life := n.Life
+	n.s.At(at, func() {
+		if n.Life == life && n.wake <= n.s.Now && !n.turning {
 			n.turning = true
 			n.turn()
 		}
@@ -213,17 +215,17 @@ func (n *node) ask(q register.Request) {
 		n.peers.do(q, func(r register.Result) { n.put(message.Registered{Result: r}, true) })
 		return
 	}
-	d := n.s.about(n.s.plan.disk.answer)
+	d := n.s.About(n.s.plan.Disk.Answer)
 	for _, c := range q.Queues {
 		n.paused[c.Name] = true
 	}
 	n.later(d/2, func() {
 		var result register.Result
-		if n.s.chance(n.s.plan.disk.doubt / 2) {
+		if n.s.Chance(n.s.plan.Disk.Doubt / 2) {
 			result = register.Result{Tag: q.Tag, Err: errLost}
 		} else {
 			n.register.Do(q, func(r register.Result) { result = r })
-			if n.s.chance(n.s.plan.disk.doubt / 2) {
+			if n.s.Chance(n.s.plan.Disk.Doubt / 2) {
 				result = register.Result{Tag: q.Tag, Err: errLost}
 			}
 		}
@@ -239,7 +241,7 @@ func (n *node) sync() {
 	if n.syncing || len(n.waiting) == 0 {
 		return
 	}
-	rounds, dirty, mark := n.waiting, false, n.disk.applied
+	rounds, dirty, mark := n.waiting, false, n.disk.Applied
 	n.waiting, n.flying = nil, rounds
 	for _, r := range rounds {
 		dirty = dirty || r.dirty
@@ -250,12 +252,12 @@ func (n *node) sync() {
 	n.syncing = true
 	d := time.Duration(0)
 	if dirty {
-		n.s.stats[Syncs]++
+		n.s.stats[stats.Syncs]++
 		d = n.syncTime()
 	}
 	n.later(d, func() {
 		if dirty {
-			n.disk.harden(mark)
+			n.disk.Secure(mark)
 		}
 		if n.step() {
 			return
@@ -271,20 +273,20 @@ func (n *node) sync() {
 		}
 		n.syncing, n.flying = false, nil
 		n.sync()
-		if len(n.first)+len(n.rest) > 0 || n.wake <= n.s.now { // the loop was held up by what waited
+		if len(n.first)+len(n.rest) > 0 || n.wake <= n.s.Now { // the loop was held up by what waited
 			n.poke()
 		}
 	})
-	if len(n.first)+len(n.rest) > 0 || n.wake <= n.s.now {
+	if len(n.first)+len(n.rest) > 0 || n.wake <= n.s.Now {
 		n.poke()
 	}
 }
 
 // syncTime draws how long a sync takes.
 func (n *node) syncTime() time.Duration {
-	d := n.s.about(n.s.plan.disk.sync)
-	if n.s.chance(n.s.plan.disk.stall) {
-		d = n.s.between(0, stallFor)
+	d := n.s.About(n.s.plan.Disk.Sync)
+	if n.s.Chance(n.s.plan.Disk.Stall) {
+		d = n.s.Between(0, plan.StallFor)
 	}
 	return d
 }
@@ -308,11 +310,11 @@ func (n *node) release(r *round) bool {
 	}
 	for i := range r.reads {
 		read := &r.reads[i]
-		n.later(n.s.about(n.s.plan.disk.read), func() { n.read(r.snapshot, read) })
+		n.later(n.s.About(n.s.plan.Disk.Read), func() { n.read(r.snapshot, read) })
 	}
 	for i := range r.archives {
 		a := &r.archives[i]
-		n.later(n.s.about(n.s.plan.disk.sync), func() { n.archive(r.snapshot, a) })
+		n.later(n.s.About(n.s.plan.Disk.Sync), func() { n.archive(r.snapshot, a) })
 	}
 	return false
 }

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/sim/disk"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
+	"github.com/norn-dev/norn/jepsen/sim/world"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/quorum"
@@ -21,7 +24,7 @@ import (
 // another member of the cohort it belongs to, and the register keeps its
 // majority. Nothing promises more.
 func (f nemesis) victim() *node {
-	n := pick(&f.s.world, f.nodes)
+	n := world.Pick(&f.s.World, f.nodes)
 	if slices.ContainsFunc(f.nodes, func(o *node) bool { return !o.away && !o.up && o != n }) || !f.mayLose(n) {
 		return nil
 	}
@@ -34,7 +37,7 @@ func (f nemesis) victim() *node {
 // could lack a majority.
 func (f nemesis) mayLose(n *node) bool {
 	recent := func(o *node) bool {
-		return o.hurt && f.s.now-o.since < int64(30*time.Second) || o != n && (o.disk.bad != "" || o.cells.bad != "")
+		return o.hurt && f.s.Now-o.since < int64(30*time.Second) || o != n && (o.disk.Bad != "" || o.cells.Bad != "")
 	}
 	return n.up && !n.away && !slices.ContainsFunc(f.nodes, recent) &&
 		len(f.members()) >= 3 && len(f.cells) > 0 && f.spare(n) && f.votes(n) && f.held(n)
@@ -89,7 +92,7 @@ func (f nemesis) held(n *node) bool {
 // granted tells whether each cohort that a partition may yet be given keeps a majority
 // without a node.
 func granted(f nemesis, p ring.Partition, n *node) bool {
-	return !slices.ContainsFunc(f.sought.of(p, f.s.now), func(cohort []register.Member) bool {
+	return !slices.ContainsFunc(f.sought.of(p, f.s.Now), func(cohort []register.Member) bool {
 		return slices.Contains(cohort, n.self) && whole(f, cohort, n) < quorum.Majority(len(cohort))
 	})
 }
@@ -191,7 +194,7 @@ func (f nemesis) members() (all []*node) {
 
 // spare tells whether every fact of a node is on another disk where it belongs.
 func (f nemesis) spare(n *node) bool {
-	for p := range f.s.plan.partitions {
+	for p := range f.s.plan.Partitions {
 		p := ring.Partition(p)
 		if vnode.Dropping(n.disk, p) {
 			continue
@@ -213,7 +216,7 @@ func (f nemesis) elsewhere(n *node, p ring.Partition, task id.ID) bool {
 	have := map[string]bool{}
 	for _, m := range f.cells[p].Cohort {
 		o := f.find(m)
-		if o == nil || o == n || o.self != m || !o.up || o.disk.unsynced() > 0 {
+		if o == nil || o == n || o.self != m || !o.up || o.disk.AtRisk() > 0 {
 			continue
 		}
 		if t, err := vnode.LoadTask(o.disk.Mem, p, task); err == nil && t.Collected() {
@@ -241,7 +244,7 @@ func (f nemesis) wipe() {
 	if n == nil {
 		return
 	}
-	f.s.stats[Wipes]++
+	f.s.stats[stats.Wipes]++
 	f.s.note("%sthe disks are lost", n)
 	f.lose(n)
 }
@@ -252,10 +255,10 @@ func (f nemesis) lose(n *node) {
 	if n.up {
 		n.crash()
 	}
-	n.life++                      // the restart that was planned is off
-	n.hurt, n.since = true, s.now // until it is another incarnation
-	n.disk, n.cells = newDisk(), newDisk()
-	s.after(s.about(s.plan.crash.down+time.Second), func() {
+	n.Life++                      // the restart that was planned is off
+	n.hurt, n.since = true, s.Now // until it is another incarnation
+	n.disk, n.cells = disk.New(), disk.New()
+	s.After(s.About(s.plan.Crash.Down+time.Second), func() {
 		if !n.away && !n.up {
 			f.join(n)
 		}
@@ -267,11 +270,11 @@ func (f nemesis) lose(n *node) {
 // as another incarnation. Or it has lost nothing that anybody was told.
 func (f nemesis) restore() {
 	s := f.s
-	n := pick(&s.world, f.nodes)
+	n := world.Pick(&s.World, f.nodes)
 	if !n.up || n.away {
 		return
 	}
-	facts, cells, self := copied(n.disk.Mem), copied(n.cells.Mem), n.self
+	facts, cells, self := disk.Copied(n.disk.Mem), disk.Copied(n.cells.Mem), n.self
 	var try func(left int)
 	try = func(left int) {
 		if s.healing || n.self != self || n.hurt {
@@ -280,25 +283,25 @@ func (f nemesis) restore() {
 		forgets := forgets(n.disk, facts)
 		if !f.mayLose(n) || !f.decided(n) || forgets && !f.remembered(n, facts) {
 			if left > 0 {
-				s.after(time.Second, func() { try(left - 1) })
+				s.After(time.Second, func() { try(left - 1) })
 			}
 			return
 		}
-		s.stats[Restores]++
+		s.stats[stats.Restores]++
 		if forgets {
-			s.stats[Forgotten]++
+			s.stats[stats.Forgotten]++
 		}
 		s.note("%sthe disks are set back; promises or claims are forgotten: %t", n, forgets)
 		n.crash()
-		n.hurt, n.since = true, s.now
+		n.hurt, n.since = true, s.Now
 		n.disk, n.cells = facts, cells
 	}
-	s.after(s.between(time.Second, 20*time.Second), func() { try(20) })
+	s.After(s.Between(time.Second, 20*time.Second), func() { try(20) })
 }
 
 // forgets tells whether an older state of a disk lacks a promise or a claim that
 // the disk has now.
-func forgets(now, then *disk) bool {
+func forgets(now, then *disk.Disk) bool {
 	for key, value := range now.Mem.Scan(nil, nil) {
 		if key[0] != 'a' && key[0] != 'b' { // claims, promises: the tables of package vnode
 			continue
@@ -313,13 +316,13 @@ func forgets(now, then *disk) bool {
 // remembered tells whether all others of the cohorts of a node have on their disks
 // that its disk was further than an older state of it. Where only some know, they
 // may all be away when it starts: then nobody tells it, and nothing is promised.
-func (f nemesis) remembered(n *node, then *disk) bool {
+func (f nemesis) remembered(n *node, then *disk.Disk) bool {
 	mark, _, err := standing.ReadMarks(then.Mem)
 	if err != nil {
 		return false
 	}
 	for _, o := range f.others(n) {
-		if o.disk.unsynced() > 0 {
+		if o.disk.AtRisk() > 0 {
 			return false
 		}
 		_, seen, err := standing.ReadMarks(o.disk.Mem)
@@ -355,7 +358,7 @@ func (f nemesis) flip() {
 	}
 	at := n.disk
 	where := "facts"
-	if s.chance(0.3) {
+	if s.Chance(0.3) {
 		at, where = n.cells, "register"
 	}
 	var keys []string
@@ -365,11 +368,11 @@ func (f nemesis) flip() {
 	if len(keys) == 0 {
 		return
 	}
-	s.stats[Flips]++
-	n.hurt, n.since = true, s.now
-	at.bad = pick(&s.world, keys)
-	s.note("%sa bit turns over on the disk of the %s, in record %q", n, where, at.bad)
-	if where == "register" || s.chance(0.3) {
+	s.stats[stats.Flips]++
+	n.hurt, n.since = true, s.Now
+	at.Bad = world.Pick(&s.World, keys)
+	s.note("%sa bit turns over on the disk of the %s, in record %q", n, where, at.Bad)
+	if where == "register" || s.Chance(0.3) {
 		n.crash() // it is read at the start
 	}
 }
@@ -379,20 +382,20 @@ func (f nemesis) flip() {
 // the facts it has; to others somebody gives empty disks.
 func (f nemesis) expected(n *node, err error) bool {
 	forgot := errors.Is(err, standing.ErrForgot) || errors.Is(err, group.ErrForgot)
-	known := forgot || errors.Is(err, errRotten) || errors.Is(err, wire.ErrDamaged) ||
+	known := forgot || errors.Is(err, disk.ErrRotten) || errors.Is(err, wire.ErrDamaged) ||
 		errors.Is(err, group.ErrTwin) || errors.Is(err, vnode.ErrDamaged)
 	if !n.hurt || !known {
 		return false
 	}
-	f.s.stats[Damaged]++
+	f.s.stats[stats.Damaged]++
 	f.s.note("%sthe process ends: %v", n, err)
 	switch {
-	case forgot && n.disk.bad == "":
+	case forgot && n.disk.Bad == "":
 		f.renew(n)
 		return true
 	case n.up:
-		n.disk.bad, n.cells.bad = "", ""
-		n.disk, n.cells = newDisk(), newDisk()
+		n.disk.Bad, n.cells.Bad = "", ""
+		n.disk, n.cells = disk.New(), disk.New()
 	}
 	f.lose(n)
 	return true
@@ -402,14 +405,14 @@ func (f nemesis) expected(n *node, err error) bool {
 // incarnation, as package node does (node/forgot.go).
 func (f nemesis) renew(n *node) {
 	s := f.s
-	s.stats[Renewed]++
-	n.cells.bad = ""
+	s.stats[stats.Renewed]++
+	n.cells.Bad = ""
 	if n.up {
 		n.stop()
 	}
-	n.life++                      // the restart that was planned is off
-	n.hurt, n.since = true, s.now // until it is another incarnation
-	s.after(s.about(s.plan.crash.down+time.Second), func() {
+	n.Life++                      // the restart that was planned is off
+	n.hurt, n.since = true, s.Now // until it is another incarnation
+	s.After(s.About(s.plan.Crash.Down+time.Second), func() {
 		if !n.away && !n.up {
 			f.rejoin(n)
 		}

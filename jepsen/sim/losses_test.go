@@ -45,9 +45,9 @@ func TestACohortThatWasAskedForIsHeld(t *testing.T) {
 		want   bool
 	}{{is, 0, true}, {next, 0, false}, {next, soughtFor, true}} {
 		f := nemesis{&fleet{s: &sim{}, nodes: n, sought: sought{}}}
-		f.s.now = now
+		f.s.Now = now
 		f.asks(n[0], &register.Request{Changes: []register.Change{{New: register.Cell{Cohort: c.cohort}}}})
-		f.s.now += c.later
+		f.s.Now += c.later
 		if got := granted(f, 0, n[2]); got != c.want {
 			t.Errorf("asked for %v %v ago: a majority is left without one: %t, want %t", c.cohort, time.Duration(c.later), got, c.want)
 		}

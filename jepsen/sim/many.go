@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/norn-dev/norn/jepsen/sim/stats"
 )
 
 // Many runs seeds side by side.
@@ -44,14 +46,14 @@ type Many struct {
 	also func(*sim)
 	// Progress hears of every run that has ended, from any goroutine but one at
 	// a time; nil: nobody does.
-	Progress func(done uint64, sum *Stats)
+	Progress func(done uint64, sum *stats.Stats)
 	// Ended hears of every run that has ended, like Progress.
 	Ended func(*Result)
 }
 
 // Total is what came of many runs.
 type Total struct {
-	Sum   Stats
+	Sum   stats.Stats
 	Seeds uint64 // that ran
 	// Calm are those in which too little happened for them to count: they are not
 	// passed, but invalid. Why says how often what was missing.

@@ -10,6 +10,9 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	gproto "google.golang.org/protobuf/proto"
+
+	"github.com/norn-dev/norn/jepsen/sim/convert"
+	"github.com/norn-dev/norn/jepsen/sim/world"
 )
 
 // meddler tries what it has no right to: a stranger, who may do everything on one queue, on tasks
@@ -28,12 +31,12 @@ func newMeddler(s *sim, stranger bool) *meddler {
 	m.by = "peer"
 	if stranger {
 		m.by, m.may = "stranger", []string{nowhere}
-		if len(s.plan.queues) > 1 {
-			m.may = slices.Clone(s.plan.queues[:1])
+		if len(s.plan.Queues) > 1 {
+			m.may = slices.Clone(s.plan.Queues[:1])
 		}
 		m.scope = guard.NewPrincipal(m.by, guard.ByToken, nil, []guard.Rule{{Verbs: guard.All &^ (guard.Cluster | guard.Access), Pattern: m.may[0]}}, "").Scope()
 	}
-	m.after(s.about(s.plan.work.think), m.act)
+	m.after(s.About(s.plan.Work.Think), m.act)
 	return m
 }
 
@@ -42,23 +45,23 @@ func (m *meddler) act() {
 	if s.healing {
 		return
 	}
-	defer m.after(s.about(s.plan.work.think), m.act)
-	j := s.board.some(&s.world)
+	defer m.after(s.About(s.plan.Work.Think), m.act)
+	j := s.board.some(&s.World)
 	switch token := uint64(0); {
 	case j == nil:
 	case m.may == nil:
 		if token = s.tokens[j.id]; token != 0 {
-			m.try(spoiling(j.id, token)[s.rnd.IntN(3)])
+			m.try(spoiling(j.id, token)[s.Rnd.IntN(3)])
 		}
-	case slices.Contains(m.may, j.queue) || s.chance(0.2):
-		m.try(pick(&s.world, []gproto.Message{&nornv1.ListRequest{Limit: 20}, &nornv1.CountRequest{}, &nornv1.GetRequest{Id: j.id.Bytes()}}))
+	case slices.Contains(m.may, j.queue) || s.Chance(0.2):
+		m.try(world.Pick(&s.World, []gproto.Message{&nornv1.ListRequest{Limit: 20}, &nornv1.CountRequest{}, &nornv1.GetRequest{Id: j.id.Bytes()}}))
 	default:
 		id := j.id.Bytes()
 		all := append(spoiling(j.id, max(1, s.tokens[j.id])),
 			&nornv1.GetRequest{Id: id}, &nornv1.LogRequest{Id: id}, &nornv1.ExplainRequest{Id: id}, &nornv1.CancelRequest{Ids: [][]byte{id}}, &nornv1.RetryRequest{Ids: [][]byte{id}},
 			&nornv1.UpdateRequest{Id: id, Token: max(1, s.tokens[j.id]), Data: []byte("forged")},
 			&nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: id, Token: max(1, s.tokens[j.id]), AutoSeq: true, Result: []byte("forged")}}})
-		m.try(pick(&s.world, all))
+		m.try(world.Pick(&s.World, all))
 	}
 }
 
@@ -82,19 +85,19 @@ func spoiling(task id.ID, token uint64) []gproto.Message {
 func (m *meddler) try(request gproto.Message) {
 	s := m.s
 	m.roam()
-	plain := invocation(request)
+	plain := convert.Invocation(request)
 	asked := *plain
 	asked.Func, asked.Text, asked.By, asked.Queues, asked.Process = history.Try, string(plain.Func), m.by, m.may, m.process
 	s.invoke(&asked)
 	plain.Op = asked.Op
-	k := &call{asked: plain, stamp: s.now}
+	k := &call{asked: plain, stamp: s.Now}
 	m.send(request, nil, 3*time.Second, func(a *answer) {
 		e := &history.Event{Op: asked.Op, Process: m.process, Phase: history.Info}
 		switch {
 		case a.message != nil:
 			e = m.ending(k, a.message)
 		case a.refused != nil:
-			e.Phase, e.Error, e.Text = history.Fail, kind(a.refused.Kind), a.refused.Message
+			e.Phase, e.Error, e.Text = history.Fail, convert.Kind(a.refused.Kind), a.refused.Message
 		}
 		e.Func = history.Try
 		s.record(e)

@@ -34,12 +34,12 @@ type asked struct {
 }
 
 func openMember(n *node) (*member, error) {
-	s, c := n.s, &n.s.plan.cluster
+	s, c := n.s, &n.s.plan.Cluster
 	m := &member{n: n, wake: never, asked: map[uint64]asked{}}
 	var err error
 	m.machine, err = group.Open(group.Config{
-		Self: n.self, Cluster: cluster, Seed: s.rnd.Uint64(), Heartbeat: c.heartbeat, Stable: c.stable, Dead: c.dead,
-	}, n.cells, n.clock.time(s.now))
+		Self: n.self, Cluster: cluster, Seed: s.Rnd.Uint64(), Heartbeat: c.Heartbeat, Stable: c.Stable, Dead: c.Dead,
+	}, n.cells, n.Clock.Time(s.Now))
 	return m, err
 }
 
@@ -75,12 +75,12 @@ func (m *member) poke() {
 		return
 	}
 	m.turning = true
-	m.n.later(m.n.s.about(m.n.s.plan.disk.loop), m.turn)
+	m.n.later(m.n.s.About(m.n.s.plan.Disk.Loop), m.turn)
 }
 
 // turn steps what has come in and does what follows from it.
 func (m *member) turn() {
-	if !m.n.clock.awake(m.n.s.now) {
+	if !m.n.Clock.Awake(m.n.s.Now) {
 		m.n.later(0, m.turn) // once it is
 		return
 	}
@@ -88,7 +88,7 @@ func (m *member) turn() {
 	if m.syncing || m.n.peers != m { // its process may have ended at what asked for the turn
 		return
 	}
-	now := m.n.clock.time(m.n.s.now)
+	now := m.n.Clock.Time(m.n.s.Now)
 	events := append(m.inbox, group.Tick{})
 	for _, e := range events {
 		if err := m.machine.Step(now, e); err != nil {
@@ -112,7 +112,7 @@ func (m *member) drain() {
 			return
 		}
 		if ready.Persist != nil {
-			n.cells.apply(ready.Persist)
+			n.cells.Write(ready.Persist)
 			if n.step() {
 				return
 			}
@@ -124,9 +124,9 @@ func (m *member) drain() {
 			continue
 		}
 		m.syncing = true
-		mark := n.cells.applied
+		mark := n.cells.Applied
 		n.later(n.syncTime(), func() {
-			n.cells.harden(mark)
+			n.cells.Secure(mark)
 			m.syncing = false
 			if n.step() || !m.finish(&ready) {
 				return
@@ -160,7 +160,7 @@ func (m *member) finish(ready *group.Ready) bool {
 			a.done(r)
 		}
 	}
-	if err := m.machine.Advance(n.clock.time(n.s.now)); err != nil {
+	if err := m.machine.Advance(n.Clock.Time(n.s.Now)); err != nil {
 		n.s.fleet.fatal(n, err)
 		return false
 	}
@@ -188,15 +188,15 @@ func (m *member) look() bool {
 // rest sleeps until something is due.
 func (m *member) rest() {
 	n := m.n
-	at := n.clock.whenMono(m.machine.Wake())
-	if at == m.wake && at > n.s.now || at == never {
+	at := n.Clock.WhenMono(m.machine.Wake())
+	if at == m.wake && at > n.s.Now || at == never {
 		m.wake = at
 		return
 	}
 	m.wake = at
-	life := n.life
-	n.s.at(max(at, n.s.now)+int64(n.s.about(50*time.Microsecond)), func() {
-		if n.life == life && m.wake <= n.s.now && !m.turning && !m.syncing {
+	life := n.Life
+	n.s.At(max(at, n.s.Now)+int64(n.s.About(50*time.Microsecond)), func() {
+		if n.Life == life && m.wake <= n.s.Now && !m.turning && !m.syncing {
 			m.turning = true
 			m.turn()
 		}

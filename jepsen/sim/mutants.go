@@ -13,6 +13,9 @@ import (
 
 	gproto "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/norn-dev/norn/jepsen/sim/convert"
+	"github.com/norn-dev/norn/jepsen/sim/world"
 )
 
 // Mutants are nodes that break one promise each, now and then. The names say
@@ -83,7 +86,7 @@ func liars() []Mutant {
 
 // hurry makes the monotonic clock of a node run four times as fast.
 func hurry(n *node, now clock.Time) clock.Time {
-	now.Mono += 3 * (now.Mono - n.clock.first)
+	now.Mono += 3 * (now.Mono - n.Clock.First)
 	return now
 }
 
@@ -115,7 +118,7 @@ func swallow[M gproto.Message](answer func(*node, *message.Request)) func(*node,
 		if !ok {
 			return true
 		}
-		if _, ok := r.Body.(M); !ok || n.s.rnd.IntN(5) > 0 {
+		if _, ok := r.Body.(M); !ok || n.s.Rnd.IntN(5) > 0 {
 			return true
 		}
 		if answer != nil {
@@ -128,7 +131,7 @@ func swallow[M gproto.Message](answer func(*node, *message.Request)) func(*node,
 // acknowledge answers a write as if it had been done.
 func acknowledge(n *node, r *message.Request) {
 	reply := &nornv1.WriteReply{}
-	for _, i := range invocation(r.Body).Items {
+	for _, i := range convert.Invocation(r.Body).Items {
 		reply.Results = append(reply.Results, &nornv1.WriteResult{Receipt: &nornv1.Receipt{Id: i.Task.String()}})
 	}
 	n.send(message.Reply{To: r.From, Message: reply})
@@ -142,9 +145,9 @@ func rot(n *node) {
 	}
 	if len(keys) > 0 {
 		b := &store.Batch{}
-		b.Delete(pick(&n.s.world, keys))
-		n.disk.apply(b)
-		n.disk.harden(n.disk.applied)
+		b.Delete(world.Pick(&n.s.World, keys))
+		n.disk.Write(b)
+		n.disk.Secure(n.disk.Applied)
 	}
 }
 
@@ -153,7 +156,7 @@ func grants(change func(*nornv1.Grant)) func(*node, *message.Reply) bool {
 	return func(n *node, r *message.Reply) bool {
 		if m, ok := r.Message.(*nornv1.ClaimReply); ok {
 			for _, g := range m.Grants {
-				if len(g.Task.Payload) > 0 && n.s.rnd.IntN(3) == 0 {
+				if len(g.Task.Payload) > 0 && n.s.Rnd.IntN(3) == 0 {
 					change(g)
 				}
 			}
@@ -183,7 +186,7 @@ func shown(change func(*node, *nornv1.Task)) func(*node, *message.Reply) bool {
 
 func silence(n *node, r *message.Reply) bool {
 	m, ok := r.Message.(*nornv1.ClaimReply)
-	return !ok || len(m.Grants) == 0 || n.s.rnd.IntN(5) > 0
+	return !ok || len(m.Grants) == 0 || n.s.Rnd.IntN(5) > 0
 }
 
 // twice gives the grants of one request to another one too.
@@ -194,7 +197,7 @@ func twice(n *node, r *message.Reply) bool {
 	}
 	if len(m.Grants) > 0 {
 		n.s.lastGrants = m.Grants
-	} else if n.s.rnd.IntN(3) == 0 {
+	} else if n.s.Rnd.IntN(3) == 0 {
 		m.Grants = n.s.lastGrants
 	}
 	return true
@@ -214,7 +217,7 @@ func independent(r *nornv1.EnqueueRequest) {
 
 // dependent shows the dependencies that were forgotten.
 func dependent(n *node, t *nornv1.Task) {
-	if j := n.s.board.byID[parse(t.Id)]; j != nil && t.Queue != "" {
+	if j := n.s.board.byID[convert.Parse(t.Id)]; j != nil && t.Queue != "" {
 		t.Dependencies = nil
 		for _, d := range j.deps {
 			t.Dependencies = append(t.Dependencies, d.String())
@@ -271,7 +274,7 @@ func brandNew(_ *node, r *message.Reply) bool {
 }
 
 func answerTwice(n *node, r *message.Reply) bool {
-	if n.s.rnd.IntN(20) == 0 && n.conns[r.To.Conn] != nil && n.asked[r.To] != nil {
+	if n.s.Rnd.IntN(20) == 0 && n.conns[r.To.Conn] != nil && n.asked[r.To] != nil {
 		delete(n.asked, r.To)
 	}
 	return true
@@ -279,7 +282,7 @@ func answerTwice(n *node, r *message.Reply) bool {
 
 // refuse says of some enqueues that they have failed.
 func refuse(n *node, r *message.Reply) bool {
-	if m, ok := r.Message.(*nornv1.EnqueueReply); ok && n.s.rnd.IntN(5) == 0 {
+	if m, ok := r.Message.(*nornv1.EnqueueReply); ok && n.s.Rnd.IntN(5) == 0 {
 		for _, res := range m.Results {
 			res.Receipt = nil
 			res.Error = &nornv1.Error{Kind: nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT, Message: "no", Effect: nornv1.Effect_EFFECT_NONE}

@@ -6,6 +6,9 @@ import (
 	"github.com/norn-dev/norn/node/core/message"
 
 	gproto "google.golang.org/protobuf/proto"
+
+	"github.com/norn-dev/norn/jepsen/sim/convert"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
 )
 
 // conn is one connection between a client and the node, as TCP gives it: in
@@ -30,7 +33,7 @@ func (s *sim) dial(client *caller) *conn {
 		return nil
 	}
 	s.connID++
-	c := &conn{s: s, id: s.connID, node: n, life: n.life, client: client, lostToNode: never, lostToClient: never}
+	c := &conn{s: s, id: s.connID, node: n, life: n.Life, client: client, lostToNode: never, lostToClient: never}
 	n.conns[c.id] = c
 	if client != nil {
 		s.conns = append(s.conns, c)
@@ -40,10 +43,10 @@ func (s *sim) dial(client *caller) *conn {
 
 // delay draws how long a frame travels.
 func (s *sim) delay() time.Duration {
-	if s.chance(s.plan.net.spike) {
-		return s.between(0, time.Second)
+	if s.Chance(s.plan.Net.Spike) {
+		return s.Between(0, time.Second)
 	}
-	return s.about(s.plan.net.delay)
+	return s.About(s.plan.Net.Delay)
 }
 
 // request sends a request to the node; it arrives or is lost.
@@ -59,10 +62,10 @@ func (c *conn) cancel(request uint64, method uint16) {
 }
 
 func (c *conn) reach(fn func()) {
-	at := max(c.s.now+int64(c.s.delay()), c.toNode)
+	at := max(c.s.Now+int64(c.s.delay()), c.toNode)
 	c.toNode = at
-	c.s.at(at, func() {
-		if at <= c.lostToNode && c.node.up && c.node.life == c.life && c.node.conns[c.id] != nil {
+	c.s.At(at, func() {
+		if at <= c.lostToNode && c.node.up && c.node.Life == c.life && c.node.conns[c.id] != nil {
 			fn()
 		}
 	})
@@ -73,9 +76,9 @@ func (c *conn) answer(reply message.Reply) {
 	if c.client == nil {
 		return
 	}
-	at := max(c.s.now+int64(c.s.delay()), c.toClient)
+	at := max(c.s.Now+int64(c.s.delay()), c.toClient)
 	c.toClient = at
-	c.s.at(at, func() {
+	c.s.At(at, func() {
 		if at <= c.lostToClient && c.client.conn == c {
 			c.client.answered(reply)
 		}
@@ -89,15 +92,15 @@ func (c *conn) cut() {
 	}
 	c.dead = true
 	s := c.s
-	s.stats[Cuts]++
-	c.lostToNode = s.now + int64(s.delay())/2
-	c.lostToClient = s.now + int64(s.delay())/2
+	s.stats[stats.Cuts]++
+	c.lostToNode = s.Now + int64(s.delay())/2
+	c.lostToClient = s.Now + int64(s.delay())/2
 	hear := s.delay()
-	if s.chance(s.plan.net.idle) {
-		hear = s.between(0, 10*time.Second)
+	if s.Chance(s.plan.Net.Idle) {
+		hear = s.Between(0, 10*time.Second)
 	}
-	s.at(c.lostToNode+int64(hear), c.goneAtNode)
-	s.at(c.lostToClient+int64(s.delay()), func() { c.client.lost(c) })
+	s.At(c.lostToNode+int64(hear), c.goneAtNode)
+	s.At(c.lostToClient+int64(s.delay()), func() { c.client.lost(c) })
 	s.forget(c)
 }
 
@@ -114,12 +117,12 @@ func (c *conn) close() {
 // broken is the end of the node's process, as the client hears of it.
 func (c *conn) broken() {
 	c.dead = true
-	c.lostToClient = min(c.lostToClient, c.s.now+int64(c.s.delay()))
-	c.s.at(c.lostToClient+int64(c.s.delay()), func() { c.client.lost(c) })
+	c.lostToClient = min(c.lostToClient, c.s.Now+int64(c.s.delay()))
+	c.s.At(c.lostToClient+int64(c.s.delay()), func() { c.client.lost(c) })
 }
 
 func (c *conn) goneAtNode() {
-	if c.node.up && c.node.life == c.life {
+	if c.node.up && c.node.Life == c.life {
 		c.node.gone(c)
 	}
 }
@@ -138,17 +141,17 @@ func (s *sim) forget(c *conn) {
 // time: a frame that lay somewhere while its client had long turned away. In
 // the history it is a request of nobody that never ends.
 func (s *sim) ghost(m gproto.Message, by string) {
-	s.after(s.between(0, s.plan.net.late), func() {
+	s.After(s.Between(0, s.plan.Net.Late), func() {
 		c := s.dial(nil)
 		if c == nil {
 			return
 		}
-		s.stats[Ghosts]++
-		for _, e := range invocations(m) {
+		s.stats[stats.Ghosts]++
+		for _, e := range convert.Invocations(m) {
 			s.invoke(e)
 		}
-		method := methodOf(m)
-		c.node.receive(c, &message.Request{From: message.Origin{Conn: c.id, Request: 1, Method: uint16(method)}, Body: m, By: by}, urgent(method))
-		s.after(s.about(50*time.Millisecond), c.goneAtNode)
+		method := convert.MethodOf(m)
+		c.node.receive(c, &message.Request{From: message.Origin{Conn: c.id, Request: 1, Method: uint16(method)}, Body: m, By: by}, convert.Urgent(method))
+		s.After(s.About(50*time.Millisecond), c.goneAtNode)
 	})
 }

@@ -7,6 +7,10 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/jepsen/check"
+	"github.com/norn-dev/norn/jepsen/sim/disk"
+	"github.com/norn-dev/norn/jepsen/sim/plan"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
+	"github.com/norn-dev/norn/jepsen/sim/world"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -17,17 +21,16 @@ import (
 // node is one node: a process that comes and goes over a disk that stays. It
 // keeps the contract of package node/core the way package node does.
 type node struct {
+	world.Process
 	s     *sim
-	clock local
-	disk  *disk
-	cells *disk // the register's own disk
+	disk  *disk.Disk
+	cells *disk.Disk // the register's own disk
 	self  register.Member
 	index int     // in the cluster
 	peers *member // its part in the register's group; nil: it is alone and has a register of its own
 	away  bool    // it is out of the cluster for good
 
 	up       bool
-	life     int // number of the process; what belongs to an older one is void
 	core     *core.Core
 	register *register.Local
 	conns    map[uint64]*conn // open, as far as this process knows
@@ -77,7 +80,7 @@ type round struct {
 }
 
 func newNode(s *sim) *node {
-	n := &node{s: s, self: self, disk: newDisk(), cells: newDisk(), paused: map[string]bool{}}
+	n := &node{s: s, self: self, disk: disk.New(), cells: disk.New(), paused: map[string]bool{}}
 	if err := register.Format(n.cells, n.config().Cluster, self); err != nil {
 		s.broken("the register cannot be formatted: %v", err)
 	}
@@ -87,10 +90,10 @@ func newNode(s *sim) *node {
 // start begins a new process on the disk as it is.
 func (n *node) start() {
 	s := n.s
-	n.life++
-	n.clock.until = 0
-	n.clock.began, n.clock.first = s.now, 1+s.rnd.Int64N(1e12)
-	n.clock.drift = s.drift()
+	n.Life++
+	n.Clock.Until = 0
+	n.Clock.Began, n.Clock.First = s.Now, 1+s.Rnd.Int64N(1e12)
+	n.Clock.Drift = s.drift()
 	if s.fleet != nil {
 		nemesis{s.fleet}.setRight()
 	}
@@ -106,7 +109,7 @@ func (n *node) start() {
 		return
 	}
 	n.up, n.asleep = true, 0
-	s.note("%snode starts, wall clock off by %v", n, time.Duration(n.clock.off))
+	s.note("%snode starts, wall clock off by %v", n, time.Duration(n.Clock.Off))
 	n.poke()
 	if n.peers != nil {
 		n.peers.begin()
@@ -122,15 +125,15 @@ func (n *node) crash() {
 	}
 	n.unanswered()
 	n.up, n.steps, n.armed = false, 0, false
-	n.life++
+	n.Life++
 	keep := 0
-	if u := n.disk.unsynced(); u > 0 && s.chance(0.6) {
-		keep = s.rnd.IntN(u + 1)
+	if u := n.disk.AtRisk(); u > 0 && s.Chance(0.6) {
+		keep = s.Rnd.IntN(u + 1)
 	}
-	s.note("%snode crashes, %d of %d unsynced batches survive", n, keep, n.disk.unsynced())
-	s.stats[Crashes]++
-	if n.disk.unsynced() > keep {
-		s.stats[CrashesWithLoss]++
+	s.note("%snode crashes, %d of %d unsynced batches survive", n, keep, n.disk.AtRisk())
+	s.stats[stats.Crashes]++
+	if n.disk.AtRisk() > keep {
+		s.stats[stats.CrashesWithLoss]++
 	}
 	n.down(keep)
 }
@@ -142,24 +145,24 @@ func (n *node) stop() {
 	}
 	n.unanswered()
 	n.up, n.steps, n.armed = false, 0, false
-	n.life++
+	n.Life++
 	n.s.note("%snode stops", n)
-	n.s.stats[Stops]++
-	n.down(n.disk.unsynced())
+	n.s.stats[stats.Stops]++
+	n.down(n.disk.AtRisk())
 }
 
 func (n *node) down(keep int) {
 	s := n.s
-	n.disk.crash(keep)
+	n.disk.Fail(keep)
 	if s.mutant.Crash != nil {
 		s.mutant.Crash(n)
 	}
 	if n.peers != nil {
 		counted(n)
 		nemesis{s.fleet}.setRight()
-		n.cells.crash(s.rnd.IntN(n.cells.unsynced() + 1))
+		n.cells.Fail(s.Rnd.IntN(n.cells.AtRisk() + 1))
 	} else {
-		n.cells.crash(0)
+		n.cells.Fail(0)
 	}
 	n.core, n.register, n.peers = nil, nil, nil
 	n.audit()
@@ -169,15 +172,15 @@ func (n *node) down(keep int) {
 		}
 		return c.node == n
 	})
-	wait := s.about(s.plan.crash.down) + n.asleep
-	if d := s.plan.clock.restart; d > 0 {
-		n.clock.off = int64(s.between(-d, d))
-		s.stats[ClockSteps]++
+	wait := s.About(s.plan.Crash.Down) + n.asleep
+	if d := s.plan.Clock.Restart; d > 0 {
+		n.Clock.Off = int64(s.Between(-d, d))
+		s.stats[stats.ClockSteps]++
 		s.note("%s", check.ClockStepped)
 	}
-	life := n.life
-	s.after(wait, func() {
-		if !n.up && !n.away && n.life == life {
+	life := n.Life
+	s.After(wait, func() {
+		if !n.up && !n.away && n.Life == life {
 			n.start()
 		}
 	})
@@ -186,21 +189,21 @@ func (n *node) down(keep int) {
 // counted counts what the process has collected, at its end.
 func counted(n *node) {
 	if n.core != nil {
-		n.s.stats[Collected] += int(n.core.Stats().Collected)
+		n.s.stats[stats.Collected] += int(n.core.Stats().Collected)
 	}
 }
 
 // open opens what is on the disks.
 func (n *node) open() (err error) {
-	defer n.disk.caught(&err)
-	defer n.cells.caught(&err)
+	defer caught(n.disk, &err)
+	defer caught(n.cells, &err)
 	if n.s.fleet != nil {
 		n.peers, err = openMember(n)
 	} else {
 		n.register, err = register.OpenLocal(n.cells)
 	}
 	if err == nil {
-		n.core, err = core.Open(n.config(), n.disk, n.clock.time(n.s.now))
+		n.core, err = core.Open(n.config(), n.disk, n.Clock.Time(n.s.Now))
 	}
 	return err
 }
@@ -218,7 +221,7 @@ func (n *node) String() string {
 func (n *node) step() bool {
 	if n.steps > 0 {
 		if n.steps--; n.steps == 0 {
-			n.s.stats[CrashesAtStep]++
+			n.s.stats[stats.CrashesAtStep]++
 			n.crash()
 			n.s.nextCrash()
 		}
@@ -242,19 +245,17 @@ func (n *node) poke() {
 		return
 	}
 	n.turning = true
-	n.later(n.s.about(n.s.plan.disk.loop), n.loop)
+	n.later(n.s.About(n.s.plan.Disk.Loop), n.loop)
 }
 
 // later makes fn happen unless the process has ended by then.
 func (n *node) later(d time.Duration, fn func()) {
-	w := &n.s.world
-	w.seq++
-	w.next.push(timer{at: max(w.now+int64(d), w.now), seq: w.seq, fn: fn, node: n, life: n.life})
+	n.s.AfterIn(&n.Process, d, fn)
 }
 
 // receive takes in a request over a connection.
 func (n *node) receive(c *conn, r *message.Request, urgent bool) {
-	r.Received = n.clock.mono(n.s.now)
+	r.Received = n.Clock.Mono(n.s.Now)
 	if r.Deadline != 0 {
 		r.Deadline += r.Received
 	}
@@ -270,17 +271,17 @@ func (n *node) receive(c *conn, r *message.Request, urgent bool) {
 	if n.s.fleet != nil && n.s.fleet.witness != nil {
 		n.s.fleet.witness.received(r.Body)
 	}
-	n.asked[r.From] = &question{at: n.s.now, body: r, limit: max(n.s.now, n.clock.until) + int64(wait) + int64(n.patience())}
+	n.asked[r.From] = &question{at: n.s.Now, body: r, limit: max(n.s.Now, n.Clock.Until) + int64(wait) + int64(n.patience())}
 	n.put(r, urgent)
 }
 
 // patience is how long the node may take for an answer: a few syncs, some of
 // which stall, turns of the loop, and answers of the register.
 func (n *node) patience() time.Duration {
-	p := &n.s.plan.disk
-	d := time.Second + 60*(p.sync+p.loop+p.answer+p.read) + n.s.plan.cluster.patience()
+	p := &n.s.plan.Disk
+	d := time.Second + 60*(p.Sync+p.Loop+p.Answer+p.Read) + n.s.plan.Cluster.Patience()
 	if n.s.stalls {
-		d += 4 * stallFor
+		d += 4 * plan.StallFor
 	}
 	return d
 }
@@ -309,9 +310,34 @@ func (n *node) questions() []message.Origin {
 // unanswered: a request whose connection is open gets its answer in time.
 func (n *node) unanswered() {
 	for _, from := range n.questions() {
-		if q := n.asked[from]; q.limit < n.s.now {
+		if q := n.asked[from]; q.limit < n.s.Now {
 			n.s.violation("replies", "request %v of %.6fs (%T) has no answer", from, time.Duration(q.at).Seconds(), q.body.Body)
 			return
 		}
+	}
+}
+
+// caught turns the end of a process that has read a rotten record into an error.
+func caught(d *disk.Disk, err *error) {
+	if d.Bad == "" {
+		return
+	}
+	switch r := recover(); r {
+	case nil:
+	case disk.ErrRotten:
+		*err = disk.ErrRotten
+	default:
+		panic(r)
+	}
+}
+
+// ends is the end of a process that has read a rotten record.
+func ends(n *node) {
+	switch r := recover(); r {
+	case nil:
+	case disk.ErrRotten:
+		n.s.fleet.fatal(n, disk.ErrRotten)
+	default:
+		panic(r)
 	}
 }

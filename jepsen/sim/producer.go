@@ -6,6 +6,8 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
+	"github.com/norn-dev/norn/jepsen/sim/world"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -20,8 +22,8 @@ type producer struct {
 
 func (s *sim) newProducer() *producer {
 	p := &producer{caller: s.newCaller()}
-	p.ids = id.NewGenerator(s.rnd.Uint32(), s.rnd.Uint64)
-	p.after(s.about(s.plan.work.think), p.act)
+	p.ids = id.NewGenerator(s.Rnd.Uint32(), s.Rnd.Uint64)
+	p.after(s.About(s.plan.Work.Think), p.act)
 	return p
 }
 
@@ -32,20 +34,20 @@ func (p *producer) act() {
 	}
 	if s.serial >= p.allowance() {
 		p.again()
-		p.after(s.about(3*s.plan.work.think), p.act)
+		p.after(s.About(3*s.plan.Work.Think), p.act)
 		return
 	}
-	switch n := s.rnd.IntN(20); {
+	switch n := s.Rnd.IntN(20); {
 	case n == 0:
 		p.again()
 	case n == 1:
 		p.conflict()
-	case s.chance(s.plan.work.keyed) && !s.cannot(history.Key) && !s.cannot("rich-enqueue"):
+	case s.Chance(s.plan.Work.Keyed) && !s.cannot(history.Key) && !s.cannot("rich-enqueue"):
 		p.keyed()
 	default:
 		p.batch()
 	}
-	p.after(s.about(p.pace()), p.act)
+	p.after(s.About(p.pace()), p.act)
 }
 
 // allowance is how many tasks there may be by now: a cluster keeps most of them
@@ -53,9 +55,9 @@ func (p *producer) act() {
 func (p *producer) allowance() int {
 	s := p.s
 	if s.fleet != nil && !s.fleet.stormy {
-		return s.plan.tasks / 3
+		return s.plan.Tasks / 3
 	}
-	return s.plan.tasks
+	return s.plan.Tasks
 }
 
 // pace is the mean pause of a producer: the tasks of a cluster last for most of
@@ -63,28 +65,28 @@ func (p *producer) allowance() int {
 func (p *producer) pace() time.Duration {
 	s := p.s
 	if s.fleet == nil || !s.fleet.stormy {
-		return s.plan.work.think
+		return s.plan.Work.Think
 	}
 	const perAct = 2 // tasks, about
-	return s.plan.storm * time.Duration(perAct*s.plan.producers) / time.Duration(s.plan.tasks)
+	return s.plan.Storm * time.Duration(perAct*s.plan.Producers) / time.Duration(s.plan.Tasks)
 }
 
 // draw makes a task.
 func (p *producer) draw() *job {
-	s, w := p.s, &p.s.plan.work
+	s, w := p.s, &p.s.plan.Work
 	s.serial++
-	j := &job{id: p.ids.Next(p.clock.wall(s.now)), queue: pick(&s.world, s.plan.queues), priority: int32(s.rnd.IntN(3)) - 1}
-	if w.quick {
+	j := &job{id: p.ids.Next(p.clock.Wall(s.Now)), queue: world.Pick(&s.World, s.plan.Queues), priority: int32(s.Rnd.IntN(3)) - 1}
+	if w.Quick {
 		j.priority = 0 // none is to wait for others
 	}
 	j.payload = binary.BigEndian.AppendUint32([]byte("task "), uint32(s.serial))
-	if s.chance(w.delayed) {
-		j.notBefore = p.clock.wall(s.now) + int64(s.between(-time.Second, 15*time.Second))
+	if s.Chance(w.Delayed) {
+		j.notBefore = p.clock.Wall(s.Now) + int64(s.Between(-time.Second, 15*time.Second))
 	}
-	if s.chance(0.3) {
-		j.attempts = uint32(1 + s.rnd.IntN(4))
+	if s.Chance(0.3) {
+		j.attempts = uint32(1 + s.Rnd.IntN(4))
 	}
-	if s.chance(w.depends) && !s.cannot("rich-enqueue") {
+	if s.Chance(w.Depends) && !s.cannot("rich-enqueue") {
 		p.depend(j)
 	}
 	return j
@@ -94,20 +96,20 @@ func (p *producer) draw() *job {
 // never come, and sometimes a cycle.
 func (p *producer) depend(j *job) {
 	s := p.s
-	j.onFailure = nornv1.DependencyFailure(s.rnd.IntN(3))
-	for range 1 + s.rnd.IntN(2) {
-		if d := s.board.some(&s.world); d != nil && s.chance(0.7) {
+	j.onFailure = nornv1.DependencyFailure(s.Rnd.IntN(3))
+	for range 1 + s.Rnd.IntN(2) {
+		if d := s.board.some(&s.World); d != nil && s.Chance(0.7) {
 			j.deps = with(j.deps, d.id)
 			continue
 		}
 		d := p.draw() // not enqueued yet: unknown to the node
 		j.deps = with(j.deps, d.id)
-		if s.chance(0.1) {
+		if s.Chance(0.1) {
 			d.deps = with(d.deps, j.id) // a cycle
 		}
-		if s.chance(0.8) {
+		if s.Chance(0.8) {
 			p.busy++ // the run is not over before it is there
-			p.after(s.about(3*time.Second), func() {
+			p.after(s.About(3*time.Second), func() {
 				p.busy--
 				p.send([]*job{d}, 8)
 			})
@@ -127,7 +129,7 @@ func with(ids []id.ID, i id.ID) []id.ID {
 
 func (p *producer) batch() {
 	var jobs []*job
-	for range 1 + p.s.rnd.IntN(4) {
+	for range 1 + p.s.Rnd.IntN(4) {
 		jobs = append(jobs, p.draw())
 	}
 	p.send(jobs, 8)
@@ -136,15 +138,15 @@ func (p *producer) batch() {
 // again sends a task that is known: a repetition after a lost answer, or long
 // after.
 func (p *producer) again() {
-	if j := p.s.board.some(&p.s.world); j != nil && j.sent {
-		p.s.stats[Repeated]++
+	if j := p.s.board.some(&p.s.World); j != nil && j.sent {
+		p.s.stats[stats.Repeated]++
 		p.send([]*job{j}, 1)
 	}
 }
 
 // conflict asks for another task under the ID of an acknowledged one.
 func (p *producer) conflict() {
-	j := p.s.board.some(&p.s.world)
+	j := p.s.board.some(&p.s.World)
 	if j == nil || !j.acked || p.s.fleet != nil {
 		return // of two replicas that do not know of each other's, both say yes
 	}
@@ -163,7 +165,7 @@ func (p *producer) send(jobs []*job, tries int) {
 		s.board.add(j)
 		m.Tasks = append(m.Tasks, j.spec())
 	}
-	p.do(m, s.between(500*time.Millisecond, 4*time.Second), func(a *answer) {
+	p.do(m, s.Between(500*time.Millisecond, 4*time.Second), func(a *answer) {
 		p.busy--
 		if a.end != nil {
 			for _, j := range jobs {
@@ -178,7 +180,7 @@ func (p *producer) send(jobs []*job, tries int) {
 		}
 		if len(left) > 0 && (tries > 1 || s.healing) {
 			p.busy++
-			p.after(s.about(time.Second), func() {
+			p.after(s.About(time.Second), func() {
 				p.busy--
 				p.send(left, tries-1)
 			})
@@ -194,9 +196,9 @@ func (p *producer) settle(jobs []*job, results []history.Item, weak bool) (left 
 			jobs[n].weak = weak && (jobs[n].weak || !jobs[n].acked)
 			jobs[n].acked = true
 			if r.Existed {
-				p.s.stats[Existed]++
+				p.s.stats[stats.Existed]++
 			} else {
-				p.s.stats[Enqueues]++
+				p.s.stats[stats.Enqueues]++
 			}
 		case "OVERLOADED", "DISK_FULL", "UNAVAILABLE", "CONFLICT":
 			left = append(left, jobs[n])
@@ -209,15 +211,15 @@ func (p *producer) settle(jobs []*job, results []history.Item, weak bool) (left 
 func (p *producer) keyed() {
 	s := p.s
 	j := p.draw()
-	j.key = pick(&s.world, []string{"k1", "k2", "k3"})
+	j.key = world.Pick(&s.World, []string{"k1", "k2", "k3"})
 	j.deps = nil
-	if s.chance(0.4) {
-		j.window = pick(&s.world, []time.Duration{5 * time.Second, 20 * time.Second})
+	if s.Chance(0.4) {
+		j.window = world.Pick(&s.World, []time.Duration{5 * time.Second, 20 * time.Second})
 		j.key += "w"
 	}
 	// Tasks of one key have one spec, or the second is refused: either is right. Of
 	// two replicas that do not know of each other's, both say yes.
-	if s.chance(0.7) || s.fleet != nil {
+	if s.Chance(0.7) || s.fleet != nil {
 		j.payload, j.priority, j.notBefore, j.attempts = []byte(j.key), 0, 0, 0
 		j.onFailure = 0
 	}
@@ -228,10 +230,10 @@ func (p *producer) keyed() {
 			return
 		}
 		j.id = a.end.Items[0].Task
-		if known := s.board.byID[j.id]; known != nil && s.chance(0.5) {
+		if known := s.board.byID[j.id]; known != nil && s.Chance(0.5) {
 			j = known // the same spec again
 		}
-		s.stats[Keyed]++
+		s.stats[stats.Keyed]++
 		p.send([]*job{j}, 8)
 	})
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
+	"github.com/norn-dev/norn/jepsen/sim/world"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -17,7 +19,7 @@ type reader struct {
 
 func (s *sim) newReader() *reader {
 	r := &reader{caller: s.newCaller()}
-	r.after(s.about(s.plan.work.think), r.act)
+	r.after(s.About(s.plan.Work.Think), r.act)
 	return r
 }
 
@@ -27,8 +29,8 @@ func (r *reader) act() {
 	}
 	s := r.s
 	next := func() { r.after(r.pause(), r.act) }
-	j := s.board.some(&s.world)
-	switch n := s.rnd.IntN(10); {
+	j := s.board.some(&s.World)
+	switch n := s.Rnd.IntN(10); {
 	case j == nil || n == 0:
 		r.count("", next)
 	case n == 1:
@@ -36,20 +38,20 @@ func (r *reader) act() {
 	case n == 2 && !s.cannot(history.Explain):
 		r.do(&nornv1.ExplainRequest{Id: j.id.Bytes()}, 3*time.Second, func(*answer) { next() })
 	case n == 3: // pages of lists cost most of all reads
-		m := &nornv1.ListRequest{Limit: uint32(1 + s.rnd.IntN(20))}
-		if s.chance(0.5) {
+		m := &nornv1.ListRequest{Limit: uint32(1 + s.Rnd.IntN(20))}
+		if s.Chance(0.5) {
 			m.Queue = j.queue
 		}
-		if s.chance(0.3) {
+		if s.Chance(0.3) {
 			m.States = []nornv1.State{nornv1.State_STATE_COMPLETED, nornv1.State_STATE_READY}
 		}
-		r.list(m, nil, 1+s.rnd.IntN(maxPages), next)
+		r.list(m, nil, 1+s.Rnd.IntN(maxPages), next)
 	case n <= 6:
 		task := j.id
-		if len(s.board.hot) > 0 && s.chance(0.8) {
-			task = pick(&s.world, s.board.hot)
+		if len(s.board.hot) > 0 && s.Chance(0.8) {
+			task = world.Pick(&s.World, s.board.hot)
 		}
-		r.follow(task, nil, 1+s.rnd.IntN(5), next)
+		r.follow(task, nil, 1+s.Rnd.IntN(5), next)
 	default:
 		r.get(j.id, func(*answer) { next() })
 	}
@@ -58,18 +60,18 @@ func (r *reader) act() {
 // pause draws the time between two reads. In the calm of a cluster there is not
 // much to see, and it may last for minutes.
 func (r *reader) pause() time.Duration {
-	mean := r.s.plan.work.think / 2
+	mean := r.s.plan.Work.Think / 2
 	if r.s.healing && r.s.fleet != nil {
 		mean *= 5
 	}
-	return r.s.about(mean)
+	return r.s.About(mean)
 }
 
 // get reads a task. Where it has read the log before, it often asks for as much at least,
 // whatever node it talks to now.
 func (r *reader) get(task id.ID, done func(*answer)) {
 	level := r.s.consistency()
-	if e, ok := r.seen[task]; ok && !r.s.healing && r.s.chance(0.7) {
+	if e, ok := r.seen[task]; ok && !r.s.healing && r.s.Chance(0.7) {
 		if level == nil {
 			level = &nornv1.Consistency{}
 		}
@@ -77,7 +79,7 @@ func (r *reader) get(task id.ID, done func(*answer)) {
 	}
 	r.do(&nornv1.GetRequest{Id: task.Bytes(), Consistency: level}, 3*time.Second, func(a *answer) {
 		if a.fine() {
-			r.s.stats[Reads]++
+			r.s.stats[stats.Reads]++
 			r.reads(a)
 		}
 		done(a)
@@ -116,7 +118,7 @@ func (r *reader) list(m *nornv1.ListRequest, cursor []byte, pages int, next func
 			next()
 			return
 		}
-		r.s.stats[Reads]++
+		r.s.stats[stats.Reads]++
 		if c := a.message.(*nornv1.ListReply).GetNextCursor(); len(c) > 0 && pages > 1 {
 			r.after(r.pause()/2, func() { r.list(m, c, pages-1, next) })
 			return
@@ -128,9 +130,9 @@ func (r *reader) list(m *nornv1.ListRequest, cursor []byte, pages int, next func
 // follow reads the log of a task as it grows.
 func (r *reader) follow(task id.ID, after *history.Entry, pages int, next func()) {
 	s := r.s
-	m := &nornv1.LogRequest{Id: task.Bytes(), Limit: uint32(1 + s.rnd.IntN(4))}
-	if s.chance(0.7) {
-		m.WaitSeconds = s.between(0, 3*time.Second).Seconds()
+	m := &nornv1.LogRequest{Id: task.Bytes(), Limit: uint32(1 + s.Rnd.IntN(4))}
+	if s.Chance(0.7) {
+		m.WaitSeconds = s.Between(0, 3*time.Second).Seconds()
 	}
 	if after != nil {
 		m.After, m.AfterToken, m.AfterSeq = true, after.Token, after.Seq
@@ -140,7 +142,7 @@ func (r *reader) follow(task id.ID, after *history.Entry, pages int, next func()
 			next()
 			return
 		}
-		s.stats[Reads]++
+		s.stats[stats.Reads]++
 		r.reads(a)
 		if log := a.end.Items[0].Log; len(log) > 0 {
 			after = &log[len(log)-1]

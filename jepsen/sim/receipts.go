@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/check"
+	"github.com/norn-dev/norn/jepsen/sim/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -44,16 +45,16 @@ const movingFor = 10 * time.Second
 // moving tells whether the cohort of a partition has changed so recently.
 func (f *fleet) moving(p ring.Partition) bool {
 	at, changed := f.moved[p]
-	return changed && f.s.now < at+int64(movingFor)
+	return changed && f.s.Now < at+int64(movingFor)
 }
 
 func (f *fleet) copied(r *nornv1.Receipt, has func(store.View, ring.Partition, id.ID) bool) {
-	task, n, who := parse(r.GetId()), 0, ""
-	if task.IsZero() || f.moving(ring.Of(task, f.s.plan.partitions)) {
+	task, n, who := convert.Parse(r.GetId()), 0, ""
+	if task.IsZero() || f.moving(ring.Of(task, f.s.plan.Partitions)) {
 		return
 	}
 	for _, o := range f.nodes {
-		if o.disk != nil && has(o.disk.kept(), ring.Of(task, f.s.plan.partitions), task) {
+		if o.disk != nil && has(o.disk.Safe(), ring.Of(task, f.s.plan.Partitions), task) {
 			n, who = n+1, who+" "+o.self.Node
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/check"
+	"github.com/norn-dev/norn/jepsen/sim/disk"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
@@ -14,11 +15,11 @@ import (
 // not synced is no copy. After a crash it is one if it has survived.
 func TestACopyIsWhatACrashLeaves(t *testing.T) {
 	s := newSim(1, Mutant{})
-	s.plan.partitions = 1
+	s.plan.Partitions = 1
 	f := newFleet(s)
 	f.forming = false
 	n := f.add()
-	n.disk = newDisk()
+	n.disk = disk.New()
 	written := func(view store.View, _ ring.Partition, _ id.ID) bool {
 		_, ok := view.Get([]byte("b"))
 		return ok
@@ -26,10 +27,10 @@ func TestACopyIsWhatACrashLeaves(t *testing.T) {
 	put := func(key string) {
 		var b store.Batch
 		b.Set([]byte(key), []byte("1"))
-		n.disk.apply(&b)
+		n.disk.Write(&b)
 	}
 	put("a")
-	n.disk.harden(n.disk.applied)
+	n.disk.Secure(n.disk.Applied)
 	put("b")
 	for _, c := range []struct {
 		what string
@@ -37,10 +38,10 @@ func TestACopyIsWhatACrashLeaves(t *testing.T) {
 		want bool // that it counts
 	}{
 		{"applied", func() {}, false},
-		{"lost with the power", func() { n.disk.crash(0) }, false},
+		{"lost with the power", func() { n.disk.Fail(0) }, false},
 		{"applied again", func() { put("b") }, false},
-		{"synced", func() { n.disk.harden(n.disk.applied) }, true},
-		{"after the next crash", func() { put("c"); n.disk.crash(0) }, true},
+		{"synced", func() { n.disk.Secure(n.disk.Applied) }, true},
+		{"after the next crash", func() { put("c"); n.disk.Fail(0) }, true},
 	} {
 		c.do()
 		s.found = nil

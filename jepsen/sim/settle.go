@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/placement"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -43,18 +44,18 @@ type ending struct{ *fleet }
 // what it waits for.
 func (f ending) await(busy, until int64) {
 	s, calm := f.s, int64(0)
-	if s.plan.grace < time.Hour {
+	if s.plan.Grace < time.Hour {
 		calm = int64(forgotFor)
 	}
 	if !s.idle() || f.unfinished() {
-		busy = s.now
+		busy = s.Now
 	}
-	if s.now < until && s.now-calm <= busy {
-		s.after(time.Second, func() { f.await(busy, until) })
+	if s.Now < until && s.Now-calm <= busy {
+		s.After(time.Second, func() { f.await(busy, until) })
 		return
 	}
 	if !f.drowsy.fed {
-		f.drowsy.feed(until, func() { f.await(s.now, s.now+int64(s.longest())) })
+		f.drowsy.feed(until, func() { f.await(s.Now, s.Now+int64(s.longest())) })
 		return
 	}
 	s.stopping = true
@@ -63,9 +64,9 @@ func (f ending) await(busy, until int64) {
 		w.stopped = true
 	}
 	// What workers still have under way ends.
-	s.after(15*time.Second, func() {
-		s.whenFit(s.now+int64(2*sessionTimes().NameLease), func() {
-			f.whenWhole(s.now+int64(restless), "the cluster does not come to rest", f.quiet)
+	s.After(15*time.Second, func() {
+		s.whenFit(s.Now+int64(2*sessionTimes().NameLease), func() {
+			f.whenWhole(s.Now+int64(restless), "the cluster does not come to rest", f.quiet)
 		})
 	})
 }
@@ -84,31 +85,31 @@ func (f ending) whenWhole(until int64, complaint string, then func()) {
 	switch {
 	case why == "":
 		then()
-	case s.now >= until:
+	case s.Now >= until:
 		s.violation(Convergence, "%s: %s", complaint, why)
 	default:
-		s.after(lookEvery, func() { f.whenWhole(until, complaint, then) })
+		s.After(lookEvery, func() { f.whenWhole(until, complaint, then) })
 	}
 }
 
 // quiet: a cluster at rest stays at rest. Then everything is read back.
 func (f ending) quiet() {
 	f.s.note(check.Settled)
-	f.rest(f.still(), f.s.stats[Repaired], f.s.stats[Copied])
+	f.rest(f.still(), f.s.stats[stats.Repaired], f.s.stats[stats.Copied])
 }
 
 // rest leaves a cluster alone for a time, then judges it.
 func (f ending) rest(still time.Duration, repaired, copied int) {
 	s := f.s
 	before, collected := f.alive()[0].peers.state(), f.collected()
-	tail := min(still, 2*s.plan.collect+s.plan.cluster.repair)
+	tail := min(still, 2*s.plan.Collect+s.plan.Cluster.Repair)
 	var late uint64 // how many were collected when the tail began
-	s.after(still-tail, func() { late = f.collected() })
-	s.after(still, func() {
+	s.After(still-tail, func() { late = f.collected() })
+	s.After(still, func() {
 		kept := f.kept()
 		after := f.alive()[0].peers.state()
 		moved := churn(&before, &after)
-		travelled := s.stats[Repaired] != repaired || s.stats[Copied] != copied
+		travelled := s.stats[stats.Repaired] != repaired || s.stats[stats.Copied] != copied
 		same := slices.EqualFunc(before.Cells, after.Cells, func(a, b register.Cell) bool { return a.Same(&b) })
 		switch why := f.unsettled(); {
 		case why != "":
@@ -118,13 +119,13 @@ func (f ending) rest(still time.Duration, repaired, copied int) {
 		case travelled && f.collected() == collected:
 			s.violation(Convergence, "facts travel though all replicas are equal")
 		case travelled: // two replicas were compared while the copies of a tombstone were on their way
-			f.rest(max(still, f.still()), s.stats[Repaired], s.stats[Copied])
+			f.rest(max(still, f.still()), s.stats[stats.Repaired], s.stats[stats.Copied])
 		case kept > 0: // and is collected in the middle of what follows
-			f.rest(kept+2*s.plan.collect+3*s.plan.cluster.repair+s.plan.steps(), repaired, copied)
+			f.rest(kept+2*s.plan.Collect+3*s.plan.Cluster.Repair+s.plan.Steps(), repaired, copied)
 		case f.collected() != late: // one after the other, along their dependencies, and not yet all
-			f.rest(heldFor+2*s.plan.collect+3*s.plan.cluster.repair+s.plan.steps(), repaired, copied)
-		case !same && s.plan.collect > 0: // a new leader does not collect what has failed at once
-			f.rest(heldFor+2*s.plan.collect+3*s.plan.cluster.repair+s.plan.steps(), repaired, copied)
+			f.rest(heldFor+2*s.plan.Collect+3*s.plan.Cluster.Repair+s.plan.Steps(), repaired, copied)
+		case !same && s.plan.Collect > 0: // a new leader does not collect what has failed at once
+			f.rest(heldFor+2*s.plan.Collect+3*s.plan.Cluster.Repair+s.plan.Steps(), repaired, copied)
 		default:
 			f.inspect()
 			f.readBack(0, nil)
@@ -142,11 +143,11 @@ func (f ending) collected() (n uint64) {
 
 // kept is for how much longer finished tasks stay that others have needed.
 func (f ending) kept() (left time.Duration) {
-	if f.s.plan.collect == 0 {
+	if f.s.plan.Collect == 0 {
 		return 0
 	}
 	for _, n := range f.alive() {
-		left = max(left, core.Kept(n.core, n.clock.time(f.s.now)))
+		left = max(left, core.Kept(n.core, n.Clock.Time(f.s.Now)))
 	}
 	return left
 }
@@ -155,10 +156,10 @@ func (f ending) kept() (left time.Duration) {
 // collected is, for which all members have to be compared first.
 func (f ending) still() time.Duration {
 	p := &f.s.plan
-	if p.collect == 0 {
-		return quietFor + p.cluster.repair
+	if p.Collect == 0 {
+		return quietFor + p.Cluster.Repair
 	}
-	return quietFor + heldFor + p.retention + 2*p.collect + 3*p.cluster.repair + p.steps()
+	return quietFor + heldFor + p.Retention + 2*p.Collect + 3*p.Cluster.Repair + p.Steps()
 }
 
 // churn tells what should not have changed between two states of a cluster at
@@ -263,8 +264,8 @@ func (f ending) root(n *node, p ring.Partition) (antientropy.Node, bool) {
 		return antientropy.Node{}, false
 	}
 	// Of a partition of which nothing is stored no tree is stored either: it begins with the first fact.
-	cfg := vnode.Config{Partitions: f.s.plan.partitions, HeadSize: 1, Tree: vnode.Empty(n.disk.Mem, p)}
-	v, err := vnode.Open(p, cfg, n.disk.Mem, n.clock.time(f.s.now))
+	cfg := vnode.Config{Partitions: f.s.plan.Partitions, HeadSize: 1, Tree: vnode.Empty(n.disk.Mem, p)}
+	v, err := vnode.Open(p, cfg, n.disk.Mem, n.Clock.Time(f.s.Now))
 	if err != nil {
 		f.s.violation(Audit, "%spartition %d: %v", n, p, err)
 		return antientropy.Node{}, false
@@ -286,7 +287,7 @@ func (f ending) inspect() {
 	}
 	state := f.alive()[0].peers.state()
 	for _, task := range s.board.acknowledged() {
-		p := ring.Of(task, s.plan.partitions)
+		p := ring.Of(task, s.plan.Partitions)
 		for _, m := range state.Cells[p].Cohort {
 			if !vnode.Known(f.find(m).disk.Mem, p, task) && !check.Forgettable(s.checker, task) {
 				s.violation(check.Lost, "task %s was acknowledged and is not on %s, which is in the cohort of its partition", task, m.Node)
@@ -301,7 +302,7 @@ func (f ending) inspect() {
 // elsewhere before, where that is asked for.
 func (f ending) archived(n *node, p ring.Partition, task id.ID) {
 	s := f.s
-	if s.plan.what != nornv1.Retention_RETENTION_ARCHIVE || s.archived[task] || n == nil {
+	if s.plan.What != nornv1.Retention_RETENTION_ARCHIVE || s.archived[task] || n == nil {
 		return
 	}
 	switch t, err := vnode.LoadTask(n.disk.Mem, p, task); {
@@ -359,7 +360,7 @@ func (f ending) readTasks() {
 					s.fail(v)
 				}
 				f.book()
-				s.ended = true
+				s.Ended = true
 			})
 			return
 		}
@@ -416,7 +417,7 @@ func (f *fleet) learned(n *node, state *register.State) {
 	}
 	if f.replicas != 0 && f.replicas != state.Cluster.Replicas {
 		s := f.s
-		s.stats[Resizes]++
+		s.stats[stats.Resizes]++
 		s.note("%d replicas, and before %d", state.Cluster.Replicas, f.replicas)
 	}
 	f.cells, f.records, f.replicas = state.Cells, state.Nodes, state.Cluster.Replicas
@@ -440,15 +441,15 @@ func (f *fleet) changed(p ring.Partition, old, now *register.Cell) {
 		return
 	}
 	f.leads(p, now)
-	f.moved[p] = s.now
+	f.moved[p] = s.Now
 	for _, m := range now.Cohort {
 		if !slices.Contains(old.Cohort, m) {
-			s.stats[Moves]++
+			s.stats[stats.Moves]++
 			f.gets(p, now, m)
 		}
 	}
 	if old.Leader != now.Leader && old.Leader != (register.Member{}) {
-		s.stats[Leaders]++
+		s.stats[stats.Leaders]++
 	}
 	if s.tracing {
 		s.note("partition %d: epoch %d led by %s, %s", p, now.Epoch, now.Leader.Node, names(now.Cohort))

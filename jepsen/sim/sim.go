@@ -8,6 +8,10 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/jepsen/sim/digest"
+	"github.com/norn-dev/norn/jepsen/sim/plan"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
+	"github.com/norn-dev/norn/jepsen/sim/world"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -15,13 +19,13 @@ const never = clock.Never
 
 // sim is one run.
 type sim struct {
-	world
-	plan    plan
+	world.World
+	plan    plan.Plan
 	mutant  Mutant
-	stats   Stats
+	stats   stats.Stats
 	events  []*history.Event
 	sum     history.Sum
-	outputs outputs
+	outputs digest.Outputs
 	checker *check.Checker
 	found   *check.Violation
 	rights  *check.Rights    // of a run with meddlers; nil: it has none
@@ -58,10 +62,10 @@ type sim struct {
 type Result struct {
 	Seed      uint64
 	Violation *check.Violation // nil: every promise was kept
-	Stats     Stats
+	Stats     stats.Stats
 	// Sum digests the history: equal for equal runs.
 	Sum uint64
-	// Outputs digests what the nodes wanted done, round by round: see [outputs].
+	// Outputs digests what the nodes wanted done, round by round: see [Outputs].
 	Outputs uint64
 	Events  []*history.Event
 	// Virtual is how much time passed in the run.
@@ -86,15 +90,15 @@ func RunMutant(seed uint64, m Mutant) *Result { return runOne(seed, Many{Mutant:
 
 func runOne(seed uint64, m Many) *Result {
 	s := newSim(seed, m.Mutant)
-	s.stop = m.Stop
-	s.plan = s.draw()
-	s.stalls = s.plan.disk.stall > 0
-	o := check.Options{Partitions: s.plan.partitions, Slack: int64(10*time.Second + s.plan.steps()), Lease: leastLease}
-	if s.plan.clock.restart == 0 {
+	s.Stop = m.Stop
+	s.plan = plan.Draw(&s.World)
+	s.stalls = s.plan.Disk.Stall > 0
+	o := check.Options{Partitions: s.plan.Partitions, Slack: int64(10*time.Second + s.plan.Steps()), Lease: leastLease}
+	if s.plan.Clock.Restart == 0 {
 		o.Backoff = leastPause
 	}
-	if s.plan.collect > 0 {
-		o.Retention, o.Grace = int64(s.plan.retention), int64(s.plan.grace)
+	if s.plan.Collect > 0 {
+		o.Retention, o.Grace = int64(s.plan.Retention), int64(s.plan.Grace)
 	}
 	s.checker = check.New(o)
 	s.note("seed %d: %+v", seed, s.plan)
@@ -102,15 +106,15 @@ func runOne(seed uint64, m Many) *Result {
 	s.node.start()
 	s.people()
 	s.trouble()
-	s.after(s.plan.storm, s.heal)
-	s.run()
+	s.After(s.plan.Storm, s.heal)
+	s.Run()
 	r := s.result(seed)
 	r.Again = m.again(seed)
 	return r
 }
 
 func newSim(seed uint64, m Mutant) *sim {
-	s := &sim{world: newWorld(seed), mutant: m, missing: map[history.Func]bool{}, archived: map[id.ID]bool{}, lapsed: lapses{}}
+	s := &sim{World: world.New(seed), mutant: m, missing: map[history.Func]bool{}, archived: map[id.ID]bool{}, lapsed: lapses{}}
 	if seed%8 == 5 {
 		s.rights, s.tokens = check.NewRights(), make(map[id.ID]uint64)
 	}
@@ -119,19 +123,19 @@ func newSim(seed uint64, m Mutant) *sim {
 
 // people begins the clients.
 func (s *sim) people() {
-	for range s.plan.producers {
+	for range s.plan.Producers {
 		s.producers = append(s.producers, s.newProducer())
 	}
-	for range s.plan.workers {
+	for range s.plan.Workers {
 		s.workers = append(s.workers, s.newWorker())
 	}
-	for n := range s.plan.hands {
+	for n := range s.plan.Hands {
 		s.hands = append(s.hands, s.newHand(fmt.Sprintf("shard%d", n/2), fmt.Sprintf("machine%d", n))) // two have one name
 	}
-	for range s.plan.readers {
+	for range s.plan.Readers {
 		s.readers = append(s.readers, s.newReader())
 	}
-	for range s.plan.admins {
+	for range s.plan.Admins {
 		s.admins = append(s.admins, s.newAdmin())
 	}
 	if s.rights != nil {
@@ -141,8 +145,8 @@ func (s *sim) people() {
 }
 
 func (s *sim) result(seed uint64) *Result {
-	if s.spent >= tooMuch && s.found == nil {
-		s.violation("wake-up", "%d things have happened, and there is no end to it", s.spent)
+	if s.Spent >= world.TooMuch && s.found == nil {
+		s.violation("wake-up", "%d things have happened, and there is no end to it", s.Spent)
 	}
 	barred := 0
 	if s.rights != nil {
@@ -150,16 +154,16 @@ func (s *sim) result(seed uint64) *Result {
 	}
 	return &Result{
 		Barred: barred, Seed: seed, Violation: s.found, Stats: s.stats, Sum: s.sum.Value(), Outputs: uint64(s.outputs), Events: s.events,
-		Virtual: time.Duration(s.now), Nodes: max(1, s.plan.cluster.nodes),
+		Virtual: time.Duration(s.Now), Nodes: max(1, s.plan.Cluster.Nodes),
 	}
 }
 
 // record writes an event down and holds it to the promises.
 func (s *sim) record(e *history.Event) {
-	e.At = s.now
+	e.At = s.Now
 	s.events = append(s.events, e)
 	s.sum.Add(e)
-	s.stats[Lapses] += s.lapsed.of(e)
+	s.stats[stats.Lapses] += s.lapsed.of(e)
 	if s.rights != nil {
 		if v := s.rights.Event(e); v != nil {
 			s.fail(v)
@@ -180,7 +184,7 @@ func (s *sim) record(e *history.Event) {
 func (s *sim) invoke(e *history.Event) {
 	s.op++
 	e.Op = s.op
-	s.stats[Operations]++
+	s.stats[stats.Operations]++
 	s.record(e)
 }
 
@@ -193,12 +197,12 @@ func (s *sim) fail(v *check.Violation) {
 	if s.found == nil {
 		s.found = v
 	}
-	s.ended = true
+	s.Ended = true
 }
 
 // violation reports what the simulator itself has seen.
 func (s *sim) violation(invariant, format string, args ...any) {
-	s.fail(&check.Violation{Invariant: invariant, At: s.now, Text: fmt.Sprintf(format, args...)})
+	s.fail(&check.Violation{Invariant: invariant, At: s.Now, Text: fmt.Sprintf(format, args...)})
 }
 
 // broken reports a node that has stopped by itself.
@@ -206,25 +210,25 @@ func (s *sim) broken(format string, args ...any) { s.violation(check.Internal, f
 
 // drift draws how fast or slow a clock is.
 func (s *sim) drift() int64 {
-	if d := s.plan.clock.drift; d > 0 {
-		return s.rnd.Int64N(2*d+1) - d
+	if d := s.plan.Clock.Drift; d > 0 {
+		return s.Rnd.Int64N(2*d+1) - d
 	}
 	return 0
 }
 
 // trouble sets off what goes wrong by itself.
 func (s *sim) trouble() {
-	s.repeat(s.plan.net.cut, func() {
+	s.repeat(s.plan.Net.Cut, func() {
 		if len(s.conns) > 0 {
-			pick(&s.world, s.conns).cut()
+			world.Pick(&s.World, s.conns).cut()
 		}
 	})
-	s.repeat(s.plan.clock.set, func() {
-		s.node.clock.off = int64(s.between(-setBy, setBy))
-		s.stats[ClockSteps]++
+	s.repeat(s.plan.Clock.Set, func() {
+		s.node.Clock.Off = int64(s.Between(-plan.SetBy, plan.SetBy))
+		s.stats[stats.ClockSteps]++
 		s.note("%s", check.ClockStepped)
 	})
-	s.repeat(s.plan.disk.full, s.fillDisk)
+	s.repeat(s.plan.Disk.Full, s.fillDisk)
 	s.nextCrash()
 }
 
@@ -233,7 +237,7 @@ func (s *sim) repeat(every time.Duration, fn func()) {
 	if every == 0 {
 		return
 	}
-	s.after(s.about(every), func() {
+	s.After(s.About(every), func() {
 		if !s.healing {
 			fn()
 			s.repeat(every, fn)
@@ -243,22 +247,22 @@ func (s *sim) repeat(every time.Duration, fn func()) {
 
 // nextCrash plans the next crash or clean stop.
 func (s *sim) nextCrash() {
-	c := s.plan.crash
-	if c.every == 0 || s.healing || s.fleet != nil {
+	c := s.plan.Crash
+	if c.Every == 0 || s.healing || s.fleet != nil {
 		return
 	}
-	s.after(s.about(c.every), func() {
+	s.After(s.About(c.Every), func() {
 		n := s.node
 		switch {
 		case s.healing:
 		case !n.up:
 			s.nextCrash()
-		case s.chance(c.drained):
+		case s.Chance(c.Drained):
 			n.drain()
-		case c.steps && s.chance(0.7):
+		case c.Steps && s.Chance(0.7):
 			n.armed = true
-		case c.steps:
-			n.steps = 1 + s.rnd.IntN(12)
+		case c.Steps:
+			n.steps = 1 + s.Rnd.IntN(12)
 		default:
 			n.crash()
 			s.nextCrash()
@@ -269,14 +273,14 @@ func (s *sim) nextCrash() {
 // heal ends the storm: nothing new goes wrong, producers make nothing new.
 func (s *sim) heal() {
 	s.healing = true
-	s.plan.calm()
-	s.node.steps, s.node.armed, s.node.clock.off = 0, false, 0
+	s.plan.Calm()
+	s.node.steps, s.node.armed, s.node.Clock.Off = 0, false, 0
 	s.note("%s", check.ClockStepped)
 	s.note("the storm is over")
 	s.calmDown()
 	s.node.freeDisk()
 	// Late copies of requests still arrive; then everything has to finish.
-	s.after(20*time.Second, func() { s.await(s.now + int64(s.longest())) })
+	s.After(20*time.Second, func() { s.await(s.Now + int64(s.longest())) })
 }
 
 // calmDown has the clients begin nothing new.
@@ -303,14 +307,14 @@ func quietReaders(all []*reader) {
 // longest is the longest time after which everything must be finished that can
 // be: each attempt a task has left may take a lease, a buffer and a back-off.
 func (s *sim) longest() time.Duration {
-	attempts := time.Duration(max(s.plan.work.attempts, 5))
-	return 30*time.Second + s.plan.steps() + attempts*(4*s.plan.lease+s.plan.eta+2*maxBackoff)
+	attempts := time.Duration(max(s.plan.Work.Attempts, 5))
+	return 30*time.Second + s.plan.Steps() + attempts*(4*s.plan.Lease+s.plan.Eta+2*maxBackoff)
 }
 
 // await waits until everything is finished, or for as long as that may take.
 func (s *sim) await(until int64) {
-	if s.now < until && !s.finished() {
-		s.after(time.Second, func() { s.await(until) })
+	if s.Now < until && !s.finished() {
+		s.After(time.Second, func() { s.await(until) })
 		return
 	}
 	s.stopping = true
@@ -319,10 +323,10 @@ func (s *sim) await(until int64) {
 	}
 	// What workers still have under way ends, and what is to be collected goes.
 	rest := 15 * time.Second
-	if s.plan.collect > 0 {
-		rest += s.plan.retention + 2*s.plan.collect + s.plan.steps()
+	if s.plan.Collect > 0 {
+		rest += s.plan.Retention + 2*s.plan.Collect + s.plan.Steps()
 	}
-	s.after(rest, func() {
+	s.After(rest, func() {
 		s.note(check.Settled)
 		s.readBack()
 	})
@@ -341,7 +345,7 @@ func (s *sim) idle() bool {
 		}
 	}
 	for _, a := range s.admins {
-		if len(a.resumed) < len(s.plan.queues) {
+		if len(a.resumed) < len(s.plan.Queues) {
 			return false
 		}
 	}
@@ -370,5 +374,5 @@ func (s *sim) finish() {
 	if v := s.checker.Finish(); v != nil {
 		s.fail(v)
 	}
-	s.ended = true
+	s.Ended = true
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/norn-dev/norn/jepsen/check"
 
 	"go.uber.org/goleak"
+
+	"github.com/norn-dev/norn/jepsen/sim/stats"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -77,7 +79,7 @@ func TestMutantsAreFound(t *testing.T) {
 
 // TestCalmIsNoticed: a run in which nothing happens does not count.
 func TestCalmIsNoticed(t *testing.T) {
-	var nothing Stats
+	var nothing stats.Stats
 	if len(nothing.Calm(100)) == 0 {
 		t.Fatal("a run in which nothing happened is taken for a storm")
 	}

@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/jepsen/check"
+	"github.com/norn-dev/norn/jepsen/sim/plan"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
+	"github.com/norn-dev/norn/jepsen/sim/world"
 )
 
 // nemesis is what goes wrong in a cluster.
@@ -13,25 +16,25 @@ type nemesis struct{ *fleet }
 // trouble sets off what goes wrong in a cluster by itself.
 func (f nemesis) trouble() {
 	s := f.s
-	s.repeat(s.plan.net.cut, func() {
+	s.repeat(s.plan.Net.Cut, func() {
 		if len(s.conns) > 0 {
-			pick(&s.world, s.conns).cut()
+			world.Pick(&s.World, s.conns).cut()
 		}
 	})
-	s.repeat(s.plan.crash.every, f.crash)
-	s.repeat(s.plan.cluster.split, f.split)
-	s.repeat(s.plan.cluster.slow, f.slowDown)
-	s.repeat(s.plan.cluster.wipe, f.wipe)
-	s.repeat(s.plan.cluster.restore, f.restore)
-	s.repeat(s.plan.cluster.flip, f.flip)
-	s.repeat(s.plan.cluster.members, f.change)
-	s.repeat(s.plan.cluster.resize, f.resize)
-	s.repeat(s.plan.clock.set, f.misset)
-	s.repeat(s.plan.clock.nap, f.suspend)
-	s.after(s.plan.storm/4, f.grow) // else nothing might move
-	s.after(s.plan.storm/4, f.provoke)
-	s.after(s.plan.storm/2, func() {
-		if n := pick(&s.world, f.nodes); f.missing(Crashes) && !n.away {
+	s.repeat(s.plan.Crash.Every, f.crash)
+	s.repeat(s.plan.Cluster.Split, f.split)
+	s.repeat(s.plan.Cluster.Slow, f.slowDown)
+	s.repeat(s.plan.Cluster.Wipe, f.wipe)
+	s.repeat(s.plan.Cluster.Restore, f.restore)
+	s.repeat(s.plan.Cluster.Flip, f.flip)
+	s.repeat(s.plan.Cluster.Members, f.change)
+	s.repeat(s.plan.Cluster.Resize, f.resize)
+	s.repeat(s.plan.Clock.Set, f.misset)
+	s.repeat(s.plan.Clock.Nap, f.suspend)
+	s.After(s.plan.Storm/4, f.grow) // else nothing might move
+	s.After(s.plan.Storm/4, f.provoke)
+	s.After(s.plan.Storm/2, func() {
+		if n := world.Pick(&s.World, f.nodes); f.missing(stats.Crashes) && !n.away {
 			n.crash()
 		}
 	})
@@ -44,47 +47,47 @@ const provokeAgain = 100 * time.Millisecond
 // over that way: a run without one proves nothing.
 func (f nemesis) provoke() {
 	s := f.s
-	if s.healing || s.plan.hands == 0 || !f.missing(HandOvers) {
+	if s.healing || s.plan.Hands == 0 || !f.missing(stats.HandOvers) {
 		return
 	}
 	able := slices.DeleteFunc(slices.Clone(s.hands), func(h *hand) bool { return h.on == nil || len(h.runs) == 0 })
 	if len(able) == 0 {
-		s.after(provokeAgain, f.provoke) // most tasks are done in less than a second
+		s.After(provokeAgain, f.provoke) // most tasks are done in less than a second
 		return
 	}
-	h := pick(&s.world, able)
+	h := world.Pick(&s.World, able)
 	h.moving = true
 	h.hangUp()
 	h.work()
-	s.after(s.between(time.Second, 4*time.Second), f.provoke)
+	s.After(s.Between(time.Second, 4*time.Second), f.provoke)
 }
 
 // missing tells whether something has not happened since the storm began.
-func (f nemesis) missing(what Stat) bool { return f.s.stats[what] == f.before[what] }
+func (f nemesis) missing(what stats.Stat) bool { return f.s.stats[what] == f.before[what] }
 
 // misset sets the wall clock of one node wrong for a while: by little, or by so
 // much that it may not grant anything until it is right again. The others keep
 // theirs, so a majority is always right; or all are set ahead alike.
 func (f nemesis) misset() {
 	s := f.s
-	n := pick(&s.world, f.nodes)
-	if slices.ContainsFunc(f.nodes, func(o *node) bool { return o.clock.off != 0 }) {
+	n := world.Pick(&s.World, f.nodes)
+	if slices.ContainsFunc(f.nodes, func(o *node) bool { return o.Clock.Off != 0 }) {
 		return
 	}
-	if s.chance(0.25) {
+	if s.Chance(0.25) {
 		f.setAhead()
 		return
 	}
-	by := s.between(-setBy, setBy)
-	if s.chance(0.5) {
-		by = s.between(-s.plan.eta, s.plan.eta) / 8
+	by := s.Between(-plan.SetBy, plan.SetBy)
+	if s.Chance(0.5) {
+		by = s.Between(-s.plan.Eta, s.plan.Eta) / 8
 	}
-	n.clock.off = int64(by)
-	s.stats[ClockSteps]++
+	n.Clock.Off = int64(by)
+	s.stats[stats.ClockSteps]++
 	s.note("%sthe wall clock is set wrong by %v", n, by)
 	s.note("%s", check.ClockStepped)
-	s.after(s.about(s.plan.cluster.apart), func() {
-		n.clock.off = 0
+	s.After(s.About(s.plan.Cluster.Apart), func() {
+		n.Clock.Off = 0
 		s.note("%sthe wall clock is right again", n)
 	})
 }
@@ -92,14 +95,14 @@ func (f nemesis) misset() {
 // setAhead sets all wall clocks ahead alike for a while.
 func (f nemesis) setAhead() {
 	s := f.s
-	f.ahead = int64(s.between(s.plan.eta, setBy))
+	f.ahead = int64(s.Between(s.plan.Eta, plan.SetBy))
 	for _, n := range f.nodes {
-		n.clock.off = f.ahead
+		n.Clock.Off = f.ahead
 	}
-	s.stats[ClockSteps]++
+	s.stats[stats.ClockSteps]++
 	s.note("all wall clocks are set ahead by %v", time.Duration(f.ahead))
 	s.note("%s", check.ClockStepped)
-	s.after(s.about(s.plan.cluster.apart), f.setRight)
+	s.After(s.About(s.plan.Cluster.Apart), f.setRight)
 }
 
 // setRight ends that. No node may start before, also none that was down when they were
@@ -110,7 +113,7 @@ func (f nemesis) setRight() {
 	}
 	f.ahead = 0
 	for _, n := range f.nodes {
-		n.clock.off = 0
+		n.Clock.Off = 0
 	}
 	f.s.note("all wall clocks are right again")
 }
@@ -123,34 +126,34 @@ const napFor = 15 * time.Second
 // monotonic one has not.
 func (f nemesis) suspend() {
 	s := f.s
-	n := pick(&s.world, f.nodes)
-	if !n.up || n.away || n.draining || !n.clock.awake(n.s.now) {
+	n := world.Pick(&s.World, f.nodes)
+	if !n.up || n.away || n.draining || !n.Clock.Awake(n.s.Now) {
 		return
 	}
-	d := s.between(200*time.Millisecond, napFor)
-	if s.chance(0.5) {
+	d := s.Between(200*time.Millisecond, napFor)
+	if s.Chance(0.5) {
 		d /= 10
 	}
 	for _, q := range n.asked { // Any order: each may take so much longer.
 		q.limit += int64(d)
 	}
-	n.clock.suspend(s.now, d)
-	s.stats[Suspended]++
+	n.Clock.Suspend(s.Now, d)
+	s.stats[stats.Suspended]++
 	s.note("%sthe machine is suspended for %v", n, d)
 }
 
 // crash ends a process, at once or in the middle of something.
 func (f nemesis) crash() {
-	s, c := f.s, &f.s.plan.crash
-	n := pick(&s.world, f.nodes)
+	s, c := f.s, &f.s.plan.Crash
+	n := world.Pick(&s.World, f.nodes)
 	switch {
-	case !n.up || n.away || !n.clock.awake(n.s.now):
-	case s.chance(c.drained):
+	case !n.up || n.away || !n.Clock.Awake(n.s.Now):
+	case s.Chance(c.Drained):
 		n.drain()
-	case c.steps && s.chance(0.7):
+	case c.Steps && s.Chance(0.7):
 		n.armed = true
-	case c.steps:
-		n.steps = 1 + s.rnd.IntN(12)
+	case c.Steps:
+		n.steps = 1 + s.Rnd.IntN(12)
 	default:
 		n.crash()
 	}
@@ -161,16 +164,16 @@ func (f nemesis) crash() {
 func (f nemesis) split() {
 	s := f.s
 	side := make([]bool, len(f.nodes))
-	one := s.rnd.IntN(len(f.nodes))
-	oneWay, halves, some := s.chance(0.3), s.chance(0.4), s.chance(0.2)
+	one := s.Rnd.IntN(len(f.nodes))
+	oneWay, halves, some := s.Chance(0.3), s.Chance(0.4), s.Chance(0.2)
 	for i := range side {
-		side[i] = i == one || halves && s.chance(0.5)
+		side[i] = i == one || halves && s.Chance(0.5)
 	}
 	n := 0
 	for i := range f.nodes {
 		for j := range f.nodes {
-			if side[i] && !side[j] && (!some || s.chance(0.5)) {
-				f.links[i][j].cut, f.links[j][i].cut = true, !oneWay || s.chance(0.2)
+			if side[i] && !side[j] && (!some || s.Chance(0.5)) {
+				f.links[i][j].cut, f.links[j][i].cut = true, !oneWay || s.Chance(0.2)
 				n++
 			}
 		}
@@ -178,9 +181,9 @@ func (f nemesis) split() {
 	if n == 0 {
 		return
 	}
-	s.stats[Splits]++
+	s.stats[stats.Splits]++
 	s.note("the network splits: %s", f.cuts())
-	s.after(s.about(s.plan.cluster.apart), f.mend)
+	s.After(s.About(s.plan.Cluster.Apart), f.mend)
 }
 
 // cuts are the links that are cut, for people.
@@ -208,37 +211,55 @@ func (f nemesis) mend() {
 // slowDown makes the links of a node slow, one way or both.
 func (f nemesis) slowDown() {
 	s := f.s
-	n := s.rnd.IntN(len(f.nodes))
-	slow := s.between(50*time.Millisecond, time.Second)
-	both := s.chance(0.5)
+	n := s.Rnd.IntN(len(f.nodes))
+	slow := s.Between(50*time.Millisecond, time.Second)
+	both := s.Chance(0.5)
 	for i := range f.nodes {
 		f.links[n][i].slow = slow
 		if both {
 			f.links[i][n].slow = slow
 		}
 	}
-	s.stats[SlowLinks]++
+	s.stats[stats.SlowLinks]++
 	s.note("what %s sends is slow: %v", f.nodes[n].self.Node, slow)
-	s.after(s.about(s.plan.cluster.apart), f.mend)
+	s.After(s.About(s.plan.Cluster.Apart), f.mend)
 }
 
 // heal ends the storm in a cluster.
 func (f nemesis) heal() {
 	s := f.s
 	s.healing = true
-	s.plan.calm()
-	s.plan.cluster.calm()
+	s.plan.Calm()
+	s.plan.Cluster.Calm()
 	s.note("%s", check.ClockStepped)
 	s.note("the storm is over")
 	f.mend()
 	f.setRight()
 	for _, n := range f.nodes {
-		n.steps, n.armed, n.clock.off = 0, false, 0
-		n.clock.resume(s.now)
-		n.disk.bad, n.cells.bad = "", "" // nobody has read it
+		n.steps, n.armed, n.Clock.Off = 0, false, 0
+		n.Clock.Resume(s.Now)
+		n.disk.Bad, n.cells.Bad = "", "" // nobody has read it
 	}
 	s.calmDown()
-	s.after(10*time.Second, f.tidy)
+	s.After(10*time.Second, f.tidy)
 	// Late copies of requests still arrive; then everything has to finish.
-	s.after(s.plan.net.late+3*time.Second, func() { ending(f).await(s.now-1, s.now+int64(s.longest())) })
+	s.After(s.plan.Net.Late+3*time.Second, func() { ending(f).await(s.Now-1, s.Now+int64(s.longest())) })
+}
+
+// cutOff cuts a node off for a while, and then another one.
+func (f nemesis) cutOff() {
+	s := f.s
+	if s.healing {
+		return
+	}
+	one := s.Rnd.IntN(len(f.nodes))
+	for j := range f.nodes {
+		if j != one {
+			f.links[one][j].cut, f.links[j][one].cut = true, true
+		}
+	}
+	s.stats[stats.Splits]++
+	s.note("%s is cut off", f.nodes[one].self.Node)
+	s.After(plan.CutFor, f.mend)
+	s.After(plan.CutEvery+s.About(time.Second), f.cutOff)
 }

@@ -8,17 +8,19 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
+	"github.com/norn-dev/norn/jepsen/sim/world"
 )
 
 // musts are what has to happen after the storm of a cluster has begun for the
 // run to prove anything: a run that lacks one of them is invalid, not passed.
 var musts = []struct {
-	stat Stat
+	stat stats.Stat
 	name string
 }{
-	{Enqueues, "an enqueue"}, {Completions, "a completion"}, {Crashes, "a crash"}, {Leaders, "an election"},
-	{Moves, "a movement"}, {Repaired, "a repair"}, {Renewals, "a renewal"}, {Lapses, "an expiry"},
-	{Pushed, "a task for a session"}, {HandOvers, "a session that was handed over"}, {Collected, "a collection"},
+	{stats.Enqueues, "an enqueue"}, {stats.Completions, "a completion"}, {stats.Crashes, "a crash"}, {stats.Leaders, "an election"},
+	{stats.Moves, "a movement"}, {stats.Repaired, "a repair"}, {stats.Renewals, "a renewal"}, {stats.Lapses, "an expiry"},
+	{stats.Pushed, "a task for a session"}, {stats.HandOvers, "a session that was handed over"}, {stats.Collected, "a collection"},
 }
 
 // calm tells what did not happen in a run of a cluster; "": it counts.
@@ -27,12 +29,12 @@ func (f *fleet) calm() string {
 	for _, must := range musts {
 		p, asked := &f.s.plan, true
 		switch must.stat {
-		case Pushed, HandOvers:
-			asked = p.hands > 0
-		case Moves:
+		case stats.Pushed, stats.HandOvers:
+			asked = p.Hands > 0
+		case stats.Moves:
 			asked = f.lossy // else nobody comes, goes or loses a disk: acknowledgements of one copy are held to
-		case Collected:
-			asked = p.collect > 0
+		case stats.Collected:
+			asked = p.Collect > 0
 		}
 		if asked && f.s.stats[must.stat] == f.before[must.stat] {
 			missing = append(missing, must.name)
@@ -74,16 +76,16 @@ const passing = 5 * time.Second
 // itself, and the order of grants in the lull before the storm.
 func (f *fleet) book() {
 	s := f.s
-	o := check.LedgerOptions{Partitions: s.plan.partitions, Passing: int64(passing), Search: time.Minute}
+	o := check.LedgerOptions{Partitions: s.plan.Partitions, Passing: int64(passing), Search: time.Minute}
 	o.Healthy = []check.Window{{}} // no order is promised while leaders change
 	if f.stable {
 		o.Healthy[0] = check.Window{From: f.whole, To: f.whole + int64(lull)}
 	}
-	if s.plan.collect > 0 {
-		o.Retention = int64(s.plan.retention)
+	if s.plan.Collect > 0 {
+		o.Retention = int64(s.plan.Retention)
 	}
-	if s.plan.clock.set == 0 {
-		o.Wall, o.Skew = origin, int64(s.plan.eta)
+	if s.plan.Clock.Set == 0 {
+		o.Wall, o.Skew = world.Origin, int64(s.plan.Eta)
 	}
 	ledger := check.NewLedger(o)
 	for _, e := range s.events {

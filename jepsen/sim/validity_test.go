@@ -3,6 +3,8 @@ package sim
 import (
 	"testing"
 	"time"
+
+	"github.com/norn-dev/norn/jepsen/sim/stats"
 )
 
 // A run of a cluster shows something of what has happened in its storm, and of nothing
@@ -10,23 +12,23 @@ import (
 func TestWhatARunMustHave(t *testing.T) {
 	for _, c := range []struct {
 		what    string
-		missing Stat
+		missing stats.Stat
 		hands   int
 		collect time.Duration
 		lossy   bool
 		want    string
 	}{
-		{"everything has happened", Audits, 2, time.Second, true, ""},
-		{"nothing was collected", Collected, 2, time.Second, true, "without a collection"},
-		{"nothing was to be collected", Collected, 2, 0, true, ""},
-		{"no session was handed over", HandOvers, 2, time.Second, true, "without a session that was handed over"},
-		{"there were no sessions", HandOvers, 0, time.Second, true, ""},
-		{"nothing moved", Moves, 2, time.Second, true, "without a movement"},
-		{"nothing was to move", Moves, 2, time.Second, false, ""},
-		{"nobody crashed", Crashes, 2, time.Second, true, "without a crash"},
+		{"everything has happened", stats.Audits, 2, time.Second, true, ""},
+		{"nothing was collected", stats.Collected, 2, time.Second, true, "without a collection"},
+		{"nothing was to be collected", stats.Collected, 2, 0, true, ""},
+		{"no session was handed over", stats.HandOvers, 2, time.Second, true, "without a session that was handed over"},
+		{"there were no sessions", stats.HandOvers, 0, time.Second, true, ""},
+		{"nothing moved", stats.Moves, 2, time.Second, true, "without a movement"},
+		{"nothing was to move", stats.Moves, 2, time.Second, false, ""},
+		{"nobody crashed", stats.Crashes, 2, time.Second, true, "without a crash"},
 	} {
 		s := newSim(1, Mutant{})
-		s.plan.hands, s.plan.collect = c.hands, c.collect
+		s.plan.Hands, s.plan.Collect = c.hands, c.collect
 		f := &fleet{s: s, lossy: c.lossy}
 		for i := range f.before {
 			f.before[i] = 3

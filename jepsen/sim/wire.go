@@ -10,6 +10,8 @@ import (
 	"github.com/norn-dev/norn/register"
 
 	gproto "google.golang.org/protobuf/proto"
+
+	"github.com/norn-dev/norn/jepsen/sim/stats"
 )
 
 // link is one direction between two nodes.
@@ -31,27 +33,27 @@ func (f *fleet) post(from *node, m register.Member, twice bool, deliver func(to 
 		return
 	}
 	l := &f.links[from.index][to.index]
-	c := &s.plan.cluster
-	if l.cut || f.stormy && s.chance(c.loss) {
-		s.stats[LostMessages]++
+	c := &s.plan.Cluster
+	if l.cut || f.stormy && s.Chance(c.Loss) {
+		s.stats[stats.LostMessages]++
 		return
 	}
 	self, revision, times := from.self, from.peers.machine.State().Revision, 1
-	if twice && s.chance(c.again) {
+	if twice && s.Chance(c.Again) {
 		times = 2
 	}
 	for range times {
-		at := s.now + int64(s.delay())
+		at := s.Now + int64(s.delay())
 		if l.slow > 0 {
-			at += int64(s.about(l.slow))
+			at += int64(s.About(l.slow))
 		}
-		if !c.disorder {
+		if !c.Disorder {
 			at = max(at, l.last)
 			l.last = at
 		}
-		s.at(at, func() {
+		s.At(at, func() {
 			if to.up && to.self == m && !f.links[from.index][to.index].cut && knows(to, self, revision) {
-				s.stats[Messages]++
+				s.stats[stats.Messages]++
 				deliver(to)
 			}
 		})
@@ -201,10 +203,10 @@ func (f *fleet) note(from *node, m *message.Send) {
 		f.s.note("%s > %s: %s", from.self.Node, m.To.Node, messageText(m.Message))
 	}
 	if a, ok := m.Message.(*message.QuarantineFacts); ok {
-		f.s.stats[Old] += len(a.Tasks)
+		f.s.stats[stats.Old] += len(a.Tasks)
 	}
 	if a, ok := m.Message.(*message.Roots); ok {
-		f.s.stats[Comparisons] += len(a.Roots)
+		f.s.stats[stats.Comparisons] += len(a.Roots)
 	}
 	r, ok := m.Message.(*message.Repair)
 	if !ok || r.Message == nil {
@@ -212,7 +214,7 @@ func (f *fleet) note(from *node, m *message.Send) {
 	}
 	n := len(r.Message.Facts) + len(r.Message.Push)
 	if r.Message.Kind == antientropy.KindHello {
-		f.s.stats[Comparisons]++
+		f.s.stats[stats.Comparisons]++
 	}
 	if n == 0 {
 		return
@@ -223,8 +225,8 @@ func (f *fleet) note(from *node, m *message.Send) {
 	}
 	cohort := cells[r.Partition].Cohort
 	if slices.Contains(cohort, from.self) && slices.Contains(cohort, m.To) {
-		f.s.stats[Repaired] += n
+		f.s.stats[stats.Repaired] += n
 	} else {
-		f.s.stats[Copied] += n
+		f.s.stats[stats.Copied] += n
 	}
 }

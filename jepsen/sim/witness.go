@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/jepsen/sim/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/quorum"
@@ -172,7 +173,7 @@ func (w *witness) voted(n *node, v *message.CastVote) {
 	for _, worker := range s.workers {
 		for _, j := range worker.jobs {
 			says := func(h vnode.Held) bool { return h.Task == j.task && h.Record.Token == j.token }
-			if ring.Of(j.task, s.plan.partitions) == v.Partition && j.token>>32 < v.Epoch && !slices.ContainsFunc(told, says) && w.active(n, j) {
+			if ring.Of(j.task, s.plan.Partitions) == v.Partition && j.token>>32 < v.Epoch && !slices.ContainsFunc(told, says) && w.active(n, j) {
 				s.violation(Vote, "%spartition %d: its vote for epoch %d says nothing of claim %x on task %s, which it holds", n, v.Partition, v.Epoch, j.token, j.task)
 			}
 		}
@@ -181,7 +182,7 @@ func (w *witness) voted(n *node, v *message.CastVote) {
 
 // active tells whether a claim is on the disk of a node and has not ended.
 func (w *witness) active(n *node, j *work) bool {
-	d, err := vnode.ReadTask(n.disk.Mem, ring.Of(j.task, w.f.s.plan.partitions), j.task, vnode.ReadOptions{NoLog: true})
+	d, err := vnode.ReadTask(n.disk.Mem, ring.Of(j.task, w.f.s.plan.Partitions), j.task, vnode.ReadOptions{NoLog: true})
 	return err == nil && !d.Task.Finished() && slices.ContainsFunc(d.Claims, func(c claim.Record) bool { return c.Token == j.token && c.Outcome == claim.Active })
 }
 
@@ -242,13 +243,13 @@ func (w *witness) changed(p ring.Partition, old, now *register.Cell) {
 	}
 	for _, worker := range s.workers {
 		for _, j := range worker.jobs {
-			if ring.Of(j.task, s.plan.partitions) == p && j.until > s.now && !j.over && !w.held(now, j.task, j.token, 0) {
+			if ring.Of(j.task, s.plan.Partitions) == p && j.until > s.Now && !j.over && !w.held(now, j.task, j.token, 0) {
 				s.violation(check.Leader, "epoch %d of partition %d begins, and a majority of its cohort does not know claim %x on task %s, in which its worker believes", now.Epoch, p, j.token, j.task)
 			}
 		}
 	}
 	for _, task := range w.lasting {
-		if ring.Of(task, s.plan.partitions) == p {
+		if ring.Of(task, s.plan.Partitions) == p {
 			w.lasts(now, task)
 		}
 	}
@@ -267,9 +268,9 @@ func (w *witness) count(cell *register.Cell, has func(n *node) bool) (n int) {
 // held tells whether a majority of a cohort knows a claim for good, up to an end (0:
 // any), or that it is over.
 func (w *witness) held(cell *register.Cell, task id.ID, token uint64, end int64) bool {
-	p := ring.Of(task, w.f.s.plan.partitions)
+	p := ring.Of(task, w.f.s.plan.Partitions)
 	n := w.count(cell, func(n *node) bool {
-		d, err := vnode.ReadTask(n.disk.kept(), p, task, vnode.ReadOptions{NoLog: true})
+		d, err := vnode.ReadTask(n.disk.Safe(), p, task, vnode.ReadOptions{NoLog: true})
 		if err != nil {
 			return false
 		}
@@ -285,7 +286,7 @@ func (w *witness) held(cell *register.Cell, task id.ID, token uint64, end int64)
 
 // ended tells whether a fact on the disk says that a claim is over.
 func (w *witness) ended(n *node, p ring.Partition, task id.ID, token uint64) bool {
-	facts, err := vnode.Facts(n.disk.kept(), p, task)
+	facts, err := vnode.Facts(n.disk.Safe(), p, task)
 	if err != nil {
 		return false
 	}
@@ -301,7 +302,7 @@ func (w *witness) ended(n *node, p ring.Partition, task id.ID, token uint64) boo
 // cohort, whichever that is by now (P1, P5).
 func (w *witness) lasts(cell *register.Cell, task id.ID) {
 	s := w.f.s
-	p := ring.Of(task, s.plan.partitions)
+	p := ring.Of(task, s.plan.Partitions)
 	what := w.solid[task]
 	n := w.count(cell, func(n *node) bool {
 		if what == history.Enqueue {
@@ -326,7 +327,7 @@ func (w *witness) acknowledged(k *call, end *history.Event) {
 		if item.Error != "" || item.Task.IsZero() {
 			continue
 		}
-		cell := &w.f.cells[ring.Of(item.Task, s.plan.partitions)]
+		cell := &w.f.cells[ring.Of(item.Task, s.plan.Partitions)]
 		switch f := k.asked.Func; f {
 		case history.Enqueue, history.Complete:
 			if k.asked.Weak || w.gone(cell, item.Task) {
@@ -347,7 +348,7 @@ func (w *witness) acknowledged(k *call, end *history.Event) {
 // before.
 func (w *witness) gone(cell *register.Cell, task id.ID) bool {
 	return w.count(cell, func(n *node) bool {
-		t, err := vnode.LoadTask(n.disk.Mem, ring.Of(task, w.f.s.plan.partitions), task)
+		t, err := vnode.LoadTask(n.disk.Mem, ring.Of(task, w.f.s.plan.Partitions), task)
 		return err != nil || t.Collected()
 	}) > 0
 }
@@ -356,7 +357,7 @@ func (w *witness) gone(cell *register.Cell, task id.ID) bool {
 func (w *witness) received(body any) {
 	if m, ok := body.(*nornv1.EnqueueRequest); ok {
 		for _, t := range m.GetTasks() {
-			w.wanted[idOf(t.GetId())]++
+			w.wanted[convert.IDOf(t.GetId())]++
 		}
 	}
 }
@@ -368,8 +369,8 @@ func (w *witness) honest(asked *nornv1.EnqueueRequest, answer *nornv1.EnqueueRep
 		if r.GetError() == nil || r.GetError().GetEffect() != nornv1.Effect_EFFECT_NONE || i >= len(asked.GetTasks()) {
 			continue
 		}
-		task := idOf(asked.GetTasks()[i].GetId())
-		p := ring.Of(task, w.f.s.plan.partitions)
+		task := convert.IDOf(asked.GetTasks()[i].GetId())
+		p := ring.Of(task, w.f.s.plan.Partitions)
 		for _, n := range w.f.nodes {
 			if w.wanted[task] == 1 && vnode.Known(n.disk.Mem, p, task) {
 				w.f.s.violation(check.Honesty, "the enqueue of task %s is said to have failed without effect, and it is on the disk of %s: %s", task, n.self.Node, r.GetError().GetMessage())
@@ -388,7 +389,7 @@ func (w *witness) granted(asked any, reply *message.Reply) {
 	switch m := reply.Message.(type) {
 	case *nornv1.ClaimReply:
 		for _, g := range m.GetGrants() {
-			w.holds(parse(g.GetTask().GetId()), g.GetToken(), 0)
+			w.holds(convert.Parse(g.GetTask().GetId()), g.GetToken(), 0)
 		}
 	case *nornv1.EnqueueReply:
 		if q, ok := asked.(*nornv1.EnqueueRequest); ok {
@@ -398,7 +399,7 @@ func (w *witness) granted(asked any, reply *message.Reply) {
 		refs := asked.(*nornv1.RenewRequest).GetClaims()
 		for i, r := range m.GetResults() {
 			if c := r.GetClaim(); r.GetError() == nil && c != nil && i < len(refs) {
-				w.holds(idOf(refs[i].GetId()), c.GetToken(), c.GetEnd().AsTime().UnixNano())
+				w.holds(convert.IDOf(refs[i].GetId()), c.GetToken(), c.GetEnd().AsTime().UnixNano())
 			}
 		}
 	}
@@ -406,7 +407,7 @@ func (w *witness) granted(asked any, reply *message.Reply) {
 
 func (w *witness) holds(task id.ID, token uint64, end int64) {
 	s := w.f.s
-	p := ring.Of(task, s.plan.partitions)
+	p := ring.Of(task, s.plan.Partitions)
 	if _, registered := w.leaders[cellOf{p, token >> 32}]; !registered && token>>32 > w.f.cells[p].Epoch {
 		s.violation(check.Register, "task %s is handed out as %x, and epoch %d of partition %d is in no register", task, token, token>>32, p)
 		return

@@ -13,6 +13,10 @@ import (
 
 	gproto "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/norn-dev/norn/jepsen/sim/convert"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
+	"github.com/norn-dev/norn/jepsen/sim/world"
 )
 
 // worker claims tasks and works on several at a time, by the rules of package
@@ -46,14 +50,14 @@ type work struct {
 }
 
 func (s *sim) newWorker() *worker {
-	w := &worker{caller: s.newCaller(), slots: 1 + s.rnd.IntN(4), again: s.chance(0.3) && !s.plan.work.quick}
+	w := &worker{caller: s.newCaller(), slots: 1 + s.Rnd.IntN(4), again: s.Chance(0.3) && !s.plan.Work.Quick}
 	w.name = fmt.Sprintf("w%d", w.process)
 	if s.rights != nil {
 		w.by = w.name
 	}
-	binary.BigEndian.PutUint64(w.session[:], s.rnd.Uint64())
-	w.lease = max(s.between(s.plan.lease/2, 2*s.plan.lease), time.Second)
-	w.after(s.about(100*time.Millisecond), w.fetch)
+	binary.BigEndian.PutUint64(w.session[:], s.Rnd.Uint64())
+	w.lease = max(s.Between(s.plan.Lease/2, 2*s.plan.Lease), time.Second)
+	w.after(s.About(100*time.Millisecond), w.fetch)
 	w.after(w.lease/3, w.renew)
 	return w
 }
@@ -72,11 +76,11 @@ func (w *worker) fetch() {
 			Queues: w.choose(), MaxTasks: uint32(room), LeaseSeconds: w.lease.Seconds(), Worker: w.name,
 			Session: w.session[:], RequestNo: w.number,
 		}
-		if s.chance(0.7) {
-			w.pending.WaitSeconds = s.between(time.Second, 10*time.Second).Seconds()
+		if s.Chance(0.7) {
+			w.pending.WaitSeconds = s.Between(time.Second, 10*time.Second).Seconds()
 		}
 		if s.fleet != nil && s.fleet.closing() { // only who waits can be forgotten
-			w.pending.WaitSeconds = s.between(2*drowsyFor, 3*drowsyFor).Seconds()
+			w.pending.WaitSeconds = s.Between(2*drowsyFor, 3*drowsyFor).Seconds()
 		}
 	}
 	p := w.pending
@@ -84,7 +88,7 @@ func (w *worker) fetch() {
 		Queues: slices.Clone(p.Queues), MaxTasks: p.MaxTasks, LeaseSeconds: p.LeaseSeconds, Worker: p.Worker,
 		WaitSeconds: p.WaitSeconds, Session: slices.Clone(p.Session), RequestNo: p.RequestNo, Unanswered: slices.Clone(w.lost),
 	}
-	patience := time.Duration(m.WaitSeconds*1e9) + s.between(200*time.Millisecond, 3*time.Second)
+	patience := time.Duration(m.WaitSeconds*1e9) + s.Between(200*time.Millisecond, 3*time.Second)
 	w.do(m, patience, func(a *answer) { w.claimed(m, a) })
 }
 
@@ -104,35 +108,35 @@ func (w *worker) claimed(m *nornv1.ClaimRequest, a *answer) {
 	case !w.again:
 		w.pending, w.lost = nil, append(w.lost, m.RequestNo)
 		w.lost = w.lost[max(0, len(w.lost)-proto.MaxUnanswered):]
-		s.stats[Unanswered]++
+		s.stats[stats.Unanswered]++
 	}
-	if lonely && (s.plan.work.quick || s.chance(0.5)) {
+	if lonely && (s.plan.Work.Quick || s.Chance(0.5)) {
 		w.leave()
 	}
 	if a.fine() {
 		for i := range a.end.Items {
 			g := &a.end.Items[i]
-			s.stats[Grants]++
+			s.stats[stats.Grants]++
 			w.adopt(&work{task: g.Task, token: g.Token, until: g.Until})
 		}
 	}
-	pause := s.about(20 * time.Millisecond)
+	pause := s.About(20 * time.Millisecond)
 	if !a.fine() {
-		pause = s.about(500 * time.Millisecond)
+		pause = s.About(500 * time.Millisecond)
 	}
 	w.after(pause, w.fetch)
 }
 
 // forgets draws whether a worker never says that a request had no answer.
-func (w *worker) forgets() bool { return !w.s.plan.work.quick && w.s.chance(0.1) }
+func (w *worker) forgets() bool { return !w.s.plan.Work.Quick && w.s.Chance(0.1) }
 
 // choose draws the queues of a request; in the calm all of them.
 func (w *worker) choose() []string {
-	all := w.s.plan.queues
-	if w.s.healing || w.s.chance(0.5) {
+	all := w.s.plan.Queues
+	if w.s.healing || w.s.Chance(0.5) {
 		return slices.Clone(all)
 	}
-	return []string{pick(&w.s.world, all)}
+	return []string{world.Pick(&w.s.World, all)}
 }
 
 // adopt begins to work on a granted task.
@@ -144,15 +148,15 @@ func (w *worker) adopt(j *work) {
 			return
 		}
 	}
-	if j.until <= s.now {
-		s.stats[TooLate]++
+	if j.until <= s.Now {
+		s.stats[stats.TooLate]++
 		return
 	}
 	w.jobs = append(w.jobs, j)
 	s.board.claimed(j.task)
 	tellClaim(s, j.task, j.token)
-	j.lazy = s.chance(s.plan.work.lazy)
-	for at := s.about(w.lease / 4); s.chance(0.5); at += s.about(w.lease / 8) {
+	j.lazy = s.Chance(s.plan.Work.Lazy)
+	for at := s.About(w.lease / 4); s.Chance(0.5); at += s.About(w.lease / 8) {
 		w.after(at, func() { w.update(j) })
 	}
 	w.after(w.effort(), func() { w.finish(j) })
@@ -161,23 +165,23 @@ func (w *worker) adopt(j *work) {
 
 // effort is how long a job takes; in the calm not long.
 func (w *worker) effort() time.Duration {
-	if w.s.healing || w.s.plan.work.quick {
-		return w.s.about(50 * time.Millisecond)
+	if w.s.healing || w.s.plan.Work.Quick {
+		return w.s.About(50 * time.Millisecond)
 	}
-	return min(w.s.about(w.lease/2), 2*w.lease)
+	return min(w.s.About(w.lease/2), 2*w.lease)
 }
 
 // expire gives a job up at its deadline.
 func (w *worker) expire(j *work) {
-	w.s.at(j.until, func() {
+	w.s.At(j.until, func() {
 		switch {
 		case w.gone || j.over:
-		case j.until > w.s.now:
+		case j.until > w.s.Now:
 			w.expire(j) // it was renewed meanwhile
 		default:
-			w.s.stats[GivenUp]++
+			w.s.stats[stats.GivenUp]++
 			w.drop(j)
-			if w.s.chance(0.3) { // the work was done all the same
+			if w.s.Chance(0.3) { // the work was done all the same
 				w.complete(j)
 			}
 		}
@@ -190,7 +194,7 @@ func (w *worker) drop(j *work) {
 	if i := slices.Index(w.jobs, j); i >= 0 {
 		w.jobs = slices.Delete(w.jobs, i, i+1)
 	}
-	w.after(w.s.about(10*time.Millisecond), w.fetch)
+	w.after(w.s.About(10*time.Millisecond), w.fetch)
 }
 
 // renew renews what is not neglected, in one request, every third of a lease.
@@ -207,8 +211,8 @@ func (w *worker) renew() {
 	if len(jobs) == 0 {
 		return
 	}
-	if w.s.chance(0.3) {
-		m.LeaseSeconds = max(w.s.between(w.lease/2, 2*w.lease), time.Second).Seconds()
+	if w.s.Chance(0.3) {
+		m.LeaseSeconds = max(w.s.Between(w.lease/2, 2*w.lease), time.Second).Seconds()
 	}
 	w.do(m, w.lease/3, func(a *answer) {
 		if !a.fine() {
@@ -217,11 +221,11 @@ func (w *worker) renew() {
 		for n := range a.end.Items {
 			switch i := &a.end.Items[n]; i.Error {
 			case "":
-				w.s.stats[Renewals]++
+				w.s.stats[stats.Renewals]++
 				jobs[n].until = max(jobs[n].until, i.Until)
 			default:
 				if !jobs[n].over {
-					w.s.stats[LostClaims]++
+					w.s.stats[stats.LostClaims]++
 					w.drop(jobs[n])
 				}
 			}
@@ -237,18 +241,18 @@ func (w *worker) update(j *work) {
 	}
 	seq := j.seq
 	j.seq++
-	w.sendUpdate(j, seq, w.s.chance(0.3), 5)
+	w.sendUpdate(j, seq, w.s.Chance(0.3), 5)
 }
 
 func (w *worker) sendUpdate(j *work, seq uint64, output bool, tries int) {
 	data := fmt.Appendf(nil, "%s %d", w.name, seq)
 	w.do(&nornv1.UpdateRequest{Id: j.task.Bytes(), Token: j.token, Seq: seq, Data: data, Output: output, Durability: w.s.durability()}, 2*time.Second, func(a *answer) {
 		if a.fine() {
-			w.s.stats[Updates]++
+			w.s.stats[stats.Updates]++
 			return
 		}
 		if tries > 1 {
-			w.after(w.s.about(300*time.Millisecond), func() { w.sendUpdate(j, seq, output, tries-1) })
+			w.after(w.s.About(300*time.Millisecond), func() { w.sendUpdate(j, seq, output, tries-1) })
 		}
 	})
 }
@@ -259,19 +263,19 @@ func (w *worker) finish(j *work) {
 	if j.over {
 		return
 	}
-	plan := &s.plan.work
+	plan := &s.plan.Work
 	switch {
-	case s.chance(plan.dies):
+	case s.Chance(plan.Dies):
 		w.perish()
 		return
-	case s.chance(plan.fails):
+	case s.Chance(plan.Fails):
 		w.fail(j)
-	case !s.healing && !plan.quick && s.chance(0.1):
+	case !s.healing && !plan.Quick && s.Chance(0.1):
 		w.release(j)
-	case !s.healing && !plan.quick && s.chance(0.05):
+	case !s.healing && !plan.Quick && s.Chance(0.05):
 		j.lazy = true // it hangs until its deadline
 		return
-	case !w.asking && !w.stopped && w.pending == nil && s.chance(0.5):
+	case !w.asking && !w.stopped && w.pending == nil && s.Chance(0.5):
 		w.next(j)
 	default:
 		w.complete(j)
@@ -282,7 +286,7 @@ func (w *worker) finish(j *work) {
 // perish is the end of the process: another one takes its place later.
 func (w *worker) perish() {
 	s := w.s
-	s.stats[Deaths]++
+	s.stats[stats.Deaths]++
 	w.die()
 	s.record(&history.Event{Phase: history.Note, Func: history.Died, Process: w.process})
 	for i, o := range s.workers {
@@ -291,7 +295,7 @@ func (w *worker) perish() {
 			break
 		}
 	}
-	s.after(s.about(2*time.Second), func() {
+	s.After(s.About(2*time.Second), func() {
 		if !s.stopping {
 			s.workers = append(s.workers, s.newWorker())
 		}
@@ -302,7 +306,7 @@ func (w *worker) perish() {
 func (w *worker) insist(tries int, send func(done func(*answer))) {
 	send(func(a *answer) {
 		if !a.fine() && (tries > 1 || w.s.healing) && (a.unknown || a.end == nil || a.refused != nil) {
-			w.after(w.s.about(500*time.Millisecond), func() { w.insist(tries-1, send) })
+			w.after(w.s.About(500*time.Millisecond), func() { w.insist(tries-1, send) })
 		}
 	})
 }
@@ -314,12 +318,12 @@ func doneBy(task id.ID, token uint64, worker string) []byte {
 }
 
 func (w *worker) complete(j *work) {
-	auto := w.s.chance(0.3)
+	auto := w.s.Chance(0.3)
 	w.insist(4, func(done func(*answer)) {
 		m := &nornv1.Completion{Id: j.task.Bytes(), Token: j.token, Seq: j.seq, AutoSeq: auto, Result: doneBy(j.task, j.token, w.name)}
 		w.do(&nornv1.CompleteRequest{Completions: []*nornv1.Completion{m}, Durability: w.s.durability()}, 2*time.Second, func(a *answer) {
 			if a.fine() && a.end.Items[0].Error == "" {
-				w.s.stats[Completions]++
+				w.s.stats[stats.Completions]++
 			}
 			done(a)
 		})
@@ -342,24 +346,24 @@ func (w *worker) next(j *work) {
 		{Id: j.task.Bytes(), Token: j.token, Seq: j.seq, Result: doneBy(j.task, j.token, w.name)},
 	}}
 	parts := []*call{
-		{asked: invocation(done), weak: s.weak(done), done: func(a *answer) {
+		{asked: convert.Invocation(done), weak: s.weak(done), done: func(a *answer) {
 			switch {
 			case a.fine() && a.end.Items[0].Error == "":
-				s.stats[Completions]++
+				s.stats[stats.Completions]++
 			case a.fine() && a.refused == nil:
 			default:
-				w.after(s.about(500*time.Millisecond), func() { w.complete(j) })
+				w.after(s.About(500*time.Millisecond), func() { w.complete(j) })
 			}
 		}},
-		{asked: invocation(claim), done: func(a *answer) { w.claimed(claim, a) }},
+		{asked: convert.Invocation(claim), done: func(a *answer) { w.claimed(claim, a) }},
 	}
 	parts[0].asked.Weak = one(done)
 	for _, k := range parts {
-		k.stamp, k.asked.Process, k.asked.By = s.now, w.process, w.by
+		k.stamp, k.asked.Process, k.asked.By = s.Now, w.process, w.by
 		s.invoke(k.asked)
 	}
 	m := &nornv1.WorkRequest{Completions: done.Completions, Durability: done.Durability, Claim: claim}
-	w.send(m, nil, s.between(200*time.Millisecond, 3*time.Second), func(a *answer) {
+	w.send(m, nil, s.Between(200*time.Millisecond, 3*time.Second), func(a *answer) {
 		reply, ok := a.message.(*nornv1.WorkReply)
 		if !ok || a.refused != nil {
 			for _, k := range parts {
@@ -371,7 +375,7 @@ func (w *worker) next(j *work) {
 			}
 			return
 		}
-		s.stats[Works]++
+		s.stats[stats.Works]++
 		w.ended(parts[0], &answer{message: &nornv1.WriteReply{Results: reply.GetCompletions()}})
 		if e := reply.GetClaimError(); e != nil {
 			w.ended(parts[1], &answer{refused: proto.FromProto(e)})
@@ -383,9 +387,9 @@ func (w *worker) next(j *work) {
 
 func (w *worker) fail(j *work) {
 	s := w.s
-	uncounted, discard, at := s.chance(0.2), s.chance(0.1), int64(0)
-	if s.chance(0.3) {
-		at = w.clock.wall(s.now) + int64(s.between(0, 4*time.Second))
+	uncounted, discard, at := s.Chance(0.2), s.Chance(0.1), int64(0)
+	if s.Chance(0.3) {
+		at = w.clock.Wall(s.Now) + int64(s.Between(0, 4*time.Second))
 	}
 	w.insist(3, func(done func(*answer)) {
 		m := &nornv1.Failure{Id: j.task.Bytes(), Token: j.token, Error: "it went wrong", Uncounted: uncounted, Discard: discard}
@@ -394,7 +398,7 @@ func (w *worker) fail(j *work) {
 		}
 		w.do(&nornv1.FailRequest{Failures: []*nornv1.Failure{m}}, 2*time.Second, func(a *answer) {
 			if a.fine() && a.end.Items[0].Error == "" {
-				s.stats[Failures]++
+				s.stats[stats.Failures]++
 			}
 			done(a)
 		})
@@ -406,7 +410,7 @@ func (w *worker) release(j *work) {
 		m := &nornv1.ReleaseRequest{Claims: []*nornv1.ClaimRef{{Id: j.task.Bytes(), Token: j.token}}}
 		w.do(m, 2*time.Second, func(a *answer) {
 			if a.fine() && a.end.Items[0].Error == "" {
-				w.s.stats[Releases]++
+				w.s.stats[stats.Releases]++
 			}
 			done(a)
 		})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/norn-dev/norn/jepsen/history"
 	"github.com/norn-dev/norn/jepsen/sim"
+	"github.com/norn-dev/norn/jepsen/sim/stats"
 )
 
 // options are those of the command line.
@@ -107,11 +108,11 @@ func (o *options) run(cluster bool, seeds uint64) int {
 	if o.time > 0 {
 		many.Enough = func() bool { return time.Since(began) > o.time }
 	}
-	many.Progress = func(done uint64, sum *sim.Stats) {
+	many.Progress = func(done uint64, sum *stats.Stats) {
 		if now := time.Now(); now.Sub(said) > 5*time.Second {
 			said = now
 			fmt.Fprintf(os.Stderr, "%d of %d seeds, %.1f per second, %d operations, %d grants, %d crashes\n",
-				done, seeds, float64(done)/now.Sub(began).Seconds(), sum[sim.Operations], sum[sim.Grants], sum[sim.Crashes])
+				done, seeds, float64(done)/now.Sub(began).Seconds(), sum[stats.Operations], sum[stats.Grants], sum[stats.Crashes])
 		}
 	}
 	if o.outputs {
@@ -130,7 +131,7 @@ func (o *options) run(cluster bool, seeds uint64) int {
 	if cluster {
 		virtual := all.Virtual.Seconds()
 		fmt.Printf("%.0f simulated seconds of %.1f nodes with %.1f operations a second, %.0f of them in a second and %.0f in one of a processor (%.1f s); digest of all histories %016x\n",
-			virtual, float64(all.Nodes)/float64(all.Seeds), float64(all.Sum[sim.Operations])/virtual, virtual/took, virtual/worked, worked, all.Digest)
+			virtual, float64(all.Nodes)/float64(all.Seeds), float64(all.Sum[stats.Operations])/virtual, virtual/took, virtual/worked, worked, all.Digest)
 		fmt.Printf("%d seeds valid, %d invalid", all.Seeds-all.Calm, all.Calm)
 		for _, why := range slices.Sorted(maps.Keys(all.Why)) {
 			fmt.Printf("; %d %s", all.Why[why], why)

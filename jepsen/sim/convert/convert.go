@@ -1,15 +1,12 @@
-package sim
+package convert
 
 import (
 	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/jepsen/history"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -18,8 +15,8 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 )
 
-// methodOf is the method of a request, which decides how urgent it is.
-func methodOf(m gproto.Message) nornv1.Method {
+// MethodOf is the method of a request, which decides how urgent it is.
+func MethodOf(m gproto.Message) nornv1.Method {
 	switch m.(type) {
 	case *nornv1.EnqueueRequest:
 		return nornv1.Method_METHOD_ENQUEUE
@@ -57,8 +54,8 @@ func methodOf(m gproto.Message) nornv1.Method {
 	return nornv1.Method_METHOD_GET
 }
 
-// urgent methods keep or free work and go first, as in package node.
-func urgent(m nornv1.Method) bool {
+// Urgent methods keep or free work and go first, as in package node.
+func Urgent(m nornv1.Method) bool {
 	switch m {
 	case nornv1.Method_METHOD_RENEW, nornv1.Method_METHOD_COMPLETE, nornv1.Method_METHOD_FAIL, nornv1.Method_METHOD_RELEASE:
 		return true
@@ -66,11 +63,11 @@ func urgent(m nornv1.Method) bool {
 	return false
 }
 
-// kind is the kind of an error as a history has it.
-func kind(k nornv1.ErrorKind) string { return strings.TrimPrefix(k.String(), "ERROR_KIND_") }
+// Kind is the kind of an error as a history has it.
+func Kind(k nornv1.ErrorKind) string { return strings.TrimPrefix(k.String(), "ERROR_KIND_") }
 
-// state is a task's state as a history has it.
-func state(s nornv1.State) history.State {
+// State is a task's state as a history has it.
+func State(s nornv1.State) history.State {
 	if s == 0 {
 		return ""
 	}
@@ -79,17 +76,19 @@ func state(s nornv1.State) history.State {
 
 func states(from []nornv1.State) (to []history.State) {
 	for _, s := range from {
-		to = append(to, state(s))
+		to = append(to, State(s))
 	}
 	return to
 }
 
-func idOf(b []byte) id.ID {
+// IDOf reads an ID of the protocol; the zero ID where it is none.
+func IDOf(b []byte) id.ID {
 	i, _ := id.FromBytes(b) // the zero ID for none
 	return i
 }
 
-func parse(text string) id.ID {
+// Parse reads an ID from its text; the zero ID where it is none.
+func Parse(text string) id.ID {
 	i, _ := id.Parse(text) // the zero ID for what is none: the checker will say so
 	return i
 }
@@ -115,7 +114,7 @@ func specOf(t *nornv1.TaskSpec) *history.Spec {
 		s.NotBefore = ts.AsTime().UnixNano()
 	}
 	for _, d := range t.GetDependencies() {
-		s.Deps = append(s.Deps, idOf(d))
+		s.Deps = append(s.Deps, IDOf(d))
 	}
 	slices.SortFunc(s.Deps, id.ID.Compare)
 	return s
@@ -137,10 +136,10 @@ func further(t *nornv1.TaskSpec) []byte {
 	return slices.Concat(policy, t.ProtoReflect().GetUnknown())
 }
 
-// seen is a task as a client was shown it. Of a collected task there is no
+// Seen is a task as a client was shown it. Of a collected task there is no
 // spec.
-func seen(t *nornv1.Task) history.Item {
-	i := history.Item{Task: parse(t.GetId()), State: state(t.GetState()), Attempts: t.GetAttempts(), Text: t.GetError(), Data: history.Digest(t.GetResult())}
+func Seen(t *nornv1.Task) history.Item {
+	i := history.Item{Task: Parse(t.GetId()), State: State(t.GetState()), Attempts: t.GetAttempts(), Text: t.GetError(), Data: history.Digest(t.GetResult())}
 	if t.GetQueue() == "" {
 		return i
 	}
@@ -149,7 +148,7 @@ func seen(t *nornv1.Task) history.Item {
 		OnFailure: policy(t.GetOnDependencyFailure()), Key: t.GetKey(), Window: int64(proto.Seconds(t.GetKeyWindowSeconds())),
 	}
 	for _, d := range t.GetDependencies() {
-		i.Spec.Deps = append(i.Spec.Deps, parse(d))
+		i.Spec.Deps = append(i.Spec.Deps, Parse(d))
 	}
 	slices.SortFunc(i.Spec.Deps, id.ID.Compare)
 	for _, c := range t.GetClaims() {
@@ -158,11 +157,12 @@ func seen(t *nornv1.Task) history.Item {
 			Outcome: strings.ToLower(strings.TrimPrefix(c.GetOutcome().String(), "CLAIM_OUTCOME_")),
 		})
 	}
-	i.Log = entries(t.GetUpdates())
+	i.Log = Entries(t.GetUpdates())
 	return i
 }
 
-func entries(updates []*nornv1.Update) (log []history.Entry) {
+// Entries are the updates of a log.
+func Entries(updates []*nornv1.Update) (log []history.Entry) {
 	for _, u := range updates {
 		log = append(log, history.Entry{Token: u.GetToken(), Seq: u.GetSeq(), Data: history.Digest(u.GetData())})
 	}
@@ -171,41 +171,41 @@ func entries(updates []*nornv1.Update) (log []history.Entry) {
 
 func refs(claims []*nornv1.ClaimRef) (items []history.Item) {
 	for _, r := range claims {
-		items = append(items, history.Item{Task: idOf(r.GetId()), Token: r.GetToken()})
+		items = append(items, history.Item{Task: IDOf(r.GetId()), Token: r.GetToken()})
 	}
 	return items
 }
 
 func plain(ids [][]byte) (items []history.Item) {
 	for _, b := range ids {
-		items = append(items, history.Item{Task: idOf(b)})
+		items = append(items, history.Item{Task: IDOf(b)})
 	}
 	return items
 }
 
-// invocations are the begins of the operations that a request is: of one that ends a task
+// Invocations are the begins of the operations that a request is: of one that ends a task
 // and asks for the next ones there are two.
-func invocations(m gproto.Message) []*history.Event {
+func Invocations(m gproto.Message) []*history.Event {
 	w, ok := m.(*nornv1.WorkRequest)
 	if !ok {
-		return []*history.Event{invocation(m)}
+		return []*history.Event{Invocation(m)}
 	}
 	return []*history.Event{
-		invocation(&nornv1.CompleteRequest{Completions: w.GetCompletions(), Durability: w.GetDurability()}),
-		invocation(w.GetClaim()),
+		Invocation(&nornv1.CompleteRequest{Completions: w.GetCompletions(), Durability: w.GetDurability()}),
+		Invocation(w.GetClaim()),
 	}
 }
 
-// invocation is the begin of an operation.
+// Invocation is the begin of an operation.
 //
 // Long because: it is one table, a case per request.
-func invocation(m gproto.Message) *history.Event {
+func Invocation(m gproto.Message) *history.Event {
 	e := &history.Event{Phase: history.Invoke}
 	switch m := m.(type) {
 	case *nornv1.EnqueueRequest:
 		e.Func = history.Enqueue
 		for _, t := range m.GetTasks() {
-			e.Items = append(e.Items, history.Item{Task: idOf(t.GetId()), Spec: specOf(t)})
+			e.Items = append(e.Items, history.Item{Task: IDOf(t.GetId()), Spec: specOf(t)})
 		}
 	case *nornv1.ClaimRequest:
 		e.Func, e.Queues, e.Max = history.Claim, m.GetQueues(), int(m.GetMaxTasks())
@@ -215,19 +215,19 @@ func invocation(m gproto.Message) *history.Event {
 		e.Func, e.Items, e.Lease = history.Renew, refs(m.GetClaims()), int64(proto.Seconds(m.GetLeaseSeconds()))
 	case *nornv1.UpdateRequest:
 		e.Func = history.Update
-		e.Items = []history.Item{{Task: idOf(m.GetId()), Token: m.GetToken(), Seq: m.GetSeq(), Data: history.Digest(m.GetData()), Output: m.GetOutput()}}
+		e.Items = []history.Item{{Task: IDOf(m.GetId()), Token: m.GetToken(), Seq: m.GetSeq(), Data: history.Digest(m.GetData()), Output: m.GetOutput()}}
 		for _, u := range m.GetMore() {
-			e.Items = append(e.Items, history.Item{Task: idOf(m.GetId()), Token: m.GetToken(), Seq: u.GetSeq(), Data: history.Digest(u.GetData()), Output: m.GetOutput()})
+			e.Items = append(e.Items, history.Item{Task: IDOf(m.GetId()), Token: m.GetToken(), Seq: u.GetSeq(), Data: history.Digest(u.GetData()), Output: m.GetOutput()})
 		}
 	case *nornv1.CompleteRequest:
 		e.Func = history.Complete
 		for _, d := range m.GetCompletions() {
-			e.Items = append(e.Items, history.Item{Task: idOf(d.GetId()), Token: d.GetToken(), Seq: d.GetSeq(), Auto: d.GetAutoSeq(), Data: history.Digest(d.GetResult())})
+			e.Items = append(e.Items, history.Item{Task: IDOf(d.GetId()), Token: d.GetToken(), Seq: d.GetSeq(), Auto: d.GetAutoSeq(), Data: history.Digest(d.GetResult())})
 		}
 	case *nornv1.FailRequest:
 		e.Func = history.FailTask
 		for _, f := range m.GetFailures() {
-			i := history.Item{Task: idOf(f.GetId()), Token: f.GetToken(), Uncounted: f.GetUncounted(), Discard: f.GetDiscard()}
+			i := history.Item{Task: IDOf(f.GetId()), Token: f.GetToken(), Uncounted: f.GetUncounted(), Discard: f.GetDiscard()}
 			if at := f.GetRetryAt(); at != nil {
 				i.RetryAt = at.AsTime().UnixNano()
 			}
@@ -279,99 +279,13 @@ func some(queue string) []string {
 	return []string{queue}
 }
 
-// ending is the end of an operation that was answered.
-//
-// Long because: it is one table, a case per answer.
-func (c *caller) ending(k *call, m gproto.Message) *history.Event {
-	e := &history.Event{Op: k.asked.Op, Process: c.process, Func: k.asked.Func, Phase: history.OK, Session: k.asked.Session, Request: k.asked.Request}
-	switch m := m.(type) {
-	case *nornv1.EnqueueReply:
-		for n, r := range m.GetResults() {
-			e.Items = append(e.Items, c.result(k, n, r.GetReceipt(), r.GetError(), 0))
-		}
-	case *nornv1.WriteReply:
-		for n, r := range m.GetResults() {
-			e.Items = append(e.Items, c.result(k, n, r.GetReceipt(), r.GetError(), r.GetState()))
-		}
-	case *nornv1.RenewReply:
-		for n, r := range m.GetResults() {
-			i := c.result(k, n, nil, r.GetError(), r.GetState())
-			i.Token = r.GetClaim().GetToken()
-			if r.GetError() == nil {
-				i.Until = c.believe(k, 0, r.GetLeaseSeconds())
-			}
-			e.Items = append(e.Items, i)
-		}
-	case *nornv1.ClaimReply:
-		for _, g := range m.GetGrants() {
-			i := seen(g.GetTask())
-			i.Token, i.Start, i.Data = g.GetToken(), g.GetStart().AsTime().UnixNano(), history.Digest(g.GetCheckpoint())
-			i.Until = c.believe(k, m.GetWaitedSeconds(), g.GetLeaseSeconds())
-			e.Items = append(e.Items, i)
-		}
-	case *nornv1.GetReply:
-		e.Items = []history.Item{seen(m.GetTask())}
-	case *nornv1.ExplainReply:
-		i := history.Item{Task: parse(m.GetId()), State: state(m.GetState())}
-		for _, r := range m.GetReasons() {
-			i.Reasons = append(i.Reasons, strings.ToLower(strings.TrimPrefix(r.GetKind().String(), "REASON_KIND_")))
-		}
-		e.Items = []history.Item{i}
-	case *nornv1.LogReply:
-		e.More = m.GetMore()
-		e.Items = []history.Item{{Task: k.asked.Items[0].Task, State: state(m.GetState()), Log: entries(m.GetUpdates())}}
-	case *nornv1.ListReply:
-		e.More, e.Cursor = len(m.GetNextCursor()) > 0, hex.EncodeToString(m.GetNextCursor())
-		for _, t := range m.GetTasks() {
-			e.Items = append(e.Items, seen(t))
-		}
-	case *nornv1.CountReply:
-		e.Tallies = append(e.Tallies, tally(m.GetTotal()))
-		for _, q := range m.GetQueues() {
-			e.Tallies = append(e.Tallies, tally(q))
-		}
-	case *nornv1.KeyReply:
-		e.Items = []history.Item{{Task: idOf(m.GetId()), State: state(m.GetState())}}
-	case *nornv1.QueuesReply:
-		if k.asked.Change != nil && len(m.GetQueues()) == 1 {
-			q := m.GetQueues()[0]
-			e.Change = &history.Change{Queue: q.GetName(), Paused: q.GetSettings().GetPaused(), Draining: q.GetSettings().GetDraining(), Version: q.GetVersion()}
-		}
-	}
-	return e
-}
-
-// result is one item of the answer to a batch.
-func (c *caller) result(k *call, n int, receipt *nornv1.Receipt, err *nornv1.Error, s nornv1.State) history.Item {
-	i := history.Item{State: state(s), Existed: receipt.GetExisted()}
-	if n < len(k.asked.Items) {
-		i.Task = k.asked.Items[n].Task
-	}
-	if receipt != nil {
-		i.Task = parse(receipt.GetId())
-	}
-	i.Unsure = k.weak
-	if err != nil {
-		i.Error, i.Text = kind(err.GetKind()), err.GetMessage()
-		i.Unsure = err.GetEffect() != nornv1.Effect_EFFECT_NONE
-		c.s.refused(k.asked, i.Error)
-	}
-	return i
-}
-
-func tally(n *nornv1.Count) history.Tally {
+// Tally is the count of one queue.
+func Tally(n *nornv1.Count) history.Tally {
 	return history.Tally{Queue: n.GetQueue(), Total: n.GetTotal(), Counts: map[history.State]uint64{
 		history.Waiting: n.GetWaiting(), history.Scheduled: n.GetScheduled(), history.Ready: n.GetReady(), history.Claimed: n.GetClaimed(),
 		history.Completed: n.GetCompleted(), history.Dead: n.GetDead(), history.Cancelled: n.GetCancelled(),
 	}}
 }
 
-// believe is the true time up to which a worker believes in a lease that
-// answers a call: the rule of package clock, on the worker's own clock.
-func (c *caller) believe(k *call, waited, lease float64) int64 {
-	w, l := proto.Seconds(waited), proto.Seconds(lease)
-	if mutant.DeadlineReceipt.On() {
-		return c.clock.whenMono(clock.WorkerDeadline(c.clock.mono(c.s.now), 0, l, clock.Margin(l, time.Millisecond)))
-	}
-	return c.clock.whenMono(clock.WorkerDeadline(c.clock.mono(k.stamp), w, l, clock.Margin(l, time.Millisecond)))
-}
+// cronCall names requests about schedules in histories.
+const cronCall history.Func = "schedules"

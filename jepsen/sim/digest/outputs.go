@@ -1,4 +1,4 @@
-package sim
+package digest
 
 import (
 	"encoding/binary"
@@ -12,18 +12,18 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 )
 
-// outputs digests what the nodes of a run want done: the contents of each Ready, in
+// Outputs digests what the nodes of a run want done: the contents of each Ready, in
 // order. It sees values, not names: a commit that moves or renames code leaves it as it
 // is, and one that changes what a node does changes it.
-type outputs uint64
+type Outputs uint64
 
 const outputsPrime = 0x9e3779b97f4a7c15
 
-func (o *outputs) add(x uint64) {
-	*o = outputs(bits.RotateLeft64((uint64(*o)^x)*outputsPrime, 29))
+func (o *Outputs) add(x uint64) {
+	*o = Outputs(bits.RotateLeft64((uint64(*o)^x)*outputsPrime, 29))
 }
 
-func (o *outputs) bytes(b []byte) {
+func (o *Outputs) bytes(b []byte) {
 	o.add(uint64(len(b)))
 	for ; len(b) >= 8; b = b[8:] {
 		o.add(binary.LittleEndian.Uint64(b))
@@ -33,9 +33,9 @@ func (o *outputs) bytes(b []byte) {
 	o.add(binary.LittleEndian.Uint64(rest[:]))
 }
 
-// ready takes in what a node wants done. The batch is taken in write by write: its
+// Ready takes in what a node wants done. The batch is taken in write by write: its
 // buffer is the store's.
-func (o *outputs) ready(index int, r *message.Ready) {
+func (o *Outputs) Ready(index int, r *message.Ready) {
 	o.add(uint64(index))
 	v := reflect.ValueOf(r).Elem()
 	for i := range v.NumField() {
@@ -49,7 +49,7 @@ var (
 )
 
 // value takes in whatever a Ready holds. Of a function it knows only whether there is one.
-func (o *outputs) value(v reflect.Value) {
+func (o *Outputs) value(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Bool:
 		if v.Bool() {
@@ -88,7 +88,7 @@ func btoi(b bool) int {
 }
 
 // list takes in an array or a slice; a slice of nothing is the same as none.
-func (o *outputs) list(v reflect.Value) {
+func (o *Outputs) list(v reflect.Value) {
 	if v.Type().Elem().Kind() == reflect.Uint8 && (v.Kind() == reflect.Slice || v.CanAddr()) {
 		o.bytes(v.Bytes())
 		return
@@ -100,10 +100,10 @@ func (o *outputs) list(v reflect.Value) {
 }
 
 // table takes in a map, whatever order it is walked in.
-func (o *outputs) table(v reflect.Value) {
+func (o *Outputs) table(v reflect.Value) {
 	var sum uint64
 	for it := v.MapRange(); it.Next(); {
-		var one outputs
+		var one Outputs
 		one.value(it.Key())
 		one.value(it.Value())
 		sum += uint64(one)
@@ -112,7 +112,7 @@ func (o *outputs) table(v reflect.Value) {
 	o.add(sum)
 }
 
-func (o *outputs) behind(v reflect.Value) {
+func (o *Outputs) behind(v reflect.Value) {
 	if v.IsNil() {
 		o.add(0)
 		return

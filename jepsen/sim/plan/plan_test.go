@@ -1,17 +1,21 @@
-package sim
+package plan
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/norn-dev/norn/jepsen/sim/world"
+)
 
 // Some seeds of clusters have workers without sessions only, and not many.
 func TestSomeClustersHaveNoSessions(t *testing.T) {
 	none := 0
 	for seed := range uint64(140) {
-		w := newWorld(seed)
-		p := w.drawCluster()
-		if p.hands == 0 {
+		w := world.New(seed)
+		p := DrawCluster(&w)
+		if p.Hands == 0 {
 			none++
 		}
-		if p.workers == 0 {
+		if p.Workers == 0 {
 			t.Errorf("seed %d: nobody claims", seed)
 		}
 	}
