@@ -93,7 +93,7 @@ func (j jetStream) run(ctx context.Context, dir string, w work) (result, error) 
 	case claims:
 		r.rate, err = consume(ctx, consumers, w.tasks, w.batch, w.held(j.ahead))
 	case latency:
-		r, err = onTime(ctx, producers, consumers, w.tasks)
+		r, err = onTime(ctx, producers, consumers, w.tasks, w.rate)
 	default:
 		r.rate, err = enqueue(ctx, producers, w.tasks, w.batch)
 	}
@@ -239,13 +239,13 @@ func consume(ctx context.Context, by []link, n, batch, held int) (float64, error
 	})
 }
 
-// onTime publishes n tasks at the rate of the work, and gives how long each took from when it
+// onTime publishes n tasks at a rate, tasks a second, and gives how long each took from when it
 // was due to its claim.
-func onTime(ctx context.Context, from, by []link, n int) (result, error) {
+func onTime(ctx context.Context, from, by []link, n, rate int) (result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	began := time.Now()
-	due := func(i int) time.Duration { return time.Duration(i) * time.Second / latencyRate }
+	due := func(i int) time.Duration { return time.Duration(i) * time.Second / time.Duration(rate) }
 	var mu sync.Mutex // guards took
 	var took []time.Duration
 	var working sync.WaitGroup

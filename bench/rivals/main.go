@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -25,6 +26,11 @@ const (
 	ahead          = 10   // tasks that a worker holds in advance, where it does
 	latencyRate    = 2000 // tasks a second
 	latencyWorkers = 8
+	// latencyShare of what JetStream's workers claim and complete in the same round, each a task
+	// at a time, is the rate of the other latency row: a fixed rate is near the limit of a slow
+	// machine and far from that of a fast one. It is 2,000 of the 11,000 tasks a second that
+	// JetStream did on the machine on which latencyRate was chosen.
+	latencyShare = 2.0 / 11
 )
 
 // kind is what a work is about.
@@ -43,6 +49,7 @@ type work struct {
 	batch  int
 	strict bool // a worker holds no task in advance
 	tasks  int
+	rate   int // tasks a second, of a latency; 0: by [latencyShare]
 }
 
 // held is how many tasks a worker of a contender claims at a time.
@@ -93,11 +100,17 @@ func main() {
 	data := flag.String("data", "", "`directory` below which the servers keep their data; empty: the system's for temporary files")
 	rounds := flag.Int("rounds", 3, "how often everything is measured, in turns")
 	scale := flag.Float64("scale", 1, "how many times as many tasks as by default")
+	only := flag.String("only", "", "measure the rows only whose name matches this regular `expression`")
 	access := flag.Bool("access", false, "what roles cost: Norn that asks nobody beside Norn with a token that may use some queues, without JetStream")
 	flag.Parse()
+	rows, err := regexp.Compile(*only)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "rivals: -only:", err)
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := compare(ctx, contenders(*norn, *nats, *access), *data, *rounds, *scale); err != nil {
+	if err := compare(ctx, contenders(*norn, *nats, *access), rows, *data, *rounds, *scale); err != nil {
 		fmt.Fprintln(os.Stderr, "rivals:", err)
 		os.Exit(1)
 	}
@@ -115,25 +128,40 @@ func contenders(norn, nats string, access bool) []contender {
 	}
 }
 
-func compare(ctx context.Context, contenders []contender, data string, rounds int, scale float64) error {
-	works := []work{
-		{"enqueue x 1", enqueues, 1, false, 60_000},
-		{"enqueue x 100", enqueues, many, false, 300_000},
-		{"claim + complete x 1, strict", claims, 1, true, 20_000},
-		{fmt.Sprintf("claim + complete x 1, %d ahead", ahead), claims, 1, false, 20_000},
-		{"claim + complete x 100", claims, many, true, 100_000},
-		{fmt.Sprintf("enqueue to claim at %d/s, ms", latencyRate), latency, 1, true, 20_000},
+func compare(ctx context.Context, contenders []contender, rows *regexp.Regexp, data string, rounds int, scale float64) error {
+	all := []work{
+		{"enqueue x 1", enqueues, 1, false, 60_000, 0},
+		{"enqueue x 100", enqueues, many, false, 300_000, 0},
+		{"claim + complete x 1, strict", claims, 1, true, 20_000, 0},
+		{fmt.Sprintf("claim + complete x 1, %d ahead", ahead), claims, 1, false, 20_000, 0},
+		{"claim + complete x 100", claims, many, true, 100_000, 0},
+		{fmt.Sprintf("enqueue to claim at %d/s, ms", latencyRate), latency, 1, true, 20_000, latencyRate},
+		{fmt.Sprintf("enqueue to claim at %.2f of those claims, ms", latencyShare), latency, 1, true, 20_000, 0},
 	}
+	works := slices.DeleteFunc(all, func(w work) bool { return !rows.MatchString(w.name) })
 	results := make(map[[2]string][]result)
 	for round := range rounds {
+		claimed := 0.0 // tasks a second by the first contender in this round
 		for _, w := range works {
+			if w.kind == latency && w.rate == 0 {
+				if w.rate = int(claimed * latencyShare); w.rate == 0 {
+					return fmt.Errorf("%s: -only leaves out the row of claims ahead, whose rate it needs", w.name)
+				}
+			}
 			w.tasks = max(w.batch*producers, int(float64(w.tasks)*scale))
 			for _, c := range contenders {
 				r, err := once(ctx, data, c, w)
 				if err != nil {
 					return fmt.Errorf("%s, %s: %w", c.name, w.name, err)
 				}
-				fmt.Fprintf(os.Stderr, "round %d: %s: %s: %v\n", round+1, w.name, c.name, r)
+				if w.kind == claims && w.batch == 1 && !w.strict && c.name == contenders[0].name {
+					claimed = r.rate
+				}
+				name := w.name
+				if w.kind == latency {
+					name += fmt.Sprintf(" (%d/s)", w.rate)
+				}
+				fmt.Fprintf(os.Stderr, "round %d: %s: %s: %v\n", round+1, name, c.name, r)
 				key := [2]string{w.name, c.name}
 				results[key] = append(results[key], r)
 			}

@@ -46,7 +46,7 @@ func (n nornCluster) run(ctx context.Context, dir string, w work) (result, error
 	figure := "enqueue_rate"
 	switch w.kind {
 	case latency:
-		args = append(args, "--scenario", "latency", "--workers", strconv.Itoa(latencyWorkers), "--rate", strconv.Itoa(latencyRate), "--duration", fmt.Sprint(w.tasks/latencyRate, "s"))
+		args = append(args, "--scenario", "latency", "--workers", strconv.Itoa(latencyWorkers), "--rate", strconv.Itoa(w.rate), "--duration", fmt.Sprint(max(1, w.tasks/w.rate), "s"))
 		figure = ""
 	case claims:
 		args = append(args, "--scenario", "claim", "--workers", strconv.Itoa(workers), "--batch", strconv.Itoa(w.batch), "--prefetch", strconv.Itoa(w.held(ahead)), "--tasks", strconv.Itoa(w.tasks))
