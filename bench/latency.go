@@ -26,8 +26,16 @@ func (r *run) scenarioLatency(ctx context.Context) error {
 	var sending sync.WaitGroup
 	sending.Go(func() { r.sendOnTime(s, clock, due) })
 	var taken atomic.Int64
+	all := make([]*worker, r.Workers)
+	for i := range all {
+		all[i] = &worker{run: r, client: r.workers[i%len(r.workers)], s: s}
+	}
 	r.parallel(s, r.Workers, func(i int) bool {
-		return int(taken.Add(1)) <= r.Tasks && r.receive(s, r.workers[i%len(r.workers)], due)
+		err := all[i].receive(int(taken.Add(1)) <= r.Tasks, due)
+		if err != nil {
+			s.fail(err)
+		}
+		return err == nil && len(all[i].held) > 0
 	})
 	sending.Wait()
 	r.settle(s)
@@ -74,28 +82,29 @@ func (r *run) sendOnTime(s *stage, clock *alarm, due func(uint32) time.Duration)
 	}
 }
 
-// receive claims one task by long poll, notes its age, and completes it.
-func (r *run) receive(s *stage, c *client.Client, due func(uint32) time.Duration) bool {
-	for s.ctx.Err() == nil {
-		claims, err := c.Claim(s.ctx, client.ClaimRequest{Queues: []string{r.Queue}, Max: 1, Wait: wait, Worker: "bench"})
-		at := time.Since(s.began)
-		if err == nil && len(claims) == 0 {
-			continue
-		}
-		var number uint32
-		if err == nil {
-			number, err = r.tally.claim(claims[0].Grant.GetTask().GetPayload())
-		}
-		if err == nil {
-			s.record("enqueue_to_claim", at-due(number))
-			err = r.complete(s, c, claims)
-		}
-		if err != nil {
-			s.fail(err)
-			return false
-		}
-		s.finished(1)
-		return true
+// receive completes the task that is held, claims another one if there are more, and notes its
+// age. It waits for one by long poll.
+func (w *worker) receive(more bool, due func(uint32) time.Duration) error {
+	if !more {
+		return w.finish(0)
 	}
-	return false
+	ask := client.ClaimRequest{Queues: []string{w.Queue}, Max: 1, Worker: "bench"}
+	claims, err := w.work(ask)
+	for ; err == nil && len(claims) == 0; err = w.s.ctx.Err() {
+		ask.Wait = wait
+		if claims, err = w.client.Claim(w.s.ctx, ask); err != nil {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	at := time.Since(w.s.began)
+	number, err := w.tally.claim(claims[0].Grant.GetTask().GetPayload())
+	if err != nil {
+		return err
+	}
+	w.s.record("enqueue_to_claim", at-due(number))
+	w.held = claims
+	return nil
 }
