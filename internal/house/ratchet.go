@@ -47,16 +47,16 @@ func (m Measure) broken() bool { return m.More && m.Is < m.Limit || !m.More && m
 // moves one back. The limits of lines leave others room for a day's work.
 const (
 	maxPackageLines = 6000
-	coreLines       = 12300
+	coreLines       = 6000
 	commandLines    = 5400
 	nodeLines       = 6500
-	coreFields      = 46
-	coreBack        = 43
-	coreFileLoop    = 75
-	coreCallLoop    = 44
-	sameMethods     = 31
-	leastInvariants = 0.16
-	leastComments   = 15.6
+	coreFields      = 33
+	coreBack        = 23
+	coreFileLoop    = 37
+	coreCallLoop    = 5
+	sameMethods     = 2
+	leastInvariants = 0.28
+	leastComments   = 16.1
 )
 
 // heart is the package that is taken apart into small machines, and what is below it.
@@ -320,7 +320,7 @@ func callLoop(t *Tree, d *typed, dir string) (int, []string) {
 }
 
 // sameMethod is how many types of a package have a method of one name, at most, over a
-// directory and what is below it.
+// directory and what is below it. One without a statement marks a type, and does not count.
 func sameMethod(t *Tree, dir string) (int, string) {
 	count := map[string]int{}
 	for _, f := range t.Go(false) {
@@ -328,7 +328,7 @@ func sameMethod(t *Tree, dir string) (int, string) {
 			continue
 		}
 		for _, d := range f.Syntax.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil && !ast.IsExported(fn.Name.Name) {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil && !ast.IsExported(fn.Name.Name) && len(fn.Body.List) > 0 {
 				count[f.Dir()+"."+fn.Name.Name]++
 			}
 		}

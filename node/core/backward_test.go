@@ -30,7 +30,7 @@ func TestARegisterThatGoesBackIsNoticed(t *testing.T) {
 	answer := func(c *Core, revision int, late bool) {
 		r.manual = true
 		c.ask(nil)
-		asked := c.tag
+		asked := c.asked.tag
 		state := c.view.State
 		if late { // it has moved on since it was asked
 			c.view.State.Revision++

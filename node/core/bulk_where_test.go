@@ -133,7 +133,7 @@ func TestBulkRefusesWhatCannotBeMeant(t *testing.T) {
 func TestADelayIsThatOfTheRequest(t *testing.T) {
 	r := newTrio(t)
 	own := spec("q")
-	own.Id, own.DelaySeconds = r.peers[0].core.ids.Next(r.now.Wall).Bytes(), 60.5
+	own.Id, own.DelaySeconds = r.peers[0].core.routes.IDs.Next(r.now.Wall).Bytes(), 60.5
 	keyed := spec("q")
 	keyed.Key, keyed.DelaySeconds = "k", 60
 	window := spec("q")

@@ -15,6 +15,7 @@ import (
 	"github.com/norn-dev/norn/node/core/decided"
 	"github.com/norn-dev/norn/node/core/dependency"
 	"github.com/norn-dev/norn/node/core/dispatch"
+	"github.com/norn-dev/norn/node/core/follow"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
@@ -133,18 +134,13 @@ type Core struct {
 	cfg          Config
 	vnodes       *partitions.Set
 	view         *view.View
-	ids          *id.Generator
 	dispatch     *dispatch.Machine
 	tenants      *quota.Machine
-	logs         *followers
+	logs         *follow.Machine
 	stats        Stats
-	behind       *register.State // what it said that is older than what this node was shown before; nil: nothing
-	behindAt     int64           // mono ns from when on that has to do
-	askAt        int64           // when to ask the register again, mono ns; 0: no need
-	taken        uint64          // requests taken in
+	taken        uint64 // requests taken in
 	round        *round.Writer
-	tag          uint64
-	pending      map[uint64]registerRequest
+	asked        registerAsks // of the register
 	dependency   *dependency.Machine
 	queues       *queues
 	retention    *retention.Machine
@@ -175,12 +171,14 @@ type Core struct {
 func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c := &Core{
 		cfg: cfg, round: round.New(view), view: newView(&cfg),
-		ids:     id.NewGenerator(cfg.Rand.Uint32(), cfg.Rand.Uint64),
 		tenants: quota.New(),
-		pending: make(map[uint64]registerRequest),
+		asked:   registerAsks{pending: make(map[uint64]registerRequest)},
 		disk:    math.MaxUint64,
 	}
-	c.logs = newFollowers(cfg.Cluster.Partitions, c.tenants, c.round)
+	c.logs = follow.New(follow.Env{
+		Partitions: cfg.Cluster.Partitions, View: c.view, Round: c.round, Tenants: c.tenants,
+		Gone: func(p ring.Partition) *proto.Error { return c.transfer.Gone(p) },
+	})
 	c.queues = &queues{c: c, sets: make(map[string]*setting), known: make(map[string]int64), remoteCounts: newRemoteCounts(c)}
 	c.replication, c.routes = newReplication(c), newRouter(c)
 	c.dispatch = newDispatch(c)
@@ -195,7 +193,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 			decided.End(c.round, message.DecidedExpired, decided.OfClaim(c.round.Now, &b, &r), s)
 		},
 		OnLapse:  func(p ring.Partition) bool { return c.leases.Lapsed(p) },
-		OnFact:   func(task id.ID) { c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.wake(task)...) },
+		OnFact:   c.logs.Wake,
 		OnFinish: func(p ring.Partition, task id.ID, linked bool) { c.dependency.Finished(p, task, linked) },
 		OnUnlink: func(task id.ID, dependencies []id.ID) { c.dependency.Unlink(task, dependencies) },
 		OnStored: c.replication.Writes.Stored,
@@ -299,7 +297,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 	case message.Undelivered:
 		c.dispatch.Undelivered(now, c.sessions.Unsent(now, e.Grants))
 	case message.ReadDone:
-		c.readDone(e)
+		c.logs.ReadDone(e)
 	case message.Drain:
 		c.standing.Disk.Hurry()
 		c.elector.Retreat(now)
@@ -397,7 +395,7 @@ func (c *Core) Stats() Stats {
 	s := c.stats
 	s.Refused, s.Collected, s.Archived = c.round.Refused, c.retention.Collected, c.retention.Archived
 	s.Claimed, s.RankErrors, s.Waits = c.dispatch.Claimed, c.dispatch.RankErrors, c.dispatch.Waits
-	s.Waiting = c.dispatch.Waiting() + c.logs.count
+	s.Waiting = c.dispatch.Waiting() + c.logs.Count()
 	s.Claims, s.Full = c.vnodes.Claimed(), c.vnodes.Full()
 	s.Cron = c.schedules.Stats(c.round.Now)
 	s.Sessions, s.SessionCounts = c.sessions.Dispatcher.Open(), c.sessions.Dispatcher.Counts()
@@ -418,11 +416,11 @@ func (c *Core) Stats() Stats {
 func (c *Core) Leading() int { return c.vnodes.Led() }
 
 func (c *Core) tick(now clock.Time) {
-	if s := c.behind; s != nil && c.behindAt <= now.Mono {
+	if s := c.asked.behind; s != nil && c.asked.behindAt <= now.Mono {
 		c.learn(now, s)
 	}
-	if c.askAt != 0 && c.askAt <= now.Mono {
-		c.askAt = 0
+	if c.asked.askAt != 0 && c.asked.askAt <= now.Mono {
+		c.asked.askAt = 0
 		c.ask(nil)
 	}
 	for v := range c.vnodes.Due(now) {
@@ -433,12 +431,12 @@ func (c *Core) tick(now clock.Time) {
 
 func (c *Core) wake() (wall, mono int64) {
 	wall, mono = c.vnodes.Next()
-	mono = min(mono, c.dispatch.Due(), c.logs.next())
-	if c.behind != nil {
-		mono = min(mono, c.behindAt)
+	mono = min(mono, c.dispatch.Due(), c.logs.Due())
+	if c.asked.behind != nil {
+		mono = min(mono, c.asked.behindAt)
 	}
-	if c.askAt != 0 {
-		mono = min(mono, c.askAt)
+	if c.asked.askAt != 0 {
+		mono = min(mono, c.asked.askAt)
 	}
 	launchWall, launchMono := c.schedules.Due()
 	return min(wall, launchWall), min(mono, launchMono, c.retention.Due(), c.replication.Due(), c.repairs.Due(), c.routes.Due(), c.queues.remoteCounts.next(), c.transfer.Due(), c.dependency.Due(), c.leases.Due(), c.elector.Next(), c.standing.Due(), c.sessions.Due())
@@ -519,7 +517,7 @@ func (c *Core) other(now clock.Time, r *message.Request) (gproto.Message, *proto
 	case *nornv1.ClusterRequest:
 		return c.operator.Handle(now, r, m)
 	case *nornv1.VerifyRequest:
-		return verifier{c}.verify(now, r, m)
+		return c.operator.Verify(now, r, m)
 	case *nornv1.BackupRequest:
 		return c.operator.Page(r, m)
 	case *nornv1.RestoreRequest:

@@ -40,5 +40,5 @@ func PassedOver(c *Core, conn uint64, now clock.Time) bool { return c.dispatch.P
 // timeouts answers the requests whose wait is over.
 func (c *Core) timeouts(now clock.Time) {
 	c.dispatch.Timeouts(now)
-	c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.timeouts(now)...)
+	c.logs.Timeouts(now)
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
-	"github.com/norn-dev/norn/ring"
 
 	gproto "google.golang.org/protobuf/proto"
 )
@@ -115,30 +114,9 @@ func place(c *Core, now clock.Time, t *nornv1.TaskSpec) []byte {
 		}
 		return home
 	case len(t.GetId()) == 0:
-		t.Id = draw(c, now).Bytes()
+		t.Id = c.routes.Draw(now).Bytes()
 	}
 	return t.GetId()
-}
-
-// maxDraws bounds the IDs drawn for one task: with one partition in eight left
-// this fails once in 10^4, and then the enqueue waits for its partition.
-const maxDraws = 64
-
-// draw makes an ID whose partition takes enqueues now, here if that is possible
-// (design 3).
-func draw(c *Core, now clock.Time) id.ID {
-	wall := c.standing.Clocks.Wall(now)
-	task := c.ids.Next(wall)
-	if c.view.Alone {
-		return task
-	}
-	for range maxDraws {
-		if c.routes.Takes(ring.Of(task, len(c.view.Cells))) {
-			break
-		}
-		task = c.ids.Next(wall)
-	}
-	return task
 }
 
 // keyHome names the partition that remembers a unique key: with a window it is

@@ -51,9 +51,9 @@ func (c leading) Change(changes []register.Change) { c.ask(changes) }
 
 // Commit does so once all is on disk that was written up to now.
 func (c leading) Commit(changes []register.Change, then func(clock.Time, register.Result)) {
-	c.tag++
-	c.pending[c.tag] = registerRequest{then: then}
-	c.round.Ready.Commit = append(c.round.Ready.Commit, register.Request{Tag: c.tag, Changes: changes})
+	c.asked.tag++
+	c.asked.pending[c.asked.tag] = registerRequest{then: then}
+	c.round.Ready.Commit = append(c.round.Ready.Commit, register.Request{Tag: c.asked.tag, Changes: changes})
 }
 
 // Read asks the register for its state.

@@ -33,6 +33,16 @@ type registerRequest struct {
 	generation, revision uint64 // of the register here when it was asked
 }
 
+// registerAsks is what this node asks of the register.
+type registerAsks struct {
+	tag     uint64                     // of the last request
+	pending map[uint64]registerRequest // by tag
+	askAt   int64                      // when to ask again, mono ns; 0: no need
+
+	behind   *register.State // what it said that is older than what this node was shown before; nil: nothing
+	behindAt int64           // mono ns from when on that has to do
+}
+
 // askAgain is the pause after the register has failed.
 const askAgain = 100 * time.Millisecond
 
@@ -42,13 +52,13 @@ func (c *Core) ask(changes []register.Change) {
 }
 
 func (c *Core) send(e registerRequest, r register.Request) {
-	c.tag++
-	r.Tag = c.tag
+	c.asked.tag++
+	r.Tag = c.asked.tag
 	e.generation, e.revision = c.view.State.Generation, c.view.State.Revision
 	if b := &c.standing.Rollback; standing.Earlier(e.generation, e.revision, b.Generation, b.Revision) {
 		e.generation, e.revision = b.Generation, b.Revision // of before this start
 	}
-	c.pending[r.Tag] = e
+	c.asked.pending[r.Tag] = e
 	c.round.Ready.Register = append(c.round.Ready.Register, r)
 }
 
@@ -71,17 +81,17 @@ func (c *Core) consult(
 
 // registered takes the register's answer.
 func (c *Core) registered(now clock.Time, r register.Result) {
-	e, ok := c.pending[r.Tag]
+	e, ok := c.asked.pending[r.Tag]
 	if !ok {
 		return
 	}
-	delete(c.pending, r.Tag)
+	delete(c.asked.pending, r.Tag)
 	if r.Err != nil && e.set != nil {
 		m, err := c.queues.changed(now, e.set, r)
 		c.round.Done(e.set.from, m, err)
 	}
 	if r.Err != nil {
-		c.askAt = now.Mono + int64(askAgain) // unknown is not failed: read what came of it
+		c.asked.askAt = now.Mono + int64(askAgain) // unknown is not failed: read what came of it
 		if e.then != nil {
 			e.then(now, r)
 		}
@@ -90,7 +100,7 @@ func (c *Core) registered(now clock.Time, r register.Result) {
 	c.standing.Rollback.Judge(e.generation, e.revision, &r.State)
 	if !c.learn(now, &r.State) {
 		if !c.view.Current {
-			c.askAt = now.Mono + int64(askAgain)
+			c.asked.askAt = now.Mono + int64(askAgain)
 		}
 		return
 	}
@@ -124,11 +134,11 @@ const catchUpFor = 3 * time.Second
 // tasks are to be taken in all the same. Whoever goes by it counts for nothing where a
 // majority is asked for ([leadership.Acceptors.Blind], [standing.Disk.Trusts], [replication.Writes.unsure]).
 func catchUp(c *Core, now clock.Time, s *register.State) bool {
-	if c.behind == nil {
-		c.behindAt = now.Mono + int64(catchUpFor)
+	if c.asked.behind == nil {
+		c.asked.behindAt = now.Mono + int64(catchUpFor)
 	}
-	c.behind = s
-	return now.Mono >= c.behindAt
+	c.asked.behind = s
+	return now.Mono >= c.asked.behindAt
 }
 
 // learn takes over what the register says. States may come out of order.
@@ -139,7 +149,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	if !c.view.Joined && c.acceptors.Ahead(s) && !catchUp(c, now, s) {
 		return false // of a register that has just been opened, and goes through its log
 	}
-	c.view.Joined, c.behind = true, nil
+	c.view.Joined, c.asked.behind = true, nil
 	if c.closed == nil && operator.Destroyed(s) {
 		c.drain(refusal.Stopping()) // nothing is to be acknowledged that is about to be deleted
 	}
@@ -167,11 +177,11 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	c.standing.Disk.Words.Keep(c.standing.Disk)
 	c.stand()
 	grow(c)
-	c.sharedConfig.learn(c.view.Leads)
+	c.sharedConfig.compare(c.view.Leads)
 	c.repairs.Changed(now)
 	c.transfer.Learn(now)
 	if left {
-		c.logs.moved(c)
+		c.logs.Moved()
 	}
 	c.schedules.Observe(now, s)
 	c.sessions.Names.Learn(now, s)

@@ -18,8 +18,8 @@ func newRetention(c *Core, now clock.Time) *retention.Machine {
 		View: c.view, Round: c.round, Partitions: c.vnodes, Queues: retaining{c}, References: c.dependency,
 		Alone: c.replication.Writes.Alone, Taken: func() uint64 { return c.taken },
 		Number: func() uint64 {
-			c.tag++
-			return c.tag
+			c.asked.tag++
+			return c.asked.tag
 		},
 		PassKey: func(now clock.Time, task id.ID, e *crdt.Enqueued) { keys{c}.pass(now, task, e) },
 	}, now)

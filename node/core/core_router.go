@@ -138,7 +138,7 @@ type routing struct{ *Core }
 // newRouter sends the requests of a node on their way. What is opened later is given to it
 // then.
 func newRouter(c *Core) *router.Machine {
-	return router.New(router.Env{Self: c.cfg.Self, Random: c.cfg.Rand.Uint64, View: c.view, Round: c.round, Node: routing{c}})
+	return router.New(router.Env{Self: c.cfg.Self, Random: c.cfg.Rand.Uint64, IDs: id.NewGenerator(c.cfg.Rand.Uint32(), c.cfg.Rand.Uint64), View: c.view, Round: c.round, Node: routing{c}})
 }
 
 // Request handles a part of a request, or one of another node.

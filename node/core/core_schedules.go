@@ -2,7 +2,6 @@ package core
 
 import (
 	"github.com/norn-dev/norn/clock"
-	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/node/core/schedules"
 	"github.com/norn-dev/norn/register"
@@ -31,9 +30,6 @@ func (c launching) DiskLow() bool { return diskLow(c.Core) }
 func (c launching) Send(r register.Request, then func(clock.Time, register.Result)) {
 	c.send(registerRequest{then: then}, r)
 }
-
-// Draw makes an ID whose partition takes enqueues now.
-func (c launching) Draw(now clock.Time) id.ID { return draw(c.Core, now) }
 
 // Items are those of a request that is a list.
 func (c launching) Items(now clock.Time, body gproto.Message) router.List {

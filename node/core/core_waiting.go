@@ -1,9 +1,6 @@
 package core
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
@@ -18,12 +15,7 @@ func (c *Core) cancel(from message.Origin) {
 		c.round.Refuse(o, refusal.Cancelled())
 	}
 	c.dispatch.Cancel(from)
-	if w := c.logs.of(from); w != nil {
-		c.logs.drop(w)
-		if !w.reading {
-			c.round.Refuse(w.from, refusal.Cancelled())
-		}
-	}
+	c.logs.Cancel(from)
 }
 
 // gone forgets the waiting requests of a closed connection.
@@ -32,20 +24,13 @@ func (c *Core) gone(conn uint64) {
 	c.replication.Reads.Forsake(func(o message.Origin) bool { return o.Conn == conn })
 	c.sessions.Gone(c.round.Now, conn)
 	c.dispatch.Gone(conn)
-	for _, w := range c.logs.all(slices.Values([]uint64{conn})) {
-		c.logs.drop(w)
-	}
+	c.logs.Closed(conn)
 }
 
 // drain sends waiting requests away and refuses new ones, for a reason.
 func (c *Core) drain(why *proto.Error) {
 	c.closed = why
 	c.dispatch.Drain(why)
-	for _, w := range c.logs.all(maps.Keys(c.logs.byConn)) {
-		c.logs.drop(w)
-		if !w.reading {
-			c.round.Refuse(w.from, why)
-		}
-	}
+	c.logs.Drain(why)
 	c.sessions.Drain(why)
 }

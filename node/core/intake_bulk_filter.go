@@ -43,7 +43,7 @@ func byFilter(c *Core, now clock.Time, r *message.Request, m *nornv1.BulkRequest
 	if err := w.check(now); err != nil {
 		return nil, err
 	}
-	return w.look(now)
+	return w.nextPage(now)
 }
 
 // check finds what is wrong with the request, and fills in what it leaves open.
@@ -107,8 +107,8 @@ func (w *where) open(now clock.Time) *proto.Error {
 	return nil
 }
 
-// look asks for the next page.
-func (w *where) look(now clock.Time) (gproto.Message, *proto.Error) {
+// nextPage asks for the next page.
+func (w *where) nextPage(now clock.Time) (gproto.Message, *proto.Error) {
 	page := &router.Whole{}
 	return w.part(now, page, nornv1.Method_METHOD_LIST, &nornv1.ListRequest{
 		Queue: w.m.GetQueue(), States: w.m.GetStates(), Filter: w.m.GetFilter(), IdsOnly: true,
@@ -121,7 +121,7 @@ func (w *where) look(now clock.Time) (gproto.Message, *proto.Error) {
 
 // part has this node carry out a request of its own, and calls then with its answer in join.
 func (w *where) part(now clock.Time, join router.Joiner, method nornv1.Method, body gproto.Message, then func(*router.Scatter)) (gproto.Message, *proto.Error) {
-	if w.c.routes.Full() {
+	if w.c.routes.Waiting() >= router.MaxWaiting {
 		return nil, refusal.Crowded(router.MaxWaiting)
 	}
 	g := w.c.routes.Gather(now, w.q, join, 0)
@@ -151,7 +151,7 @@ func (w *where) looked(page *router.Whole) (gproto.Message, *proto.Error) {
 	w.at = reply.GetNextCursor()
 	w.pages++
 	if len(w.at) > 0 && len(w.ids) < w.limit && w.pages < bulkPages && now.Mono < w.began+int64(bulkFor) {
-		return w.look(now)
+		return w.nextPage(now)
 	}
 	return w.act(now)
 }

@@ -220,7 +220,7 @@ func (c enqueuing) name(now clock.Time, t *nornv1.TaskSpec) (holder, *proto.Erro
 		return h, err
 	}
 	if len(t.GetId()) == 0 {
-		return holder{task: draw(c.Core, now)}, nil // for clients that make none
+		return holder{task: c.routes.Draw(now)}, nil // for clients that make none
 	}
 	wall := c.standing.Clocks.Wall(now)
 	task, err := convert.CheckID(wall, t.GetId(), c.cfg.Eta)

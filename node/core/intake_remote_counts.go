@@ -129,7 +129,7 @@ func (t *remoteCounts) work(now clock.Time) {
 		who.Add(to, p)
 	}
 	t.at = now.Mono + int64(min(max(tallyEvery*time.Duration(len(who.Order)), tallyLeast), tallyMost))
-	if len(who.Order) == 0 || r.Full() {
+	if len(who.Order) == 0 || r.Waiting() >= router.MaxWaiting {
 		return
 	}
 	t.asked = t.c.schedules.Origin(nornv1.Method_METHOD_QUEUES)

@@ -46,7 +46,7 @@ func TestLogReadersGiveWayToo(t *testing.T) {
 			t.Fatalf("it is told %v", reply.Err)
 		}
 	}
-	if n := r.core.logs.count + r.core.dispatch.Waiting(); n != 40 || left != 20 {
+	if n := r.core.logs.Count() + r.core.dispatch.Waiting(); n != 40 || left != 20 {
 		t.Errorf("%d wait, %d of them of the first one", n, left)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/norn-dev/norn/clock"
-	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/guard"
@@ -52,8 +51,8 @@ func (c *Core) count(r *message.Request, m *nornv1.CountRequest) (gproto.Message
 	return reply, nil
 }
 
+// log answers with lines of a log, or waits for some.
 func (c *Core) log(now clock.Time, r *message.Request, m *nornv1.LogRequest) (gproto.Message, *proto.Error) {
-	from, deadline := r.From, r.Deadline
 	task, bad := convert.ReadID(m.GetId())
 	wait := proto.Seconds(m.GetWaitSeconds())
 	switch {
@@ -61,19 +60,11 @@ func (c *Core) log(now clock.Time, r *message.Request, m *nornv1.LogRequest) (gp
 	case convert.CheckWait(m) != nil:
 		bad = convert.CheckWait(m)
 	case wait > 0:
-		bad = c.dispatch.RoomToWait(from.Conn, 0, r.Scope.Tenant())
+		bad = c.dispatch.RoomToWait(r.From.Conn, 0, r.Scope.Tenant())
 	}
 	if bad != nil {
 		return nil, bad
 	}
-	w := &logWait{from: from, task: task, tenant: r.Scope.Tenant(), req: m, unsure: c.replication.Reads.TooFewAnswered, Deadline: call.Deadline{Until: now.Mono + int64(wait)}}
-	if deadline != 0 {
-		w.Until = min(w.Until, deadline)
-	}
-	if wait == 0 {
-		c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.read(w, false))
-		return nil, nil
-	}
-	c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.add(w))
+	c.logs.Follow(now, r, m, task, c.replication.Reads.TooFewAnswered)
 	return nil, nil
 }

@@ -269,7 +269,7 @@ func TestAnOlderAnswerOfTheRegisterUndoesNothing(t *testing.T) {
 	r.register.Do(register.Request{Tag: 1 << 40}, func(res register.Result) { old = res })
 	r.set("q", &nornv1.QueueSettings{Paused: true}, "paused")
 	r.core.send(registerRequest{}, register.Request{})
-	old.Tag = r.core.tag
+	old.Tag = r.core.asked.tag
 	r.step(message.Registered{Result: old})
 	r.turn()
 	r.enqueue(spec("q"))
@@ -298,8 +298,8 @@ func TestManyLogReadersComeAndGo(t *testing.T) {
 	if n := len(r.replies) - before; n != 1+2000 {
 		t.Fatalf("%d answers to an update with 2000 readers", n)
 	}
-	if r.core.logs.count != 0 {
-		t.Fatalf("%d readers are left", r.core.logs.count)
+	if r.core.logs.Count() != 0 {
+		t.Fatalf("%d readers are left", r.core.logs.Count())
 	}
 }
 

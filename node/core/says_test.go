@@ -212,8 +212,8 @@ func TestWhatTheRegisterDidNotTakeIsAskedForAgain(t *testing.T) {
 	r := newRig(t)
 	r.manual = true
 	r.core.cfg.Common = true
-	r.core.sharedConfig.learn(true)
-	tag := r.core.tag
+	r.core.sharedConfig.compare(true)
+	tag := r.core.asked.tag
 	if r.core.sharedConfig.asked == 0 {
 		t.Fatal("nothing is asked")
 	}

@@ -38,8 +38,8 @@ func (m *sharedConfig) own() string {
 		strings.ToLower(strings.TrimPrefix(r.What.String(), "RETENTION_")), r.After, r.Dead, cfg.GCGrace, cfg.Eta, cfg.Buffer)
 }
 
-// learn takes over what the register says; leads: this node leads it.
-func (m *sharedConfig) learn(leads bool) {
+// compare takes over what the register says; leads: this node leads it.
+func (m *sharedConfig) compare(leads bool) {
 	v := m.c.view.State.Values[commonValue]
 	if text := string(v.Data); text != m.text {
 		m.text, m.is = text, retention.Rule{}

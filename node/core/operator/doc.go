@@ -10,9 +10,11 @@
 //  3. A dry run changes nothing and says what would be done.
 //  4. A page of a backup has all that a majority of the newest known cohort has acknowledged.
 //  5. What is restored is acknowledged as any write: by copies on disk.
+//  6. Replicas that do not hold the same are told side by side ([Machine.Verify]), and none of
+//     them is changed for that.
 //
 // In: requests of operators ([Machine.Handle], [Machine.BackupFrom], [Machine.Page],
-// [Machine.Restore]), answers of the register. Out: answers and reads in [round.Writer], changes
+// [Machine.Restore], [Machine.Verify]), answers of the register. Out: answers and reads in [round.Writer], changes
 // that [Node] asks the register for.
 //
 // It keeps nothing between two requests.

@@ -263,7 +263,7 @@ func (r *Machine) Forget(p ring.Partition) {
 	maps.DeleteFunc(r.theirs, func(k message.Pair, _ answerer) bool { return gone(k) })
 	maps.DeleteFunc(r.wake, func(k message.Pair, _ int64) bool { return gone(k) })
 	maps.DeleteFunc(r.rouse, func(k message.Pair, _ int64) bool { return gone(k) })
-	r.urgent.forget(p)
+	r.urgent.drop(p)
 	r.Roots.Forget(p)
 }
 

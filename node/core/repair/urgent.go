@@ -95,8 +95,8 @@ func (u *urgent) ended(k message.Pair) (more bool) {
 	return len(u.todo) > 0
 }
 
-// forget leaves out a partition that is not kept here any more.
-func (u *urgent) forget(p ring.Partition) {
+// drop leaves out a partition that is not kept here any more.
+func (u *urgent) drop(p ring.Partition) {
 	gone := func(k message.Pair) bool { return k.Partition == p }
 	u.todo = slices.DeleteFunc(u.todo, gone)
 	maps.DeleteFunc(u.waits, func(k message.Pair, _ bool) bool { return gone(k) })

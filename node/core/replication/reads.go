@@ -217,12 +217,12 @@ func (f *Reads) settle(q *Fetch) {
 	if !q.Reached(q.need) || len(q.Left) > 0 && !q.enough() {
 		return
 	}
-	f.answer(q)
+	f.serve(q)
 }
 
-// answer reads what has been merged here, unless this node keeps the partition no
+// serve reads what has been merged here, unless this node keeps the partition no
 // longer: what is left of it, while it is deleted, says of no task that it is unknown.
-func (f *Reads) answer(q *Fetch) {
+func (f *Reads) serve(q *Fetch) {
 	f.drop(q)
 	if q.then != nil {
 		q.then(f.m.Round.Now, true)
@@ -274,7 +274,7 @@ func (f *Reads) Work(now clock.Time) {
 		q := f.byTime[0]
 		enough := q.Reached(q.need)
 		if enough && q.enough() {
-			f.answer(q)
+			f.serve(q)
 			continue
 		}
 		f.drop(q)

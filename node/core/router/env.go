@@ -2,6 +2,7 @@ package router
 
 import (
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/round"
@@ -16,6 +17,8 @@ type Env struct {
 	Self register.Member
 	// Random draws the number of the first request.
 	Random func() uint64
+	// IDs makes IDs of tasks.
+	IDs *id.Generator
 	// View, Round, Partitions and Standing are those of the node. Partitions and Standing may
 	// come later, before anything is asked for.
 	View       *view.View

@@ -369,9 +369,6 @@ func (r *Machine) Deliver() {
 // Peer is the node whose requests have the number of a connection.
 func (r *Machine) Peer(conn uint64) register.Member { return r.peers[conn&^message.PeerConns] }
 
-// Full tells whether as many requests wait as may, whoever they are of.
-func (r *Machine) Full() bool { return r.Waiting() >= MaxWaiting }
-
 // Waiting is how many requests wait for other nodes.
 func (r *Machine) Waiting() int { return len(r.byTime) }
 

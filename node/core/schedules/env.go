@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
-	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/dependency"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/quota"
@@ -56,8 +55,6 @@ type Node interface {
 		from message.Origin, r register.Request, unavailable func(error, nornv1.Effect) *proto.Error, effect nornv1.Effect,
 		then func(clock.Time, *register.Result) (gproto.Message, *proto.Error),
 	) (gproto.Message, *proto.Error)
-	// Draw makes an ID whose partition takes enqueues now.
-	Draw(now clock.Time) id.ID
 	// Items are those of a request that is a list.
 	Items(now clock.Time, body gproto.Message) router.List
 }

@@ -317,11 +317,11 @@ func (c *Machine) byHand(now clock.Time, k *editing, s *register.State) (gproto.
 	var err error
 	dry := x.GetBackfill().GetDryRun()
 	if b := x.GetBackfill(); b != nil && len(b.GetSeed()) == 0 {
-		b.Seed = c.Node.Draw(now).Bytes()
+		b.Seed = c.Routes.Draw(now).Bytes()
 	}
 	if t := x.GetTrigger(); t != nil {
 		if len(t.GetTaskId()) == 0 {
-			t.TaskId = c.Node.Draw(now).Bytes()
+			t.TaskId = c.Routes.Draw(now).Bytes()
 		}
 		if b := t.GetTaskId(); len(b) != id.Size || id.ID(b).Kind() != id.KindTask {
 			return nil, proto.Invalid("task_id: what clients bring is of kind 0 and has %d bytes", id.Size)

@@ -396,7 +396,7 @@ func (m *Disk) Telling(p ring.Partition) int {
 // can go on without it. Else it stays for what it has, and an operator decides.
 func (m *Disk) work(now clock.Time) {
 	m.tell(now)
-	m.Words.work(m)
+	m.Words.spread(m)
 	m.note()
 	if m.Lost != 0 && !m.asked && m.ends() { // else it is asked back whether it is so
 		m.env.Round.Check(m.forgot())

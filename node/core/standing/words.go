@@ -122,9 +122,9 @@ func (w *words) enough(m *Disk) bool {
 	return len(w.of) >= 2 || len(w.of) > deny
 }
 
-// work looks whether a word is denied: others know nothing of it, for a while, and it is about
+// spread looks whether a word is denied: others know nothing of it, for a while, and it is about
 // more than can have escaped them, or about what this process has not lost.
-func (w *words) work(m *Disk) {
+func (w *words) spread(m *Disk) {
 	now := m.env.Round.Now.Mono
 	if w.at > now {
 		return

@@ -53,7 +53,8 @@ type workLater struct {
 	do func(clock.Time)
 }
 
-func (a *Asks) begin(s *Machine) {
+// start gives it the machine that it asks for.
+func (a *Asks) start(s *Machine) {
 	a.s = s
 	a.open, a.wants = make(map[uint64]func(clock.Time, *message.Reply)), make(map[uint64]*want)
 	a.Shares = make(map[session.Instance]*session.Shares)
@@ -115,7 +116,8 @@ func (a *Asks) retry(now clock.Time) {
 	}
 }
 
-func (a *Asks) next() int64 { return min(a.later.Next(), a.renewals.at) }
+// nextAsk is when something is due, mono ns.
+func (a *Asks) nextAsk() int64 { return min(a.later.Next(), a.renewals.at) }
 
 // byLeader groups claims by who leads their partitions, as far as that is known: so
 // that one node which does not answer holds up no answers but its own.

@@ -203,8 +203,8 @@ func (h *Holdings) handOver(now clock.Time, all []session.Doubt) {
 	}
 }
 
-// next is when there is something to do, mono ns.
-func (h *Holdings) next() int64 {
+// nextLook is when there is something to do, mono ns.
+func (h *Holdings) nextLook() int64 {
 	if len(h.ends) > 0 {
 		return 0
 	}

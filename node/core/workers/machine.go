@@ -100,7 +100,7 @@ func New(env Env) (*Machine, error) {
 		Env: env, Dispatcher: d, Streams: make(map[session.Instance]*Stream), Conns: make(map[uint64]map[session.Instance]*Stream),
 		Open: make(map[message.Origin]*Held), wakeAt: clock.Never,
 	}
-	s.Asks.begin(s)
+	s.Asks.start(s)
 	s.Names.begin(s)
 	s.Known.begin(s)
 	s.Questions.s = s
@@ -460,7 +460,7 @@ func (s *Machine) Due() int64 {
 	if s.Node.Closed() {
 		return clock.Never
 	}
-	at := min(s.wakeAt, s.waits.Next(), s.Questions.next(), s.Asks.next(), s.Names.next(), s.Known.next())
+	at := min(s.wakeAt, s.waits.Next(), s.Questions.next(), s.Asks.nextAsk(), s.Names.next(), s.Known.nextLook())
 	if len(s.patient) > 0 {
 		at = min(at, s.patient[0].till)
 	}

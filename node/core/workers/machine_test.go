@@ -156,7 +156,7 @@ func TestALeaseCountsFromTheGrant(t *testing.T) {
 	m, _, now := testMachine(t)
 	a := &m.Asks
 	w := &want{open: make(map[uint64]bool), asked: clock.Never}
-	a.ask(now, w, []string{"nothing"}, 1, time.Minute, func(clock.Time, int) {})
+	a.claimFor(now, w, []string{"nothing"}, 1, time.Minute, func(clock.Time, int) {})
 	then := a.open[a.Number]
 	then(now.Add(2*time.Second), &message.Reply{Message: &nornv1.ClaimReply{WaitedSeconds: 0.5}})
 	if w.asked != now.Mono+int64(time.Second/2) {

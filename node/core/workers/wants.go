@@ -91,7 +91,7 @@ func (a *Asks) share(now clock.Time, w *want, first bool) {
 			continue
 		}
 		left++
-		a.ask(now, w, []string{w.queues[i].Queue}, n, 0, func(now clock.Time, got int) {
+		a.claimFor(now, w, []string{w.queues[i].Queue}, n, 0, func(now clock.Time, got int) {
 			q := &w.queues[i]
 			if q.Room -= got; first {
 				sums.Took(q.Queue, got)
@@ -120,11 +120,11 @@ func (a *Asks) claim(now clock.Time, w *want, most int) {
 	for _, q := range w.Queues {
 		names = append(names, q.Queue)
 	}
-	a.ask(now, w, names, most, wantWait, func(now clock.Time, _ int) { a.granted(now, w) })
+	a.claimFor(now, w, names, most, wantWait, func(now clock.Time, _ int) { a.granted(now, w) })
 }
 
-// ask makes one request.
-func (a *Asks) ask(now clock.Time, w *want, queues []string, most int, wait time.Duration, then func(now clock.Time, got int)) {
+// claimFor makes one request.
+func (a *Asks) claimFor(now clock.Time, w *want, queues []string, most int, wait time.Duration, then func(now clock.Time, got int)) {
 	m := &nornv1.ClaimRequest{
 		Queues: queues, MaxTasks: uint32(most), LeaseSeconds: w.Lease.Seconds(), WaitSeconds: wait.Seconds(), Worker: w.Name,
 		Session: slices.Clone(w.Instance[:]), RequestNo: w.Association<<32 | (a.Number+1)&(1<<32-1),

@@ -1,4 +1,4 @@
-package core
+package follow
 
 import (
 	"cmp"
@@ -16,6 +16,7 @@ import (
 	"github.com/norn-dev/norn/node/core/quota"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/round"
+	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -40,52 +41,64 @@ type logWait struct {
 	at            int    // its place among those of its task
 }
 
-// followers are the waiting log requests by task, by origin and by time. Its
-// methods give the reads that must run. None of them costs more with many
-// followers than a few steps in a heap.
-type followers struct {
-	partitions int
-	arrived    uint64
-	byTask     map[id.ID][]*logWait
-	byConn     map[uint64]map[uint64]*logWait
-	byTime     call.ByTime[*logWait]
-	count      int
-	tenants    *quota.Machine
-	round      *round.Writer
+// Env is what a machine reads and writes.
+type Env struct {
+	// Partitions is how many there are.
+	Partitions int
+	// View, Round and Tenants are those of the node.
+	View    *view.View
+	Round   *round.Writer
+	Tenants *quota.Machine
+	// Gone is that a partition is kept by others now.
+	Gone func(p ring.Partition) *proto.Error
 }
 
-func newFollowers(partitions int, tenants *quota.Machine, w *round.Writer) *followers {
-	return &followers{partitions: partitions, tenants: tenants, round: w, byTask: make(map[id.ID][]*logWait), byConn: make(map[uint64]map[uint64]*logWait)}
+// Machine has the waiting log requests by task, by origin and by time. None of its methods
+// costs more with many requests than a few steps in a heap.
+type Machine struct {
+	Env
+	arrived uint64
+	byTask  map[id.ID][]*logWait
+	// Invariant: count is how many there are in byConn, and in byTask.
+	byConn map[uint64]map[uint64]*logWait
+	byTime call.ByTime[*logWait]
+	count  int
+	closed *proto.Error // why nothing is read any more; nil: it is
+}
+
+// New makes one that nobody has asked anything.
+func New(env Env) *Machine {
+	return &Machine{Env: env, byTask: make(map[id.ID][]*logWait), byConn: make(map[uint64]map[uint64]*logWait)}
 }
 
 // Count is how many wait.
-func (l *followers) Count() int { return l.count }
+func (l *Machine) Count() int { return l.count }
 
 // Of is how many requests of a connection wait.
-func (l *followers) Of(conn uint64) int { return len(l.byConn[conn]) }
+func (l *Machine) Of(conn uint64) int { return len(l.byConn[conn]) }
 
 // Conns are the connections of those that wait.
-func (l *followers) Conns() iter.Seq[uint64] { return maps.Keys(l.byConn) }
+func (l *Machine) Conns() iter.Seq[uint64] { return maps.Keys(l.byConn) }
 
 // SendAway refuses the newest request of a connection that does not read.
-func (l *followers) SendAway(conn uint64, why *proto.Error) bool {
+func (l *Machine) SendAway(conn uint64, why *proto.Error) bool {
 	w := call.Latest(l.byConn[conn], func(w *logWait) bool { return !w.reading })
 	if w == nil {
 		return false
 	}
 	l.drop(w)
-	l.round.Refuse(w.from, why)
+	l.Round.Refuse(w.from, why)
 	return true
 }
 
-// next is the first deadline.
-func (l *followers) next() int64 { return l.byTime.Next() }
+// Due is the first deadline, mono ns.
+func (l *Machine) Due() int64 { return l.byTime.Next() }
 
 // of gives the request of an origin, or nil.
-func (l *followers) of(o message.Origin) *logWait { return l.byConn[o.Conn][o.Request] }
+func (l *Machine) of(o message.Origin) *logWait { return l.byConn[o.Conn][o.Request] }
 
 // add starts a waiting log request.
-func (l *followers) add(w *logWait) message.Read {
+func (l *Machine) add(w *logWait) message.Read {
 	if old := l.of(w.from); old != nil {
 		l.drop(old) // a client that uses a number twice
 	}
@@ -97,36 +110,34 @@ func (l *followers) add(w *logWait) message.Read {
 	}
 	l.byConn[w.from.Conn][w.from.Request] = w
 	l.count++
-	l.tenants.Waits(w.tenant, true)
+	l.Tenants.Waits(w.tenant, true)
 	return l.read(w, true)
 }
 
-// wake hears that a task has a new fact.
-func (l *followers) wake(task id.ID) (reads []message.Read) {
+// Wake hears that a task has a new fact.
+func (l *Machine) Wake(task id.ID) {
 	for _, w := range l.byTask[task] {
 		if w.reading {
 			w.again = true
 			continue
 		}
-		reads = append(reads, l.read(w, true))
+		l.run(l.read(w, true))
 	}
-	return reads
 }
 
-// timeouts gives those whose time is over an answer, empty if need be.
-func (l *followers) timeouts(now clock.Time) (reads []message.Read) {
-	for l.next() <= now.Mono {
+// Timeouts gives those whose time is over an answer, empty if need be.
+func (l *Machine) Timeouts(now clock.Time) {
+	for l.Due() <= now.Mono {
 		w := l.byTime[0]
 		l.drop(w)
-		reads = append(reads, l.read(w, false))
+		l.run(l.read(w, false))
 	}
-	return reads
 }
 
 // drop forgets a log request.
-func (l *followers) drop(w *logWait) {
+func (l *Machine) drop(w *logWait) {
 	l.count--
-	l.tenants.Waits(w.tenant, false)
+	l.Tenants.Waits(w.tenant, false)
 	delete(l.byConn[w.from.Conn], w.from.Request)
 	if len(l.byConn[w.from.Conn]) == 0 {
 		delete(l.byConn, w.from.Conn)
@@ -143,7 +154,7 @@ func (l *followers) drop(w *logWait) {
 }
 
 // idle puts a request among those that wait for their time, or takes it out.
-func (l *followers) idle(w *logWait, in bool) {
+func (l *Machine) idle(w *logWait, in bool) {
 	switch {
 	case in && !w.Waits():
 		l.byTime.Add(w)
@@ -153,7 +164,7 @@ func (l *followers) idle(w *logWait, in bool) {
 }
 
 // all gives the requests of some connections, by arrival.
-func (l *followers) all(conns iter.Seq[uint64]) (out []*logWait) {
+func (l *Machine) all(conns iter.Seq[uint64]) (out []*logWait) {
 	for conn := range conns {
 		// Any order: they are sorted.
 		for _, w := range l.byConn[conn] {
@@ -166,10 +177,10 @@ func (l *followers) all(conns iter.Seq[uint64]) (out []*logWait) {
 
 // read makes a read of the log. With waits set an empty page is held back
 // until there is something.
-func (l *followers) read(w *logWait, waits bool) message.Read {
+func (l *Machine) read(w *logWait, waits bool) message.Read {
 	w.reading, w.again = true, false
 	l.idle(w, false)
-	p, m, task := ring.Of(w.task, l.partitions), w.req, w.task
+	p, m, task := ring.Of(w.task, l.Partitions), w.req, w.task
 	return message.Read{From: w.from, Waits: waits,
 		Func: func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
 			d, err := vnode.ReadTask(view, p, task, vnode.ReadOptions{NoClaims: true, NoLog: true})
@@ -193,43 +204,93 @@ func (l *followers) read(w *logWait, waits bool) message.Read {
 		}}
 }
 
-// moved sends those away who follow tasks that others keep now: nothing new comes here
+// run has a read run at the end of the round.
+func (l *Machine) run(r message.Read) { l.Round.Ready.Reads = append(l.Round.Ready.Reads, r) }
+
+// Follow reads a log, or waits until there is something new in it, for as long as its sender
+// says; unsure: the others did not tell whether they know the task, or the update to go on from.
+// Whether there is room its caller has asked.
+func (l *Machine) Follow(now clock.Time, r *message.Request, m *nornv1.LogRequest, task id.ID, unsure bool) {
+	wait := proto.Seconds(m.GetWaitSeconds())
+	w := &logWait{from: r.From, task: task, tenant: r.Scope.Tenant(), req: m, unsure: unsure, Deadline: call.Deadline{Until: now.Mono + int64(wait)}}
+	if r.Deadline != 0 {
+		w.Until = min(w.Until, r.Deadline)
+	}
+	if wait == 0 {
+		l.run(l.read(w, false))
+		return
+	}
+	l.run(l.add(w))
+}
+
+// Cancel answers a waiting request that its client gave up.
+func (l *Machine) Cancel(from message.Origin) {
+	if w := l.of(from); w != nil {
+		l.drop(w)
+		l.refuse(w, refusal.Cancelled())
+	}
+}
+
+// Closed forgets the requests of a closed connection.
+func (l *Machine) Closed(conn uint64) {
+	for _, w := range l.all(slices.Values([]uint64{conn})) {
+		l.drop(w)
+	}
+}
+
+// Drain sends all away.
+func (l *Machine) Drain(why *proto.Error) {
+	l.closed = why
+	for _, w := range l.all(maps.Keys(l.byConn)) {
+		l.drop(w)
+		l.refuse(w, why)
+	}
+}
+
+// refuse answers a request, unless its read does.
+func (l *Machine) refuse(w *logWait, why *proto.Error) {
+	if !w.reading {
+		l.Round.Refuse(w.from, why)
+	}
+}
+
+// Moved sends those away who follow tasks that others keep now: nothing new comes here
 // any more, and what there is will be deleted, after which the task would not be known.
 // Whoever reads now hears of it when that is done.
-func (l *followers) moved(c *Core) {
+func (l *Machine) Moved() {
 	for _, w := range l.all(maps.Keys(l.byConn)) {
-		if !w.reading && c.view.Elsewhere(ring.Of(w.task, l.partitions)) {
-			l.leave(c, w)
+		if !w.reading && l.View.Elsewhere(ring.Of(w.task, l.Partitions)) {
+			l.leave(w)
 		}
 	}
 }
 
 // leave has a client ask again, somebody else.
-func (l *followers) leave(c *Core, w *logWait) {
+func (l *Machine) leave(w *logWait) {
 	l.drop(w)
-	e := c.transfer.Gone(ring.Of(w.task, l.partitions))
+	e := l.Gone(ring.Of(w.task, l.Partitions))
 	e.Guarantee = "replicas read"
-	c.round.Refuse(w.from, e)
+	l.Round.Refuse(w.from, e)
 }
 
-// readDone hears that a read has run. An empty one is repeated when a fact has
+// ReadDone hears that a read has run. An empty one is repeated when a fact has
 // come in meanwhile, and answered when its request is no longer wanted.
-func (c *Core) readDone(e message.ReadDone) {
-	w := c.logs.of(e.From)
+func (l *Machine) ReadDone(e message.ReadDone) {
+	w := l.of(e.From)
 	switch {
 	case w == nil && e.Empty: // the node stops, or its sender has cancelled it
-		c.round.Refuse(e.From, cmp.Or(c.closed, refusal.Cancelled()))
+		l.Round.Refuse(e.From, cmp.Or(l.closed, refusal.Cancelled()))
 	case w == nil:
 	case !e.Empty:
-		c.logs.drop(w)
-	case c.view.Elsewhere(ring.Of(w.task, len(c.view.Cells))):
-		c.logs.leave(c, w)
+		l.drop(w)
+	case l.View.Elsewhere(ring.Of(w.task, l.Partitions)):
+		l.leave(w)
 	default:
 		w.reading = false
 		if w.again {
-			c.round.Ready.Reads = append(c.round.Ready.Reads, c.logs.read(w, true))
+			l.run(l.read(w, true))
 			return
 		}
-		c.logs.idle(w, true)
+		l.idle(w, true)
 	}
 }

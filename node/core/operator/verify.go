@@ -1,4 +1,4 @@
-package core
+package operator
 
 import (
 	"encoding/binary"
@@ -29,12 +29,9 @@ const maxVerifyQueues = 1000
 // kept aside.
 const maxVerifyAside = 100
 
-// verifier compares what the replicas of partitions hold (design 6): the roots
-// of their trees and the counters that follow from facts alone.
-type verifier struct{ *Core }
-
-// verify asks every replica, or answers for the one that is here.
-func (c verifier) verify(now clock.Time, r *message.Request, m *nornv1.VerifyRequest) (gproto.Message, *proto.Error) {
+// Verify compares what the replicas of partitions hold (design 6): the roots of their trees and
+// the counters that follow from facts alone. It asks every replica, or answers for the one that is here.
+func (c *Machine) Verify(now clock.Time, r *message.Request, m *nornv1.VerifyRequest) (gproto.Message, *proto.Error) {
 	if bad := c.checkVerify(m); bad != nil {
 		return nil, bad
 	}
@@ -46,13 +43,13 @@ func (c verifier) verify(now clock.Time, r *message.Request, m *nornv1.VerifyReq
 		}
 		return reply, nil
 	}
-	if c.routes.Crowds(r.From) {
+	if c.Routes.Crowds(r.From) {
 		return nil, refusal.Crowded(router.MaxWaiting)
 	}
 	return c.compare(now, r, m)
 }
 
-func (c verifier) checkVerify(m *nornv1.VerifyRequest) *proto.Error {
+func (c *Machine) checkVerify(m *nornv1.VerifyRequest) *proto.Error {
 	most := proto.MaxVerify
 	if m.GetQueues() {
 		most = proto.MaxVerifyQueues
@@ -60,49 +57,49 @@ func (c verifier) checkVerify(m *nornv1.VerifyRequest) *proto.Error {
 	if n := len(m.GetPartitions()); n == 0 || n > most {
 		return proto.Invalid("%d partitions to verify, not 1 to %d", n, most)
 	}
-	return convert.CheckPartitions(m.GetPartitions(), len(c.view.Cells))
+	return convert.CheckPartitions(m.GetPartitions(), len(c.View.Cells))
 }
 
 // compare asks all replicas.
-func (c verifier) compare(now clock.Time, r *message.Request, m *nornv1.VerifyRequest) (gproto.Message, *proto.Error) {
+func (c *Machine) compare(now clock.Time, r *message.Request, m *nornv1.VerifyRequest) (gproto.Message, *proto.Error) {
 	join := &verified{asked: m.GetPartitions()}
 	groups := call.NewGroups()
 	for i, p := range m.GetPartitions() {
-		for _, at := range c.view.Cells[p].Cohort {
+		for _, at := range c.View.Cells[p].Cohort {
 			slot := len(join.slots)
 			join.slots = append(join.slots, replicaSlot{partition: i, member: at})
-			if c.view.Up(at) {
+			if c.View.Up(at) {
 				groups.Add(at, slot)
 			} else {
 				join.missing(slot, "it is not in reach")
 			}
 		}
 	}
-	g := c.routes.Gather(now, r, join, 0)
+	g := c.Routes.Gather(now, r, join, 0)
 	for _, to := range groups.Order {
 		ask := &nornv1.VerifyRequest{Queues: m.GetQueues()}
 		for _, slot := range groups.Of[to] {
 			ask.Partitions = append(ask.Partitions, m.GetPartitions()[join.slots[slot].partition])
 		}
-		c.routes.Forward(now, g, to, groups.Of[to], ask, nil)
+		c.Routes.Forward(now, g, to, groups.Of[to], ask, nil)
 	}
-	c.routes.Finish(g)
+	c.Routes.Finish(g)
 	return nil, nil
 }
 
 // replica is what this node holds of a partition.
-func (c verifier) replica(p ring.Partition, queues bool) *nornv1.ReplicaState {
-	s := &nornv1.ReplicaState{Node: c.cfg.Self.Node, Incarnation: c.cfg.Self.Incarnation.String()}
-	v, tree := c.vnodes.Use(p), vnode.Tree(c.vnodes.See(p))
+func (c *Machine) replica(p ring.Partition, queues bool) *nornv1.ReplicaState {
+	s := &nornv1.ReplicaState{Node: c.Self.Node, Incarnation: c.Self.Incarnation.String()}
+	v, tree := c.Partitions.Use(p), vnode.Tree(c.Partitions.See(p))
 	switch {
-	case c.view.Dropping[p]:
+	case c.View.Dropping[p]:
 		s.Problem = "it has handed the partition over"
 		return s
-	case tree == nil && len(c.view.Cells[p].Cohort) > 1:
+	case tree == nil && len(c.View.Cells[p].Cohort) > 1:
 		s.Problem = "it still counts what it has"
 		return s
 	case tree != nil:
-		root := tree.Root(vnode.Settled(v, c.round.Tx))
+		root := tree.Root(vnode.Settled(v, c.Round.Tx))
 		s.Root, s.Facts = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, root.Sum[0]), root.Sum[1]), root.Count
 	}
 	c.aside(s, v)
@@ -134,13 +131,13 @@ func (c verifier) replica(p ring.Partition, queues bool) *nornv1.ReplicaState {
 }
 
 // aside tells what is kept aside of a partition.
-func (c verifier) aside(s *nornv1.ReplicaState, v *vnode.Vnode) {
+func (c *Machine) aside(s *nornv1.ReplicaState, v *vnode.Vnode) {
 	tasks, _ := vnode.KeptAside(v)
 	if tasks == 0 {
 		return
 	}
-	all, err := vnode.Asides(c.round.Tx, v.Partition, id.ID{}, maxVerifyAside)
-	if !c.round.Check(err) {
+	all, err := vnode.Asides(c.Round.Tx, v.Partition, id.ID{}, maxVerifyAside)
+	if !c.Round.Check(err) {
 		return
 	}
 	s.QuarantinedTasks = uint32(tasks)
