@@ -7,37 +7,38 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/vnode/index"
 )
 
 // Tables of the store. Each key starts with the table and the partition, so
 // that a partition can be copied and dropped table by table.
 const (
-	tableFacts      = 'f' // task, fact key -> CRC and canonical bytes ([crdt.Fact.AppendStored])
-	tableActive     = 'a' // task, token -> claim record that has not ended
-	tableEnded      = 'c' // task, token -> claim record that has ended
-	tableSuspended  = 'e' // task, token -> nothing: one that has ended and may come back
-	tableReady      = 'r' // queue, 0, rank -> 1 when never claimed
-	tableScheduled  = 's' // wall ns, task -> nothing
-	tableWaiting    = 'w' // waiting task, dependency that holds it back -> nothing
-	tableEdges      = 'd' // dependency, unfinished dependent -> nothing
-	tableNews       = 'u' // finished dependency whose dependents have not all been told -> nothing
-	tableReleases   = 'x' // finished task whose own edges have not all been dropped -> nothing
-	tableGraves     = 'g' // wall ns at which it was collected, task -> when its tombstone came here
-	tableKeys       = 'k' // first ID of a unique key -> generation in use
-	tableFinished   = 't' // state, queue, 0, wall ns, task -> when its end came here
-	tableQueues     = 'q' // queue -> counters and low-water rank
-	tableSizes      = 'i' // queue whose name has a first part -> what its tasks hold, with its counters
-	tablePartition  = 'p' // nothing -> partition record
-	tableLogs       = 'l' // task -> how much its log has; task, token -> how much of it a claim has
-	tableTries      = 'h' // task -> what its older failures and expiries come to, where there are many
-	tableOrphans    = 'o' // task -> nothing: facts without their enqueue
-	tableTree       = 'm' // path -> node of the tree over the facts
-	tableTouched    = 'j' // nothing -> leaves of the tree that have changed since it was written
-	tableGrown      = 'n' // nothing -> nothing: the tree counts every fact
-	tableBallot     = 'b' // nothing -> what the acceptor has promised; never dropped
-	tableAside      = 'y' // task -> when its facts were put aside, and their bytes
-	tableAsideFacts = 'v' // task, fact key -> the same of a fact that is kept aside
-	tableDropping   = 'z' // nothing -> nothing: the partition is being deleted
+	tableFacts      = 'f'             // task, fact key -> CRC and canonical bytes ([crdt.Fact.AppendStored])
+	tableActive     = index.Active    // task, token -> claim record that has not ended
+	tableEnded      = 'c'             // task, token -> claim record that has ended
+	tableSuspended  = 'e'             // task, token -> nothing: one that has ended and may come back
+	tableReady      = index.Ready     // queue, 0, rank -> 1 when never claimed
+	tableScheduled  = index.Scheduled // wall ns, task -> nothing
+	tableWaiting    = 'w'             // waiting task, dependency that holds it back -> nothing
+	tableEdges      = 'd'             // dependency, unfinished dependent -> nothing
+	tableNews       = 'u'             // finished dependency whose dependents have not all been told -> nothing
+	tableReleases   = 'x'             // finished task whose own edges have not all been dropped -> nothing
+	tableGraves     = 'g'             // wall ns at which it was collected, task -> when its tombstone came here
+	tableKeys       = 'k'             // first ID of a unique key -> generation in use
+	tableFinished   = index.Finished  // state, queue, 0, wall ns, task -> when its end came here
+	tableQueues     = index.Queues    // queue -> counters and low-water rank
+	tableSizes      = 'i'             // queue whose name has a first part -> what its tasks hold, with its counters
+	tablePartition  = 'p'             // nothing -> partition record
+	tableLogs       = 'l'             // task -> how much its log has; task, token -> how much of it a claim has
+	tableTries      = 'h'             // task -> what its older failures and expiries come to, where there are many
+	tableOrphans    = 'o'             // task -> nothing: facts without their enqueue
+	tableTree       = 'm'             // path -> node of the tree over the facts
+	tableTouched    = 'j'             // nothing -> leaves of the tree that have changed since it was written
+	tableGrown      = 'n'             // nothing -> nothing: the tree counts every fact
+	tableBallot     = 'b'             // nothing -> what the acceptor has promised; never dropped
+	tableAside      = 'y'             // task -> when its facts were put aside, and their bytes
+	tableAsideFacts = 'v'             // task, fact key -> the same of a fact that is kept aside
+	tableDropping   = 'z'             // nothing -> nothing: the partition is being deleted
 )
 
 // Rewritten are the tables whose keys are written again and again, or soon deleted: of such
@@ -69,44 +70,28 @@ func appendClaim(dst []byte, table byte, p ring.Partition, task id.ID, token uin
 }
 
 func appendQueue(dst []byte, table byte, p ring.Partition, queue string) []byte {
-	// A queue name has no zero byte, so the zero ends it in order.
-	return append(append(appendPrefix(dst, table, p), queue...), 0)
+	return index.AppendQueue(dst, table, p, queue)
 }
 
 func appendReady(dst []byte, p ring.Partition, queue string, r *claim.Rank) []byte {
-	return append(appendQueue(dst, tableReady, p, queue), r[:]...)
+	return index.AppendReady(dst, p, queue, r)
 }
 
 func appendEdge(dst []byte, table byte, p ring.Partition, a, b id.ID) []byte {
 	return append(appendTask(dst, table, p, a), b[:]...)
 }
 
-// appendTimed is a key of a table that is in the order of a time, wall ns.
 func appendTimed(dst []byte, table byte, p ring.Partition, at int64, task id.ID) []byte {
-	dst = binary.BigEndian.AppendUint64(appendPrefix(dst, table, p), uint64(at))
-	return append(dst, task[:]...)
+	return index.AppendTimed(dst, table, p, at, task)
 }
 
 func appendFinished(dst []byte, p ring.Partition, s crdt.State, queue string, at int64, task id.ID) []byte {
-	dst = appendFinishedRun(dst, p, s, queue)
-	dst = binary.BigEndian.AppendUint64(dst, uint64(at))
-	return append(dst, task[:]...)
+	return index.AppendFinished(dst, p, s, queue, at, task)
 }
 
 func appendFinishedRun(dst []byte, p ring.Partition, s crdt.State, queue string) []byte {
-	dst = append(appendPrefix(dst, tableFinished, p), byte(s))
-	return append(append(dst, queue...), 0)
+	return index.AppendFinishedRun(dst, p, s, queue)
 }
 
 // after is the smallest key that is greater than every key with this prefix.
-// It reuses nothing of prefix.
-func after(prefix []byte) []byte {
-	end := append([]byte(nil), prefix...)
-	for i := len(end) - 1; i >= 0; i-- {
-		end[i]++
-		if end[i] != 0 {
-			return end[:i+1]
-		}
-	}
-	return nil
-}
+func after(prefix []byte) []byte { return index.After(prefix) }

@@ -64,6 +64,7 @@ func Rows() []Row {
 		{Dir: "archive", Layer: 3, Never: machines, Why: "an archive outlives the machines that filled it; impure, because it is files"},
 		{Dir: "vnode/tally", Layer: 4, Pure: true, Closed: true, Only: []string{"crdt"}, Why: "what is counted knows nothing of where it is"},
 		{Dir: "vnode/record", Layer: 4, Pure: true, Closed: true, Only: []string{"claim", "vnode/tally"}, Why: "the stored form of a queue knows nothing of who writes it"},
+		{Dir: "vnode/index", Layer: 4, Pure: true, Closed: true, Only: []string{"claim", "crdt", "id", "ring", "store", "vnode/record", "vnode/tally"}, Why: "where a task is found by its state knows nothing of who puts it there"},
 		{Dir: "vnode/recent", Layer: 4, Pure: true, Closed: true, Only: []string{"id"}, Why: "a filter over IDs knows nothing of what they name"},
 		{Dir: "vnode", Layer: 4, Pure: true, Why: "one partition on one node; it is told of the cluster"},
 		{Dir: "register", Layer: 4, Pure: true, Never: []string{"vnode"}, Why: "the cells must be readable while every partition is down"},

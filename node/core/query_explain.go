@@ -38,7 +38,7 @@ func newExplain(c *Core, q *message.Request, m *nornv1.ExplainRequest) (message.
 	if s := c.queues.of(name); s.GetPaused() {
 		e.Paused = s
 	}
-	room(c, e, p)
+	room(c, e, p, name)
 	e.Unhandled = c.dispatch.Index.KeptFrom(c.round.Now, task)
 	e.Mute = !q.Scope.May(guard.Read, name)
 	if !q.Routed {
@@ -53,7 +53,14 @@ func newExplain(c *Core, q *message.Request, m *nornv1.ExplainRequest) (message.
 }
 
 // room finds out whether there may be more claims.
-func room(c *Core, e *explain.Explainer, p ring.Partition) {
+func room(c *Core, e *explain.Explainer, p ring.Partition, queue string) {
+	if t := c.tenants.Of(queue); t != nil {
+		used := c.tenants.Claimed(t.Prefix)
+		if full := t.Claim(used); full != nil {
+			e.Held, e.Full = int(used), full.Message+": it is handed out nothing until one of them ends"
+			return
+		}
+	}
 	part := vnode.Full(c.vnodes.See(p))
 	switch n := c.vnodes.Claimed(); {
 	case part > 0:

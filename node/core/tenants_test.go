@@ -277,3 +277,34 @@ func TestManyTenantsAreCountedApart(t *testing.T) {
 	}
 	r.audit()
 }
+
+// TestATenantsLimitOfClaimsIsExplained: a task that waits for it is said to, by name and number.
+func TestATenantsLimitOfClaimsIsExplained(t *testing.T) {
+	r := newRig(t)
+	r.tenant("acme", &nornv1.TenantLimits{Claims: 2})
+	r.enqueue(spec("acme/a"), spec("acme/b"), spec("acme2/a"))
+	next := r.enqueue(spec("acme/a"), spec("acme2/a"))
+	limit := func(task id.ID) (text string) {
+		for _, x := range must[*nornv1.ExplainReply](r, &nornv1.ExplainRequest{Id: task.Bytes()}).GetReasons() {
+			if x.GetKind() == nornv1.ReasonKind_REASON_KIND_CLAIM_LIMIT {
+				text = fmt.Sprintf("%d %s", x.GetCount(), x.GetText())
+			}
+		}
+		return text
+	}
+	g := append(r.claim("acme/a", 1), r.claim("acme2/a", 1)...)
+	if text := limit(next[0]); text != "" {
+		t.Errorf("with one claim of two: %q", text)
+	}
+	r.claim("acme/b", 1)
+	if text := limit(next[0]); !strings.HasPrefix(text, "2 tenant acme has 2 tasks under a claim") || !strings.Contains(text, "max-claims") {
+		t.Errorf("at the limit: %q", text)
+	}
+	if text := limit(next[1]); text != "" {
+		t.Errorf("of another tenant: %q", text)
+	}
+	r.done(g[0])
+	if text := limit(next[0]); text != "" {
+		t.Errorf("once one has ended: %q", text)
+	}
+}

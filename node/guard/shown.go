@@ -14,6 +14,7 @@ func Tasks(m gproto.Message) (ids [][]byte) {
 	case *nornv1.UpdateRequest:
 		return [][]byte{m.GetId()}
 	case *nornv1.CompleteRequest:
+		ids = make([][]byte, 0, len(m.GetCompletions()))
 		for _, x := range m.GetCompletions() {
 			ids = append(ids, x.GetId())
 		}

@@ -686,6 +686,42 @@ test("schedules and workers", async (t) => {
   await eventually("it is gone", async () => (await p.getByRole("row", { name: /^shard-1/ }).count()) === 0);
 });
 
+test("a worker drains, a schedule goes on, one picked task is tried again", async (t) => {
+  const { cli, addr } = cluster, counts = async (queue) => JSON.parse(await cli("task", "count", "-q", queue, "-o", "json"));
+  await cli("schedule", "set", "weekly", "--cron", "0 5 * * 1", "--tz", "UTC", "-q", "again", "x", "--paused");
+  const p = await page(t, "#/schedules/weekly");
+  await p.locator("p.acts .state.paused").waitFor();
+  await p.getByRole("button", { name: "resume" }).click();
+  await p.getByRole("dialog").getByRole("button", { name: "resume" }).click();
+  await p.getByRole("button", { name: "pause" }).waitFor();
+  assert.equal(JSON.parse(await cli("schedule", "get", "weekly", "-o", "json")).spec.paused, false);
+
+  const worker = spawn(norn, ["work", "-q", "drained", "--name", "drain-1", "--", "sh", "-c", "cat; sleep 3"], { env: { ...process.env, NORN_ADDR: addr }, stdio: "ignore" });
+  running.push(worker);
+  const gone = new Promise((yes) => worker.once("exit", yes));
+  await cli("task", "enqueue", "-q", "drained", "it is finished first");
+  await p.goto(cluster.at + "#/workers");
+  const row = p.getByRole("row", { name: /^drain-1 .*1 of/ });
+  await row.waitFor();
+  await row.getByRole("button", { name: "drain" }).click();
+  await p.getByRole("dialog").getByRole("button", { name: "drain" }).click();
+  await gone;
+  assert.equal((await counts("drained")).completed, "1");
+
+  for (const payload of ["one", "two"]) {
+    const id = await cli("task", "enqueue", "-q", "picked", payload, "--max-attempts", "1");
+    const [grant] = JSON.parse(await cli("task", "claim", "-q", "picked", "-o", "json"));
+    await cli("task", "fail", id, grant.token, "--error", "no");
+  }
+  await p.goto(cluster.at + "#/tasks?queue=picked&states=dead");
+  await p.getByRole("row", { name: /two/ }).getByLabel("pick").check();
+  await p.getByRole("button", { name: "retry 1 picked" }).click();
+  await p.getByRole("dialog").getByRole("button", { name: "retry 1 picked" }).click();
+  await eventually("one is ready", async () => (await counts("picked")).ready === "1");
+  assert.equal((await counts("picked")).dead, "1");
+  assert.deepEqual(JSON.parse(await cli("task", "list", "-q", "picked", "--state", "ready", "-o", "json")).map((task) => atob(task.payload)), ["two"]);
+});
+
 test("cluster", async (t) => {
   const p = await page(t, "#/cluster");
   for (const n of ["n1", "n2", "n3"]) await p.getByRole("table", { name: "nodes" }).getByRole("row", { name: new RegExp("^" + n + " up") }).waitFor();

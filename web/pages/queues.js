@@ -106,8 +106,7 @@ function Takers({ name, dead }) {
     <${Dead} name=${name} any=${dead} />`}<//>`;
 }
 
-// Dead are dead tasks of a queue. No index has them: where there is none nobody looks for them, and of many tasks the
-// oldest are looked at.
+// Dead are the oldest dead tasks of a queue, which are asked for where it has some.
 function Dead({ name, any }) {
   const live = useLive((s) => (any ? get("/api/v1/tasks", { queue: name, states: ["dead"], limit: 10 }, s) : Promise.resolve({ tasks: [] })), 5000, [name, any]);
   return html`<h2>Dead tasks</h2><${Live} of=${live}>${({ tasks, next_cursor: more, looked_at: looked }) => html`

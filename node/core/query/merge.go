@@ -7,10 +7,10 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/vnode"
+	"github.com/norn-dev/norn/vnode/index"
 )
 
 // taskMerge gives the tasks of all partitions in ID order, after one ID. It
@@ -66,27 +66,75 @@ func dependents(view store.View, p ring.Partition, dependency, last id.ID) iter.
 // newDependentMerge gives those tasks of some partitions that depend on one and are not finished, by the
 // index that has them.
 func newDependentMerge(view store.View, partitions []ring.Partition, all int, dependency, last id.ID, keep func(*crdt.Enqueued) bool) *taskMerge {
+	m := &taskMerge{}
+	m.add(view, all, keep, func(yield func(id.ID) bool) {
+		for task := range dependents(view, ring.Of(dependency, all), dependency, last) {
+			if slices.Contains(partitions, ring.Of(task, all)) && !yield(task) {
+				return
+			}
+		}
+	})
+	return m
+}
+
+// Bounds of what is looked for by the indexes of states, rather than by a walk through all tasks.
+const (
+	fewInPartition = 512     // entries in one partition: of more some are on the first page of a walk
+	fewInAll       = 1 << 16 // for one page
+)
+
+// newStateMerge gives the tasks of some partitions, those in other states or of other queues left out
+// where an index tells: what is rare is found at once, however many others there are.
+func newStateMerge(view store.View, partitions []ring.Partition, all int, queue string, states []crdt.State, last id.ID, keep func(*crdt.Enqueued) bool) (*taskMerge, error) {
+	var few []id.ID
+	var many []ring.Partition
+	for _, p := range partitions {
+		some, ok, err := index.Find(view, p, queue, states, last, min(fewInPartition, fewInAll-len(few)))
+		if err != nil {
+			return nil, err
+		}
+		if few = append(few, some...); !ok {
+			many = append(many, p)
+		}
+	}
+	slices.SortFunc(few, id.ID.Compare)
+	m := newTaskMerge(view, many, last, keep)
+	m.add(view, all, keep, slices.Values(slices.Compact(few))) // a task may have more than one claim
+	heap.Init(m)
+	return m, nil
+}
+
+// add gives tasks, too, that are named in ID order. They are read one after the other.
+func (m *taskMerge) add(view store.View, all int, keep func(*crdt.Enqueued) bool, tasks iter.Seq[id.ID]) {
 	h := taskHead{all: all}
 	h.next, h.stop = iter.Pull2(func(yield func(*vnode.Detail, error) bool) {
-		for task := range dependents(view, ring.Of(dependency, all), dependency, last) {
-			p := ring.Of(task, all)
-			if !slices.Contains(partitions, p) {
-				continue
-			}
-			d, err := vnode.ReadTask(view, p, task, vnode.ReadOptions{Log: proto.MaxUpdatesInList})
-			if err == nil && d.Task.Enqueued != nil && !keep(d.Task.Enqueued) {
-				d = &vnode.Detail{Task: &crdt.Task{ID: task}}
-			}
+		for task := range tasks {
+			d, err := leanTask(view, ring.Of(task, all), task, keep)
 			if !yield(d, err) || err != nil {
 				return
 			}
 		}
 	})
-	m := &taskMerge{}
 	if m.advance(&h) {
 		m.heads = append(m.heads, h)
 	}
-	return m
+}
+
+// leanTask gives one task as a walk does, which begins with it.
+func leanTask(view store.View, p ring.Partition, task id.ID, keep func(*crdt.Enqueued) bool) (*vnode.Detail, error) {
+	before := task
+	for i := len(before) - 1; i >= 0; i-- {
+		if before[i]--; before[i] != 0xff {
+			break
+		}
+	}
+	for d, err := range vnode.WalkLean(view, p, before, keep) {
+		if err != nil || d.Task.ID == task {
+			return d, err
+		}
+		break // nothing is stored of it
+	}
+	return &vnode.Detail{Task: crdt.NewTask(task, nil)}, nil
 }
 
 // advance reads a partition's next task; at its end the walk is stopped.

@@ -115,11 +115,9 @@ func listPage(view store.View, partitions []ring.Partition, all int, last id.ID,
 	keep := func(e *crdt.Enqueued) bool {
 		return (m.GetQueue() == "" || e.Queue == m.GetQueue()) && scope.May(verbs, e.Queue) && convert.SpecMatches(m.GetFilter(), e) && sought.In(e.Payload)
 	}
-	merge := (*taskMerge)(nil)
-	if on := m.GetFilter().GetDependsOn(); len(on) > 0 && unfinished(m.GetStates()) {
-		merge = newDependentMerge(view, partitions, all, id.ID(on), last, keep)
-	} else {
-		merge = newTaskMerge(view, partitions, last, keep)
+	merge, err := mergeOf(view, partitions, all, last, m, keep)
+	if err != nil {
+		return nil, err
 	}
 	defer merge.close()
 	reply := &nornv1.ListReply{}
@@ -159,6 +157,26 @@ func listPage(view store.View, partitions []ring.Partition, all int, last id.ID,
 		reply.Tasks = append(reply.Tasks, w)
 	}
 }
+
+// mergeOf gives the tasks that a list is about, by an index where one has them.
+func mergeOf(view store.View, partitions []ring.Partition, all int, last id.ID, m *nornv1.ListRequest, keep func(*crdt.Enqueued) bool) (*taskMerge, error) {
+	on, states := m.GetFilter().GetDependsOn(), make([]crdt.State, 0, len(everyState))
+	for _, s := range m.GetStates() {
+		states = append(states, crdt.State(s))
+	}
+	switch {
+	case len(on) > 0 && unfinished(m.GetStates()):
+		return newDependentMerge(view, partitions, all, id.ID(on), last, keep), nil
+	case len(states) == 0 && m.GetQueue() == "":
+		return newTaskMerge(view, partitions, last, keep), nil
+	case len(states) == 0:
+		states = everyState
+	}
+	return newStateMerge(view, partitions, all, m.GetQueue(), states, last, keep)
+}
+
+// everyState are the states that a task is in whose enqueue is known.
+var everyState = []crdt.State{crdt.StateWaiting, crdt.StateScheduled, crdt.StateReady, crdt.StateClaimed, crdt.StateCompleted, crdt.StateDead, crdt.StateCancelled}
 
 // unfinished tells whether some states are asked for, and none of finished tasks.
 func unfinished(states []nornv1.State) bool {

@@ -44,17 +44,21 @@ func (f *Reads) ReadBeforeDecide(now clock.Time, r *message.Request, refused []*
 		return false
 	}
 	r.Heard = true
-	u := &unheard{f: f, r: r}
 	ids := tasksOf(r.Body)
-	if r.Scope != nil {
+	if refused != nil {
 		ids = guard.Tasks(r.Body)
 	}
+	var left []id.ID
 	for i, b := range ids {
 		// Of what a scope allows the queue is known here, so it is not missed.
 		if f.hides(b, refused, i) || r.Scope == nil && f.Misses(b) || f.lags(r.Body) || f.retries(r.Body, b) {
-			u.left = append(u.left, id.ID(b))
+			left = append(left, id.ID(b))
 		}
 	}
+	if len(left) == 0 {
+		return false // as nearly always: nothing is made for it
+	}
+	u := &unheard{f: f, r: r, left: left}
 	u.ask(now)
 	return u.open > 0
 }

@@ -52,28 +52,29 @@ func storedQueue(view store.View, p ring.Partition, task id.ID) (queue string, e
 }
 
 // Judge looks at the tasks that a request names, by what this node knows of them: which items
-// are refused, and which are left. refused is nil where all are left.
+// are refused, and which of them are left; both are nil where none is refused.
 func Judge(known Known, r *message.Request) (refused []*proto.Error, left []int, err error) {
 	verb, _ := guard.Verb(nornv1.Method(r.From.Method))
 	ids := guard.Tasks(r.Body)
-	if len(ids) == 0 {
-		return nil, nil, nil
-	}
-	refused, left = make([]*proto.Error, len(ids)), make([]int, 0, len(ids))
 	for i, b := range ids {
 		if len(b) != id.Size {
-			left = append(left, i) // refused for that
-			continue
+			continue // refused for that
 		}
-		if refused[i], err = outside(known, r, verb, id.ID(b)); err != nil {
+		bad, err := outside(known, r, verb, id.ID(b))
+		if err != nil {
 			return nil, nil, err
 		}
-		if refused[i] == nil {
-			left = append(left, i)
+		if bad != nil && refused == nil {
+			refused = make([]*proto.Error, len(ids))
+		}
+		if bad != nil {
+			refused[i] = bad
 		}
 	}
-	if len(left) == len(ids) {
-		return nil, left, nil
+	for i, bad := range refused {
+		if bad == nil {
+			left = append(left, i)
+		}
 	}
 	return refused, left, nil
 }
