@@ -52,14 +52,15 @@ func written(t *testing.T, n int, seal backup.Seal) (*backup.Manifest, map[strin
 	t.Helper()
 	m := &backup.Manifest{Format: backup.Format, Name: "norn-x-g0-20260102T030405Z", Partitions: 1, Began: at, Scope: backup.All}
 	objects := map[string][]byte{}
-	w := backup.NewWriter(m.Name, 0, "taker", seal)
+	w := backup.NewWriter(m.Name, seal, backup.NewPacker(1))
+	w.Begin(0, "taker")
 	flush := func() {
 		p, b, ok, err := w.Part()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if ok {
-			m.Parts, objects[p.Name] = append(m.Parts, p), b
+			m.Parts, objects[p.Name] = append(m.Parts, p), bytes.Clone(b)
 		}
 	}
 	for i, task := range some(n) {
@@ -88,13 +89,14 @@ func readAll(m *backup.Manifest, objects map[string][]byte, open backup.Seal) (a
 	}
 	var sum backup.Summary
 	for i := range m.Parts {
-		raw, err := backup.OpenPart(m.Name, &m.Parts[i], objects[m.Parts[i].Name], open)
+		raw, err := backup.OpenPart(m.Name, &m.Parts[i], objects[m.Parts[i].Name], open, backup.NewUnpacker(1))
 		if err != nil {
 			return nil, err
 		}
-		err = backup.ReadPart(&m.Parts[i], raw, func(t *backup.Task) error {
-			all = append(all, *t)
-			return sum.Add(t, m.Began)
+		err = backup.ReadPart(&m.Parts[i], raw, func(t *backup.Seen) error {
+			all = append(all, t.Clone())
+			sum.AddSeen(t, m.Began)
+			return nil
 		})
 		if err != nil {
 			return nil, err
@@ -162,15 +164,18 @@ func TestAPartOfAnotherBackupIsRefused(t *testing.T) {
 	m, objects := written(t, 10, nil)
 	p := m.Parts[0]
 	for what, open := range map[string]func(p backup.Part) error{
-		"another backup": func(p backup.Part) error { _, err := backup.OpenPart("norn-y", &p, objects[p.Name], nil); return err },
+		"another backup": func(p backup.Part) error {
+			_, err := backup.OpenPart("norn-y", &p, objects[p.Name], nil, backup.NewUnpacker(1))
+			return err
+		},
 		"another partition": func(p backup.Part) error {
 			p.Partition = 1
-			_, err := backup.OpenPart(m.Name, &p, objects[p.Name], nil)
+			_, err := backup.OpenPart(m.Name, &p, objects[p.Name], nil, backup.NewUnpacker(1))
 			return err
 		},
 		"another number": func(p backup.Part) error {
 			p.Number = 1
-			_, err := backup.OpenPart(m.Name, &p, objects[p.Name], nil)
+			_, err := backup.OpenPart(m.Name, &p, objects[p.Name], nil, backup.NewUnpacker(1))
 			return err
 		},
 	} {
@@ -254,11 +259,18 @@ func TestUnionIsWhatAMajorityHas(t *testing.T) {
 				}
 			}
 			p := backup.Union(pages)
-			tasks, err := whole.Add(&p, p.Next.IsZero())
+			var b []byte
+			for i := range p.Tasks {
+				b = backup.AppendTask(b, &p.Tasks[i])
+			}
+			err := whole.Add(b, p.Next.IsZero(), func(t *backup.Task) error {
+				got = append(got, t.Clone())
+				return nil
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got = append(got, tasks...); p.Next.IsZero() {
+			if p.Next.IsZero() {
 				break
 			}
 			if p.Next.Compare(from) <= 0 {
@@ -375,4 +387,38 @@ func FuzzManifest(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestGatheredAsTheyAre: facts that come one by one make the form of their tasks, as many as there are.
+func TestGatheredAsTheyAre(t *testing.T) {
+	all := some(9)
+	for token := range uint64(200) { // more facts than one byte counts
+		all[4].Facts = append(all[4].Facts, crdt.Expired{Token: 9<<32 | token, At: 5}.Fact(all[4].ID))
+	}
+	slices.SortFunc(all[4].Facts, func(a, b crdt.Fact) int { return a.Key.Compare(b.Key) })
+	var want []byte
+	var g backup.Gatherer
+	for i := range all {
+		want = backup.AppendTask(want, &all[i])
+		for j := range all[i].Facts {
+			g.Add(&all[i].Facts[j])
+		}
+		if task, open := g.Open(); !open || task != all[i].ID {
+			t.Fatalf("task %s is open: %v", task, open)
+		}
+		g.End(all[i].Claims)
+	}
+	if _, open := g.Open(); open || !bytes.Equal(g.Bytes, want) {
+		t.Fatalf("gathered\n%x\nwant\n%x", g.Bytes, want)
+	}
+	for rest, i := want, 0; len(rest) > 0; i++ {
+		r, behind, err := backup.NextRecord(rest)
+		if err != nil || r.ID != all[i].ID || r.Claims != len(all[i].Claims) || !bytes.Equal(r.Bytes, backup.AppendTask(nil, &all[i])) {
+			t.Fatalf("record %d: %+v, %v", i, r, err)
+		}
+		if _, _, err := backup.NextRecord(rest[:len(r.Bytes)-1]); !errors.Is(err, backup.ErrDamaged) {
+			t.Fatalf("record %d cut short: %v", i, err)
+		}
+		rest = behind
+	}
 }

@@ -115,22 +115,21 @@ func (s *Summary) Add(t *Task, at time.Time) error {
 
 // AddSeen is Add of a task that was looked at.
 func (s *Summary) AddSeen(t *Seen, at time.Time) {
-	if t.View == nil { // of an incremental backup: a claim of a task that has not changed
+	if len(t.Facts) == 0 { // of an incremental backup: a claim of a task that has not changed
 		s.Tasks++
 		s.claims(t.Task)
 		return
 	}
-	state, queue := t.View.State(held(len(t.Claims) > 0), clock.Time{Wall: at.UnixNano()}), ""
-	if t.View.Enqueued != nil {
-		queue = t.View.Enqueued.Queue
-	}
+	queue, _ := t.queue()
 	if s.Counts == nil {
 		s.Counts = make(map[string]map[string]uint64)
 	}
-	if s.Counts[queue] == nil {
-		s.Counts[queue] = make(map[string]uint64)
+	states := s.Counts[string(queue)]
+	if states == nil {
+		states = make(map[string]uint64)
+		s.Counts[string(queue)] = states
 	}
-	s.Counts[queue][StateName(state)]++
+	states[StateName(t.state(at))]++
 	s.Tasks++
 	s.Facts += uint64(len(t.Facts))
 	s.Raw += uint64(t.Size())

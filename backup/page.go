@@ -117,28 +117,36 @@ type Assembler struct {
 	some bool
 }
 
-// Add takes the tasks of the next page and gives those that are whole by now; last says
-// that no page follows. ErrDamaged: the pages do not follow each other.
-func (a *Assembler) Add(p *Page, last bool) (whole []Task, err error) {
-	for i := range p.Tasks {
-		t := &p.Tasks[i]
-		switch {
-		case a.some && t.ID == a.task.ID:
-			if n := len(a.task.Facts); n > 0 && len(t.Facts) > 0 && t.Facts[0].Key.Compare(a.task.Facts[n-1].Key) <= 0 {
-				return nil, fmt.Errorf("%w: a page repeats facts of task %s", ErrDamaged, t.ID)
-			}
-			a.task.Facts = append(a.task.Facts, t.Facts...)
-			a.task.Join(&Task{Claims: t.Claims})
-			continue
-		case a.some && t.ID.Compare(a.task.ID) < 0:
-			return nil, fmt.Errorf("%w: a page has task %s behind %s", ErrDamaged, t.ID, a.task.ID)
-		case a.some:
-			whole = append(whole, a.task)
+// Add takes the tasks of the next page, in the form of [Tasks], and gives each that is whole by
+// now; it is valid during the call. last says that no page follows. ErrDamaged: it is no page, or
+// does not follow those before.
+func (a *Assembler) Add(tasks []byte, last bool, each func(*Task) error) error {
+	for t, err := range Briefly(tasks) {
+		if err != nil {
+			return err
 		}
-		a.task, a.some = *t, true
+		if a.some {
+			switch order := t.ID.Compare(a.task.ID); {
+			case order < 0:
+				return fmt.Errorf("%w: a page has task %s behind %s", ErrDamaged, t.ID, a.task.ID)
+			case order == 0:
+				if n := len(a.task.Facts); n > 0 && len(t.Facts) > 0 && t.Facts[0].Key.Compare(a.task.Facts[n-1].Key) <= 0 {
+					return fmt.Errorf("%w: a page repeats facts of task %s", ErrDamaged, t.ID)
+				}
+				a.task.Facts = append(a.task.Facts, t.Facts...)
+				a.task.Join(&Task{Claims: t.Claims})
+				continue
+			}
+			if err := each(&a.task); err != nil {
+				return err
+			}
+		}
+		a.task = Task{ID: t.ID, Facts: append(a.task.Facts[:0], t.Facts...), Claims: t.Claims}
+		a.some = true
 	}
 	if last && a.some {
-		whole, a.some = append(whole, a.task), false
+		a.some = false
+		return each(&a.task)
 	}
-	return whole, nil
+	return nil
 }

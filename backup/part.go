@@ -65,33 +65,57 @@ func partPrefix(backup string, partition, number int) string {
 // is stored as it is.
 type Seal func([]byte) ([]byte, error)
 
+// NewPacker makes what packs the bodies of parts, of so many at a time. It holds tables of some MiB
+// for each: who makes many parts makes one.
+func NewPacker(together int) *zstd.Encoder {
+	zip, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(together), zstd.WithEncoderLevel(zstd.SpeedFastest))
+	if err != nil {
+		panic(err) // of options that are wrong
+	}
+	return zip
+}
+
+// NewUnpacker makes what undoes it.
+func NewUnpacker(together int) *zstd.Decoder {
+	unzip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(together), zstd.WithDecoderMaxMemory(maxPart))
+	if err != nil {
+		panic(err) // of options that are wrong
+	}
+	return unzip
+}
+
 // Writer gathers the tasks of one partition into parts. It is made with [NewWriter].
 type Writer struct {
 	header Header
 	taker  string
 	seal   Seal
-	raw    []byte
+	zip    *zstd.Encoder
+	raw    []byte // the header and then the tasks
+	head   int    // length of the header
+	out    []byte // the part before
 	part   Part
 	first  id.ID
 	last   id.ID
-	zip    *zstd.Encoder
 }
 
-// NewWriter makes the writer of a partition of a backup. The taker is some letters and digits
-// that nobody else has.
-func NewWriter(backup string, partition int, taker string, seal Seal) *Writer {
-	zip, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
-	if err != nil {
-		panic(err) // of options that are wrong
-	}
-	return &Writer{header: Header{Backup: backup, Partition: partition}, taker: taker, seal: seal, zip: zip}
+// NewWriter makes the writer of a backup, before [Writer.Begin]. zip is of [NewPacker].
+func NewWriter(backup string, seal Seal, zip *zstd.Encoder) *Writer {
+	return &Writer{header: Header{Backup: backup}, seal: seal, zip: zip}
+}
+
+// Begin begins a partition: what was added and is in no part is gone. The taker is some letters and
+// digits that nobody else has.
+func (w *Writer) Begin(partition int, taker string) {
+	w.header.Partition, w.header.Number, w.taker, w.part = partition, 0, taker, Part{}
 }
 
 // Add adds a task, which has to come after those before. full says that it is time for
 // [Writer.Part].
 func (w *Writer) Add(t *Task) (full bool) {
 	if w.part.Tasks == 0 {
-		w.first = t.ID
+		head, _ := json.Marshal(w.header) // it has a name and numbers: cannot fail
+		w.raw = append(append(w.raw[:0], head...), '\n')
+		w.first, w.head = t.ID, len(w.raw)
 	}
 	w.last = t.ID
 	w.part.Tasks++
@@ -100,32 +124,32 @@ func (w *Writer) Add(t *Task) (full bool) {
 	return len(w.raw) >= PartBytes
 }
 
-// Part gives what was added since the last one as a part, and false where that is nothing.
+// Part gives what was added since the last one as a part, and false where that is nothing. The bytes are
+// valid until the next one.
 func (w *Writer) Part() (p Part, b []byte, ok bool, err error) {
 	if w.part.Tasks == 0 {
 		return p, nil, false, nil
 	}
-	head, err := json.Marshal(w.header)
-	if err != nil {
-		return p, nil, false, err
-	}
-	body := w.zip.EncodeAll(append(append(head, '\n'), w.raw...), nil)
-	kind := packed
-	if w.seal != nil {
-		kind = encrypted
-		if body, err = w.seal(body); err != nil {
+	b = append(w.out[:0], partMagic...)
+	if w.seal == nil {
+		b = w.zip.EncodeAll(w.raw, append(b, "1 "+packed+"\n"...))
+	} else {
+		body, err := w.seal(w.zip.EncodeAll(w.raw, nil))
+		if err != nil {
 			return p, nil, false, err
 		}
+		b = append(append(b, "1 "+encrypted+"\n"...), body...)
 	}
-	b = append(fmt.Appendf(nil, "%s1 %s\n", partMagic, kind), body...)
-	sum := sha256.Sum256(b)
-	b = append(b, sum[:]...)
+	h := sha256.New()
+	h.Write(b)
+	b = h.Sum(b)
+	h.Write(b[len(b)-sha256.Size:])
 	p = w.part
 	p.First, p.Last = w.first.String(), w.last.String()
 	p.Name, p.Partition, p.Number = partName(w.header.Backup, w.header.Partition, w.header.Number, w.taker), w.header.Partition, w.header.Number
-	p.Bytes, p.SHA256, p.Raw = int64(len(b)), hashOf(b), int64(len(w.raw))
+	p.Bytes, p.SHA256, p.Raw = int64(len(b)), hex.EncodeToString(h.Sum(nil)), int64(len(w.raw)-w.head)
 	w.header.Number++
-	w.raw, w.part = w.raw[:0], Part{}
+	w.out, w.part = b, Part{}
 	return p, b, true, nil
 }
 
@@ -138,15 +162,17 @@ func hashOf(b []byte) string {
 var ErrSealed = errors.New("backup: encrypted")
 
 // OpenPart reads a part that has to be what the manifest of a backup says, and gives its
-// tasks in the form of [Tasks]. open undoes the [Seal] of an encrypted one. ErrDamaged says
-// what is wrong, ErrNewer that another build wrote it, ErrSealed that it takes a key.
-func OpenPart(backup string, p *Part, b []byte, open Seal) ([]byte, error) {
+// tasks in the form of [Tasks]. open undoes the [Seal] of an encrypted one, unzip is of
+// [NewUnpacker]. ErrDamaged says what is wrong, ErrNewer that another build wrote it, ErrSealed
+// that it takes a key.
+func OpenPart(backup string, p *Part, b []byte, open Seal, unzip *zstd.Decoder) ([]byte, error) {
 	fail := func(kind error, format string, args ...any) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %s: %s", kind, p.Name, fmt.Sprintf(format, args...))
 	}
 	line, body, found := bytes.Cut(b, []byte("\n"))
-	magic, is := strings.CutPrefix(string(line), partMagic)
+	magic, is := strings.CutPrefix(string(line[:min(len(line), 64+1)]), partMagic)
 	version, kind, _ := strings.Cut(magic, " ")
+	own, whole := sums(b)
 	switch {
 	case !found || !is || len(line) > 64:
 		return fail(ErrDamaged, "it does not begin as a part does")
@@ -154,11 +180,11 @@ func OpenPart(backup string, p *Part, b []byte, open Seal) ([]byte, error) {
 		return fail(ErrNewer, "%q; read it with the build that wrote it, or a newer one", line)
 	case int64(len(b)) != p.Bytes:
 		return fail(ErrDamaged, "it has %d bytes, and %d were written", len(b), p.Bytes)
-	case hashOf(b) != p.SHA256:
-		return fail(ErrDamaged, "its SHA-256 is %s, and %s was written", hashOf(b), p.SHA256)
+	case whole != p.SHA256:
+		return fail(ErrDamaged, "its SHA-256 is %s, and %s was written", whole, p.SHA256)
 	case len(body) < sha256.Size:
 		return fail(ErrDamaged, "it is cut short")
-	case sha256.Sum256(b[:len(b)-sha256.Size]) != [32]byte(b[len(b)-sha256.Size:]):
+	case !bytes.Equal(own, b[len(b)-sha256.Size:]):
 		return fail(ErrDamaged, "its own checksum does not fit")
 	}
 	body = body[:len(body)-sha256.Size]
@@ -171,11 +197,6 @@ func OpenPart(backup string, p *Part, b []byte, open Seal) ([]byte, error) {
 			return fail(ErrSealed, "%v", err)
 		}
 	}
-	unzip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxPart))
-	if err != nil {
-		panic(err) // of options that are wrong
-	}
-	defer unzip.Close()
 	raw, err := unzip.DecodeAll(body, nil)
 	if err != nil {
 		return fail(ErrDamaged, "%v", err)
@@ -191,15 +212,33 @@ func OpenPart(backup string, p *Part, b []byte, open Seal) ([]byte, error) {
 	return tasks, nil
 }
 
-// ReadPart walks the tasks of a part that [OpenPart] gave, checks each, and that they are
-// those that the manifest says.
-func ReadPart(p *Part, tasks []byte, each func(*Task) error) error {
+// sums gives the SHA-256 over all bytes but the checksum that a part ends with, and the hexadecimal one
+// over all of them, in one pass.
+func sums(b []byte) (own []byte, whole string) {
+	h, end := sha256.New(), max(0, len(b)-sha256.Size)
+	h.Write(b[:end])
+	own = h.Sum(nil)
+	h.Write(b[end:])
+	return own, hex.EncodeToString(h.Sum(nil))
+}
+
+// ReadPart looks at the tasks of a part that [OpenPart] gave, and checks that they are those that the
+// manifest says. A task is valid during the call.
+func ReadPart(p *Part, tasks []byte, each func(*Seen) error) error {
+	return WalkPart(p, tasks, func(t *Task) error {
+		seen, err := See(t)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+		return each(&seen)
+	})
+}
+
+// WalkPart is [ReadPart] of a part that was read before: what its tasks are is not looked at.
+func WalkPart(p *Part, tasks []byte, each func(*Task) error) error {
 	var n, facts uint64
 	var first, last id.ID
-	for t, err := range Tasks(tasks) {
-		if err == nil {
-			err = t.Check()
-		}
+	for t, err := range Briefly(tasks) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}

@@ -33,19 +33,19 @@ func (o *Filter) TakeSeen(t *Seen) (bool, error) {
 	if at := slices.IndexFunc(t.Facts, stone); at >= 0 {
 		return true, t.keep(t.Facts[at])
 	}
-	v := t.View
-	if v == nil {
+	if len(t.Facts) == 0 {
 		return false, nil
 	}
-	if len(o.Queues) > 0 && (v.Enqueued == nil || !slices.Contains(o.Queues, v.Enqueued.Queue)) {
+	queue, known := t.queue()
+	if len(o.Queues) > 0 && !(known && slices.ContainsFunc(o.Queues, func(q string) bool { return q == string(queue) })) {
 		return false, nil
 	}
-	switch state := v.Outcome(); {
+	switch state := t.outcome(); {
 	case state == crdt.StateUnknown:
-	case state == crdt.StateDead || o.Scope != Unfinished || v.Enqueued == nil:
+	case state == crdt.StateDead || o.Scope != Unfinished || !known:
 		t.Claims = nil
 	default:
-		end := crdt.Tombstone{Outcome: state, At: v.FinishedAt(), Collected: o.At.UnixNano()}
+		end := crdt.Tombstone{Outcome: state, At: t.view.FinishedAt(), Collected: o.At.UnixNano()}
 		return true, t.keep(end.Fact(t.ID))
 	}
 	return true, nil

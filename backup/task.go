@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
+	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 )
@@ -34,24 +36,68 @@ type Task struct {
 	Claims []Claim     // ascending by token
 }
 
+// Clone copies a task, but for the bodies of its facts.
+func (t *Task) Clone() Task {
+	return Task{ID: t.ID, Facts: slices.Clone(t.Facts), Claims: slices.Clone(t.Claims)}
+}
+
 // Seen is a task with what is found out of its facts, once.
 type Seen struct {
 	*Task
-	View *crdt.Task // what they say; nil: there are none
-	Sum  crdt.Sum   // over them
+	Sum crdt.Sum // over the facts
+
+	view *crdt.Task  // what they say; nil: there are none, or one enqueue
+	one  crdt.Glance // of that: most tasks wait, and nothing has happened to them
 }
 
-// See looks at a task. ErrDamaged: its facts are not those of a task.
+// See looks at a task. ErrDamaged: its facts are not those of a task; ErrNewer: a newer build has
+// written one of them.
 func See(t *Task) (s Seen, err error) {
-	s.Task = t
-	if len(t.Facts) == 0 {
+	switch s.Task = t; {
+	case len(t.Facts) == 0:
 		return s, nil
+	case s.waits():
+		s.one, err = t.Facts[0].Glance()
+	default:
+		s.view, err = crdt.View(t.ID, slices.Values(t.Facts))
 	}
-	if s.View, err = crdt.View(t.ID, slices.Values(t.Facts)); err != nil {
-		return s, fmt.Errorf("%w: task %s: %w", ErrDamaged, t.ID, err)
+	if err != nil {
+		return s, t.wrong(err)
 	}
 	s.Sum = SumOf(t)
 	return s, nil
+}
+
+// waits tells whether nothing is known of the task but that it was enqueued.
+func (s *Seen) waits() bool {
+	return len(s.Facts) == 1 && s.Facts[0].Key == crdt.Key{Kind: crdt.KindEnqueued}
+}
+
+// queue gives the queue; known is false where the enqueue is not there.
+func (s *Seen) queue() (name []byte, known bool) {
+	switch {
+	case s.waits():
+		return s.one.Queue, true
+	case s.view != nil && s.view.Enqueued != nil:
+		return []byte(s.view.Enqueued.Queue), true
+	}
+	return nil, false
+}
+
+// outcome is how the task has ended.
+func (s *Seen) outcome() crdt.State {
+	if s.waits() {
+		return crdt.StateUnknown
+	}
+	return s.view.Outcome()
+}
+
+// state is that of the task at some time.
+func (s *Seen) state(at time.Time) crdt.State {
+	if s.waits() {
+		return s.one.State(len(s.Claims) > 0, at.UnixNano())
+	}
+	return s.view.State(held(len(s.Claims) > 0), clock.Time{Wall: at.UnixNano()})
 }
 
 // maxWorker bounds the name in a claim, bytes.
@@ -61,18 +107,61 @@ const maxWorker = 512
 func AppendTask(dst []byte, t *Task) []byte {
 	dst = binary.AppendUvarint(append(dst, t.ID[:]...), uint64(len(t.Facts)))
 	for i := range t.Facts {
-		f := &t.Facts[i]
-		dst = append(dst, byte(f.Key.Kind))
-		dst = binary.AppendUvarint(binary.AppendUvarint(dst, f.Key.A), f.Key.B)
-		dst = append(binary.AppendUvarint(dst, uint64(len(f.Body))), f.Body...)
-		dst = binary.BigEndian.AppendUint32(dst, f.CRC)
+		dst = appendFact(dst, &t.Facts[i])
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(t.Claims)))
-	for _, c := range t.Claims {
+	return appendClaims(dst, t.Claims)
+}
+
+func appendFact(dst []byte, f *crdt.Fact) []byte {
+	dst = append(dst, byte(f.Key.Kind))
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, f.Key.A), f.Key.B)
+	dst = append(binary.AppendUvarint(dst, uint64(len(f.Body))), f.Body...)
+	return binary.BigEndian.AppendUint32(dst, f.CRC)
+}
+
+func appendClaims(dst []byte, all []Claim) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(all)))
+	for _, c := range all {
 		dst = binary.AppendUvarint(binary.AppendUvarint(dst, c.Token), uint64(c.End))
 		dst = append(binary.AppendUvarint(dst, uint64(len(c.Worker))), c.Worker...)
 	}
 	return dst
+}
+
+// Gatherer makes the form of tasks of facts that come one by one, ascending by task and key. The zero
+// value has none.
+type Gatherer struct {
+	Bytes []byte // of the tasks that have ended
+	Last  crdt.Key
+	task  id.ID
+	at    int // where the task begins that has not ended
+	facts uint64
+}
+
+// Open gives the task that has not ended; false: there is none.
+func (g *Gatherer) Open() (id.ID, bool) { return g.task, g.facts > 0 }
+
+// Add adds a fact, of the task that has not ended or of a new one.
+func (g *Gatherer) Add(f *crdt.Fact) {
+	if g.facts == 0 {
+		g.task, g.at = f.Task, len(g.Bytes)
+		g.Bytes = append(append(g.Bytes, f.Task[:]...), 0) // a byte for the number of facts
+	}
+	g.facts++
+	g.Last = f.Key
+	g.Bytes = appendFact(g.Bytes, f)
+}
+
+// End ends a task, with its claims.
+func (g *Gatherer) End(claims []Claim) {
+	at := g.at + id.Size
+	if g.facts < 0x80 {
+		g.Bytes[at] = byte(g.facts)
+	} else {
+		g.Bytes = slices.Replace(g.Bytes, at, at+1, binary.AppendUvarint(nil, g.facts)...)
+	}
+	g.facts = 0
+	g.Bytes = appendClaims(g.Bytes, claims)
 }
 
 // Size is how many bytes AppendTask appends at most.
@@ -96,6 +185,7 @@ type reader struct {
 	at    int
 	err   error
 	space []crdt.Fact // that tasks take their facts from
+	brief bool        // facts of a task are valid until the next one
 }
 
 // slab is how many facts are made at a time: most tasks have one.
@@ -103,6 +193,10 @@ const slab = 256
 
 // facts gives an empty list with room for so many.
 func (r *reader) facts(n int) []crdt.Fact {
+	if r.brief {
+		r.space = slices.Grow(r.space[:0], n)
+		return r.space
+	}
 	if n > slab/4 {
 		return make([]crdt.Fact, 0, n)
 	}
@@ -210,11 +304,14 @@ func (r *reader) fact(task id.ID) (f crdt.Fact) {
 
 // Tasks walks the tasks in some bytes; ErrDamaged, with the byte, ends it.
 // The tasks share the bytes. Their IDs ascend.
-func Tasks(b []byte) iter.Seq2[Task, error] { return tasks(b, true) }
+func Tasks(b []byte) iter.Seq2[Task, error] { return (&reader{b: b}).tasks(true) }
+
+// Briefly is [Tasks] with tasks that are valid until the next one.
+func Briefly(b []byte) iter.Seq2[Task, error] { return (&reader{b: b, brief: true}).tasks(true) }
 
 // Unordered gives the tasks in some bytes, whatever order they are in.
 func Unordered(b []byte) (all []Task, err error) {
-	for t, err := range tasks(b, false) {
+	for t, err := range (&reader{b: b}).tasks(false) {
 		if err != nil {
 			return nil, err
 		}
@@ -223,10 +320,10 @@ func Unordered(b []byte) (all []Task, err error) {
 	return all, nil
 }
 
-func tasks(b []byte, ordered bool) iter.Seq2[Task, error] {
+func (r *reader) tasks(ordered bool) iter.Seq2[Task, error] {
 	return func(yield func(Task, error) bool) {
-		r, last := &reader{b: b}, id.ID{}
-		for r.at < len(b) {
+		last := id.ID{}
+		for r.at < len(r.b) {
 			at := r.at
 			t := r.task()
 			if r.err == nil && ordered && at > 0 && t.ID.Compare(last) <= 0 {
@@ -244,18 +341,52 @@ func tasks(b []byte, ordered bool) iter.Seq2[Task, error] {
 	}
 }
 
+// Record is a task as its form says, without its facts.
+type Record struct {
+	ID     id.ID
+	Claims int
+	Bytes  []byte // the form of it
+}
+
+// NextRecord gives the first of the tasks in some bytes, and what is behind it. ErrDamaged: it is none.
+func NextRecord(b []byte) (first Record, rest []byte, err error) {
+	r := &reader{b: b}
+	copy(first.ID[:], r.take(id.Size, "an ID"))
+	for range r.count(8, "the number of facts") {
+		r.take(1, "a kind")
+		r.uint("a key")
+		r.uint("a key")
+		r.take(r.uint("the length of a body"), "a body")
+		r.take(4, "a CRC")
+	}
+	first.Claims = r.count(3, "the number of claims")
+	for range first.Claims {
+		r.uint("a token")
+		r.uint("an end")
+		r.take(r.uint("the length of a name"), "a name")
+	}
+	first.Bytes = b[:r.at:r.at]
+	return first, b[r.at:], r.err
+}
+
 // Check returns ErrDamaged when a fact does not fit its CRC, or is none that a cluster
 // writes, and crdt.ErrUnknown, wrapped, when a newer build has written it.
 func (t *Task) Check() error {
 	for _, f := range t.Facts {
-		switch err := f.Check(); {
-		case errors.Is(err, crdt.ErrUnknown):
-			return fmt.Errorf("%w: task %s: %w", ErrNewer, t.ID, err)
-		case err != nil:
-			return fmt.Errorf("%w: task %s: %w", ErrDamaged, t.ID, err)
+		if err := f.Check(); err != nil {
+			return t.wrong(err)
 		}
 	}
 	return nil
+}
+
+// wrong says what is wrong with a task.
+func (t *Task) wrong(err error) error {
+	kind := ErrDamaged
+	if errors.Is(err, crdt.ErrUnknown) {
+		kind = ErrNewer
+	}
+	return fmt.Errorf("%w: task %s: %w", kind, t.ID, err)
 }
 
 // Join puts what is known of a task in another place into t: the union of the facts, of

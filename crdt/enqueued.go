@@ -3,6 +3,7 @@ package crdt
 import (
 	"bytes"
 	"crypto/sha256"
+	"fmt"
 	"slices"
 	"time"
 
@@ -136,6 +137,69 @@ func QueueOf(b []byte) (string, error) {
 	r.int64()
 	queue := r.text()
 	return queue, r.err
+}
+
+// Glance is what an enqueue says of where its task stands, as long as no other fact is known.
+type Glance struct {
+	Admission    int64  // wall ns; 0: the ID's own time
+	Queue        []byte // shares the body
+	NotBefore    int64  // wall ns; 0: none
+	Dependencies int
+}
+
+// Glance reads an enqueue, refuses what [Fact.Check] refuses, and allocates nothing.
+func (f *Fact) Glance() (g Glance, err error) {
+	if f.Key != (Key{Kind: KindEnqueued}) {
+		return g, fmt.Errorf("%w: key %v is not that of an enqueue", ErrMalformed, f.Key)
+	}
+	if err := f.Intact(); err != nil {
+		return g, err
+	}
+	r := read(f.Body)
+	g.Admission = r.int64()
+	g.Queue = r.bytes()
+	r.int32()
+	g.NotBefore = r.int64()
+	r.flag(byte(DepFailureWait))
+	r.retry()
+	r.bytes()
+	r.int64()
+	g.Dependencies = r.count(id.Size, maxDependencies)
+	for i, last := 0, []byte(nil); i < g.Dependencies; i++ {
+		b := r.take(id.Size)
+		if i > 0 && bytes.Compare(last, b) >= 0 {
+			r.fail("dependencies out of order")
+		}
+		last = b
+	}
+	n := r.count(2, maxHeaders)
+	for i, last := 0, []byte(nil); i < n; i++ {
+		b := r.bytes()
+		r.bytes()
+		if i > 0 && bytes.Compare(last, b) >= 0 {
+			r.fail("headers out of order")
+		}
+		last = b
+	}
+	r.bytes()
+	r.further()
+	if err := r.end(); err != nil {
+		return Glance{}, err
+	}
+	return g, nil
+}
+
+// State is [Task.State] of a task of which nothing but the enqueue is known.
+func (g *Glance) State(held bool, now int64) State {
+	switch {
+	case held:
+		return StateClaimed
+	case g.Dependencies > 0:
+		return StateWaiting
+	case g.NotBefore > now:
+		return StateScheduled
+	}
+	return StateReady
 }
 
 // asked is what the client asked for: without what the cluster filled in.

@@ -45,11 +45,13 @@ type walk struct {
 	tell  func(Progress)
 	// stored is given each task as it lies in a link; do each as it is after all of them. Those of
 	// one partition are given one after the other, and so many partitions together; 0: one.
-	stored   func(link int, p *backup.Part, t *backup.Task) error
+	stored   func(link int, p *backup.Part, t *backup.Seen) error
 	do       func(partition int, t *backup.Task) error
 	together int
 	// begin, where it is given, makes do for one partition, and what is done at its end.
 	begin func() (do func(partition int, t *backup.Task) error, end func() error)
+	// verified says that all of it was looked at just now ([Verify]): what each task is is not again.
+	verified bool
 
 	mu       sync.Mutex // guards progress, and calls of tell
 	progress Progress
@@ -116,18 +118,22 @@ func (w *walkOne) link(ctx context.Context, link, partition int) error {
 	first, _ := slices.BinarySearchFunc(m.Parts, partition, func(p backup.Part, want int) int { return p.Partition - want })
 	for i := first; i < len(m.Parts) && m.Parts[i].Partition == partition; i++ {
 		p := &m.Parts[i]
-		b, err := w.from.Get(ctx, p.Name)
-		if errors.Is(err, objects.ErrNotFound) {
-			return fmt.Errorf("%w: %s: it is missing", backup.ErrDamaged, p.Name)
+		tasks, err := openPart(ctx, w.from, m.Name, p, w.keys)
+		switch {
+		case err != nil:
+		case w.verified:
+			err = backup.WalkPart(p, tasks, func(t *backup.Task) error { return w.task(link, p, t) })
+		default:
+			err = backup.ReadPart(p, tasks, func(t *backup.Seen) error {
+				if w.stored != nil {
+					if err := w.stored(link, p, t); err != nil {
+						return err
+					}
+				}
+				return w.task(link, p, t.Task)
+			})
 		}
 		if err != nil {
-			return err
-		}
-		tasks, err := backup.OpenPart(m.Name, p, b, w.keys.open())
-		if err != nil {
-			return err
-		}
-		if err := backup.ReadPart(p, tasks, func(t *backup.Task) error { return w.task(link, p, t) }); err != nil {
 			return err
 		}
 		w.mu.Lock()
@@ -141,13 +147,20 @@ func (w *walkOne) link(ctx context.Context, link, partition int) error {
 	return nil
 }
 
+// openPart reads a part of a backup of some name, and gives the tasks in it.
+func openPart(ctx context.Context, from objects.Store, name string, p *backup.Part, keys *Keys) ([]byte, error) {
+	b, err := from.Get(ctx, p.Name)
+	if errors.Is(err, objects.ErrNotFound) {
+		return nil, fmt.Errorf("%w: %s: it is missing", backup.ErrDamaged, p.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return backup.OpenPart(name, p, b, keys.open(), unpacker())
+}
+
 // task gives one on, if no later backup says what it is.
 func (w *walkOne) task(link int, p *backup.Part, t *backup.Task) error {
-	if w.stored != nil {
-		if err := w.stored(link, p, t); err != nil {
-			return err
-		}
-	}
 	newest := len(w.chain) - 1
 	if len(t.Facts) == 0 {
 		if link == newest && newest > 0 {
@@ -187,6 +200,7 @@ type verification struct {
 	whole  []backup.Summary   // by partition: as it is after all links
 	ranges [][]backup.Range   // of the newest one, by partition
 	found  [][]backup.Range   // what was found of them
+	at     []int              // likewise: that of the task before
 }
 
 // Verify reads all of a backup and of those that it builds on, compares it with the manifests,
@@ -200,7 +214,7 @@ func Verify(ctx context.Context, from objects.Store, m *backup.Manifest, keys *K
 	if err != nil {
 		return nil, err
 	}
-	v := &verification{chain: chain, whole: make([]backup.Summary, m.Partitions)}
+	v := &verification{chain: chain, whole: make([]backup.Summary, m.Partitions), at: make([]int, m.Partitions)}
 	for range chain {
 		v.parts, v.last = append(v.parts, make([]backup.Summary, m.Partitions)), append(v.last, make([]id.ID, m.Partitions))
 	}
@@ -223,19 +237,15 @@ func Verify(ctx context.Context, from objects.Store, m *backup.Manifest, keys *K
 }
 
 // stored takes a task of a link.
-func (v *verification) stored(link int, p *backup.Part, t *backup.Task) error {
+func (v *verification) stored(link int, p *backup.Part, t *backup.Seen) error {
 	last := &v.last[link][p.Partition]
 	if p.Number > 0 && t.ID.Compare(*last) <= 0 {
 		return fmt.Errorf("%w: %s: task %s after %s", backup.ErrDamaged, p.Name, t.ID, *last)
 	}
 	*last = t.ID
-	seen, err := backup.See(t)
-	if err != nil {
-		return fmt.Errorf("%s: %w", p.Name, err)
-	}
-	v.parts[link][p.Partition].AddSeen(&seen, v.chain[link].Began)
+	v.parts[link][p.Partition].AddSeen(t, v.chain[link].Began)
 	if len(v.chain) == 1 {
-		return v.inRange(p.Partition, &seen)
+		return v.inRange(p.Partition, t)
 	}
 	return nil
 }
@@ -255,13 +265,16 @@ func (v *verification) task(partition int, t *backup.Task) error {
 
 // inRange counts a task in its range.
 func (v *verification) inRange(partition int, t *backup.Seen) error {
-	found := v.found[partition]
-	i, is := slices.BinarySearchFunc(found, t.ID, func(r backup.Range, task id.ID) int { return r.From.Compare(task) })
-	if !is {
-		i--
-	}
-	if i < 0 {
-		return fmt.Errorf("%w: partition %d has no ranges", backup.ErrDamaged, partition)
+	found, i := v.found[partition], v.at[partition]
+	if i >= len(found) || !backup.SpanOf(found, i).Holds(t.ID) { // most lie where the one before does
+		var is bool
+		if i, is = slices.BinarySearchFunc(found, t.ID, func(r backup.Range, task id.ID) int { return r.From.Compare(task) }); !is {
+			i--
+		}
+		if i < 0 {
+			return fmt.Errorf("%w: partition %d has no ranges", backup.ErrDamaged, partition)
+		}
+		v.at[partition] = i
 	}
 	found[i].Tasks, found[i].Kept, found[i].KeptSum = found[i].Tasks+1, found[i].Kept+uint64(len(t.Facts)), found[i].KeptSum.Add(t.Sum)
 	return nil

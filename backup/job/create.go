@@ -246,8 +246,9 @@ func (c *create) partitions(ctx context.Context) error {
 	var workers sync.WaitGroup
 	for range together {
 		workers.Go(func() {
+			w := backup.NewWriter(c.manifest.Name, c.Keys.seal(), packer())
 			for p := range next {
-				if err := c.partition(ctx, p); err != nil {
+				if err := c.partition(ctx, p, w); err != nil {
 					cancel(fmt.Errorf("partition %d: %w", p, err))
 				}
 			}

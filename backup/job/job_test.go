@@ -38,7 +38,7 @@ func filled(t *testing.T, n int) *client.Client {
 	return c
 }
 
-func place(t *testing.T, address string) objects.Store {
+func place(t testing.TB, address string) objects.Store {
 	t.Helper()
 	s, err := objects.Open(address)
 	if err != nil {

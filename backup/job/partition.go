@@ -32,11 +32,11 @@ type reading struct {
 }
 
 // partition reads one and notes what it has come to.
-func (c *create) partition(ctx context.Context, p int) error {
-	r := c.reading(p, c.taker)
+func (c *create) partition(ctx context.Context, p int, w *backup.Writer) error {
+	r := c.reading(p, w, c.taker)
 	err := r.all(ctx)
 	if errors.Is(err, errUnlike) {
-		r = c.reading(p, c.taker+"w") // other parts: those of the first try count for nothing
+		r = c.reading(p, w, c.taker+"w") // other parts: those of the first try count for nothing
 		r.whole = true
 		err = r.all(ctx)
 	}
@@ -61,11 +61,12 @@ func (c *create) partition(ctx context.Context, p int) error {
 }
 
 // reading begins to read one.
-func (c *create) reading(p int, taker string) *reading {
+func (c *create) reading(p int, w *backup.Writer, taker string) *reading {
 	m := &c.manifest
+	w.Begin(p, taker)
 	r := &reading{
 		create: c, p: p, at: backup.Partition{Partition: p, Began: c.Now().UTC()}, out: &piece{backup.Manifest{Format: backup.Format, Name: m.Name}},
-		w: backup.NewWriter(m.Name, p, taker, c.Keys.seal()), filter: backup.Filter{Scope: m.Scope, Queues: m.Queues, At: m.Began},
+		w: w, filter: backup.Filter{Scope: m.Scope, Queues: m.Queues, At: m.Began},
 	}
 	_, _ = rand.Read(r.session[:])
 	return r
@@ -277,18 +278,8 @@ func (r *reading) span(ctx context.Context, s backup.Span) error {
 			r.heard(reply)
 		}
 		m.After, last = reply.GetNext(), len(reply.GetNext()) == 0
-		page, err := backup.DecodePage(reply.GetTasks(), reply.GetNext())
-		if err != nil {
+		if err := whole.Add(reply.GetTasks(), last, func(t *backup.Task) error { return r.task(ctx, ranger, t) }); err != nil {
 			return err
-		}
-		tasks, err := whole.Add(&page, last)
-		if err != nil {
-			return err
-		}
-		for i := range tasks {
-			if err := r.task(ctx, ranger, &tasks[i]); err != nil {
-				return err
-			}
 		}
 		if err := r.pace.spend(ctx, len(reply.GetTasks())); err != nil {
 			return err

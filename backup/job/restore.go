@@ -17,11 +17,14 @@ import (
 
 const (
 	// requestBytes is about how much is in one request of a restore.
-	requestBytes = 1 << 20
+	//
+	// What lies in a row becomes a table of a node's store at once where it has half a MiB, and so do the entries
+	// of the ready index, which take a quarter of what a small task does.
+	requestBytes = 3 << 20
 	// requests is how many are under way.
-	requests = 8
+	requests = 4
 	// gatherBytes is how much is gathered over all partitions before the fullest is sent.
-	gatherBytes = 8 << 20
+	gatherBytes = 4 * requestBytes
 	// restoreTries is how often a request is made, restoreTime how long each is waited for.
 	restoreTries = 30
 	restoreTime  = 15 * time.Second
@@ -79,8 +82,9 @@ type restore struct {
 	cancel  context.CancelCauseFunc
 	running sync.WaitGroup
 
-	mu     sync.Mutex // guards report
-	report Report
+	mu       sync.Mutex // guards all below, and calls of Progress
+	report   Report
+	progress Progress
 }
 
 type batch struct {
@@ -92,7 +96,9 @@ type batch struct {
 type gathering struct {
 	*restore
 	batches  []gathered // by partition of the cluster
+	targets  int        // of those, how many tasks can go to
 	gathered int        // bytes
+	report   Report     // of what was read
 }
 
 // gathered is tasks for one partition. They are in the order of their IDs unless mixed: those of
@@ -148,10 +154,16 @@ func (r *restore) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := &walk{from: r.From, chain: chain, keys: r.Keys, tell: r.Progress, together: runtime.GOMAXPROCS(0)}
+	if streams := mergedStreams(r.Manifest.Partitions, r.partitions); len(chain) == 1 && r.Manifest.Partitions/streams <= maxMerged {
+		return r.merge(ctx, streams)
+	}
+	w := &walk{from: r.From, chain: chain, keys: r.Keys, tell: r.Progress, together: runtime.GOMAXPROCS(0), verified: true}
 	w.begin = func() (do func(int, *backup.Task) error, end func() error) {
-		g := &gathering{restore: r, batches: make([]gathered, r.partitions)}
-		return func(_ int, t *backup.Task) error { return g.task(ctx, t) }, func() error { return g.flushAll(ctx) }
+		g := &gathering{restore: r, batches: make([]gathered, r.partitions), targets: r.partitions}
+		return func(_ int, t *backup.Task) error { return g.task(ctx, t) }, func() error {
+			r.seen(&g.report)
+			return g.flushAll(ctx)
+		}
 	}
 	return w.run(ctx)
 }
@@ -183,18 +195,16 @@ func rises(m *backup.Manifest, token uint64, s *nornv1.StatusReply) error {
 // task gathers one task.
 func (g *gathering) task(ctx context.Context, t *backup.Task) error {
 	r := g.restore
-	r.mu.Lock()
-	r.report.Tasks++
+	g.report.Tasks++
 	if r.living || r.Scratch {
 		t.Claims = nil
 	}
 	for i := range t.Claims {
-		r.report.Freed++
-		if at := time.Unix(0, t.Claims[i].End).Add(r.Buffer).UTC(); at.After(r.report.FreeAt) {
-			r.report.FreeAt = at
+		g.report.Freed++
+		if at := time.Unix(0, t.Claims[i].End).Add(r.Buffer).UTC(); at.After(g.report.FreeAt) {
+			g.report.FreeAt = at
 		}
 	}
-	r.mu.Unlock()
 	t.Free(r.Buffer)
 	if r.DryRun {
 		return ctx.Err()
@@ -203,13 +213,27 @@ func (g *gathering) task(ctx context.Context, t *backup.Task) error {
 	if t.Size() > requestBytes {
 		return r.large(ctx, p, t)
 	}
+	return g.add(ctx, p, t.ID, func(b []byte) []byte { return backup.AppendTask(b, t) })
+}
+
+// record gathers a task that has the form in which it is sent.
+func (g *gathering) record(ctx context.Context, t *backup.Record) error {
+	g.report.Tasks++
+	if g.DryRun {
+		return ctx.Err()
+	}
+	return g.add(ctx, int(ring.Of(t.ID, g.partitions)), t.ID, func(b []byte) []byte { return append(b, t.Bytes...) })
+}
+
+// add adds a task to those for a partition, and sends what is enough for a request.
+func (g *gathering) add(ctx context.Context, p int, task id.ID, form func([]byte) []byte) error {
 	b := &g.batches[p]
 	if b.tasks == nil {
-		b.tasks = make([]byte, 0, requestBytes/8)
+		b.tasks = make([]byte, 0, min(requestBytes+requestBytes/16, gatherBytes/g.targets))
 	}
 	before := len(b.tasks)
-	b.mixed = b.mixed || before > 0 && t.ID.Compare(b.last) <= 0
-	b.tasks, b.last = backup.AppendTask(b.tasks, t), t.ID
+	b.mixed = b.mixed || before > 0 && task.Compare(b.last) <= 0
+	b.tasks, b.last = form(b.tasks), task
 	g.gathered += len(b.tasks) - before
 	if len(b.tasks) >= requestBytes {
 		return g.flush(ctx, p)
@@ -224,6 +248,16 @@ func (g *gathering) task(ctx context.Context, t *backup.Task) error {
 		return g.flush(ctx, fullest)
 	}
 	return nil
+}
+
+// seen counts what was read of a partition.
+func (r *restore) seen(of *Report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report.Tasks, r.report.Freed = r.report.Tasks+of.Tasks, r.report.Freed+of.Freed
+	if of.FreeAt.After(r.report.FreeAt) {
+		r.report.FreeAt = of.FreeAt
+	}
 }
 
 // flushAll sends all that was gathered.

@@ -145,18 +145,14 @@ func (v *saver) pages(p int, spans []backup.Span, then func()) {
 	whole := &backup.Assembler{}
 	var page func(*nornv1.BackupReply)
 	page = func(reply *nornv1.BackupReply) {
-		got, err := backup.DecodePage(reply.GetTasks(), reply.GetNext())
 		last := len(reply.GetNext()) == 0
-		var tasks []backup.Task
-		if err == nil {
-			tasks, err = whole.Add(&got, last)
-		}
+		err := whole.Add(reply.GetTasks(), last, func(t *backup.Task) error {
+			v.tasks[p][t.ID] = t.Clone()
+			return nil
+		})
 		if err != nil {
 			v.bad = err
 			return
-		}
-		for _, t := range tasks {
-			v.tasks[p][t.ID] = t
 		}
 		if last {
 			v.pages(p, spans[1:], then)

@@ -16,16 +16,15 @@ func (r *trio) backedUp(i int, p ring.Partition) (all []backup.Task, replies []*
 	var whole backup.Assembler
 	for after, last := []byte(nil), false; !last; {
 		m := ask[*nornv1.BackupReply](r, i, &nornv1.BackupRequest{Partition: uint32(p), After: after})
-		page, err := backup.DecodePage(m.Tasks, m.Next)
-		if err != nil {
-			r.t.Fatal(err)
-		}
 		after, last = m.Next, len(m.Next) == 0
-		tasks, err := whole.Add(&page, last)
+		err := whole.Add(m.Tasks, last, func(t *backup.Task) error {
+			all = append(all, t.Clone())
+			return nil
+		})
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		all, replies = append(all, tasks...), append(replies, m)
+		replies = append(replies, m)
 	}
 	return all, replies
 }

@@ -2,7 +2,6 @@ package dump
 
 import (
 	"iter"
-	"slices"
 
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/backup"
@@ -17,9 +16,6 @@ import (
 
 // PageBytes is about how much is on a page: a page ends with the fact that makes it as much.
 const PageBytes = 1 << 20
-
-// pageFacts is how many facts there is room for at first.
-const pageFacts = 4096
 
 // SessionSize is the length of the name of a session in bytes.
 const SessionSize = 16
@@ -150,54 +146,73 @@ func claimOf(h *vnode.Held) backup.Claim {
 
 // page reads what is behind a position, of tasks before one.
 func page(view store.View, p ring.Partition, from backup.Position, before id.ID) (*nornv1.BackupReply, error) {
-	var page backup.Page
-	size, bodies, facts := 0, make([]byte, 0, 2*PageBytes), make([]crdt.Fact, 0, pageFacts)
+	m := &nornv1.BackupReply{}
+	out, held := backup.Gatherer{Bytes: make([]byte, 0, PageBytes+PageBytes/16)}, claims{view: view, partition: p}
+	end := func() error {
+		task, open := out.Open()
+		if !open {
+			return nil
+		}
+		some, err := held.of(task)
+		if err == nil {
+			out.End(some)
+		}
+		return err
+	}
 	for f, err := range vnode.EachFact(view, p, antientropy.Position(from), before) {
 		if err != nil {
 			return nil, err
 		}
-		if size >= PageBytes {
-			last := &page.Tasks[len(page.Tasks)-1]
-			page.Next = backup.Position{Task: last.ID, Key: last.Facts[len(last.Facts)-1].Key}
+		task, open := out.Open()
+		if open && len(out.Bytes) >= PageBytes {
+			m.Next = backup.Position{Task: task, Key: out.Last}.Encode()
 			break
 		}
-		if n := len(page.Tasks); n == 0 || page.Tasks[n-1].ID != f.Task {
-			page.Tasks = append(page.Tasks, backup.Task{ID: f.Task})
-			size += id.Size
+		if open && task != f.Task {
+			if err := end(); err != nil {
+				return nil, err
+			}
 		}
-		// Few allocations: bodies lie in a row, and so do facts, those of a task next to each other.
-		from := len(bodies)
-		bodies = append(bodies, f.Body...)
-		f.Body = bodies[from:len(bodies):len(bodies)]
-		facts = append(facts, f)
-		last := &page.Tasks[len(page.Tasks)-1]
-		last.Facts = facts[len(facts)-len(last.Facts)-1 : len(facts) : len(facts)]
-		size += len(f.Body) + 2*crdt.KeySize
+		out.Add(&f)
 	}
-	if err := claims(view, p, &page); err != nil {
-		return nil, err
-	}
-	return Reply(&page), nil
+	err := end()
+	m.Tasks = out.Bytes
+	return m, err
 }
 
-// claims adds those of the tasks on a page that have not ended.
-func claims(view store.View, p ring.Partition, page *backup.Page) error {
-	if len(page.Tasks) == 0 {
-		return nil
-	}
-	held, err := vnode.Active(view, p)
-	if err != nil {
-		return err
-	}
-	for i := range held {
-		h := &held[i]
-		at, found := slices.BinarySearchFunc(page.Tasks, h.Task, func(t backup.Task, want id.ID) int { return t.ID.Compare(want) })
-		if found {
-			t := &page.Tasks[at]
-			t.Claims = append(t.Claims, claimOf(h))
+// claimsAtOnce is how many claims are read at a time.
+const claimsAtOnce = 256
+
+// claims gives the claims of tasks, which ascend, that have not ended.
+type claims struct {
+	view      store.View
+	partition ring.Partition
+	held      []vnode.Held // from some task on
+	more      bool         // behind those
+	begun     bool
+}
+
+// of gives those of one task.
+func (c *claims) of(task id.ID) (all []backup.Claim, err error) {
+	for most := claimsAtOnce; ; most *= 2 {
+		for len(c.held) > 0 && c.held[0].Task.Compare(task) < 0 {
+			c.held = c.held[1:]
 		}
+		n := 0
+		for n < len(c.held) && c.held[n].Task == task {
+			n++
+		}
+		if n < len(c.held) || c.begun && !c.more {
+			for i := range c.held[:n] {
+				all = append(all, claimOf(&c.held[i]))
+			}
+			return all, nil
+		}
+		if c.held, err = vnode.ActiveFrom(c.view, c.partition, task, most); err != nil {
+			return nil, err
+		}
+		c.begun, c.more = true, len(c.held) == most
 	}
-	return nil
 }
 
 // Reply is a page as it travels.
@@ -281,20 +296,21 @@ func (j *Pages) Answer() (*nornv1.BackupReply, *proto.Error) {
 	return m, nil
 }
 
+// Bulk is how many bytes of facts of one partition make a table of the store by themselves, in a row as they
+// are where nothing was.
+const Bulk = 512 << 10
+
 // MaxRestore bounds the tasks in one request to restore, bytes, but for one that is larger
 // by itself: then it is a fact of it.
 const MaxRestore = 8 << 20
 
-// Restored reads the tasks of a request to restore, and refuses those that no cluster can
-// have written, or that belong to another partition.
+// Restored reads the tasks of a request to restore, and refuses those that belong to another partition. Whoever
+// merges their facts looks what these are.
 func Restored(m *nornv1.RestoreRequest, partitions int) (tasks []backup.Task, bad *proto.Error) {
 	if int(m.GetPartition()) >= partitions {
 		return nil, proto.Invalid("there is no partition %d: they are numbered 0 to %d", m.GetPartition(), partitions-1)
 	}
 	for t, err := range backup.Tasks(m.GetTasks()) {
-		if err == nil {
-			err = t.Check()
-		}
 		switch {
 		case err != nil:
 			return nil, proto.Invalid("%v", err)

@@ -437,7 +437,7 @@ func Admission(facts []crdt.Fact) int64 {
 	admitted := facts[0].Task.Nanos()
 	for _, f := range facts {
 		if f.Key.Kind == crdt.KindEnqueued {
-			if e, err := crdt.DecodeEnqueued(f.Body); err == nil && e.Admission != 0 {
+			if e, err := f.Glance(); err == nil && e.Admission != 0 {
 				admitted = e.Admission
 			}
 		}
