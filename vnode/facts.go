@@ -19,10 +19,8 @@ var ErrConflict = errors.New("vnode: the ID is taken by another task")
 
 // Enqueued tells what became of an enqueue.
 type Enqueued struct {
-	// Existed says that the same task was there before.
-	Existed bool
-	// Digest is the stored spec's digest when the error is ErrConflict.
-	Digest [16]byte
+	Existed bool     // the same task was there before
+	Digest  [16]byte // of the stored spec, where the error is ErrConflict
 }
 
 // Enqueue stores the enqueue fact of a task. The same spec again changes
@@ -32,9 +30,12 @@ func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued, now clock.
 	fact := spec.Fact(task)
 	key := appendFact(nil, v.Partition, task, fact.Key)
 	maybe := v.recent.Maybe(task)
-	stored, err := getIf(maybe, tx, key)
-	if err != nil {
-		return Enqueued{}, err
+	var stored []byte
+	if maybe {
+		var err error
+		if stored, err = bodyUnder(tx, key); err != nil {
+			return Enqueued{}, err
+		}
 	}
 	if stored != nil {
 		old, err := crdt.DecodeEnqueued(stored)
@@ -90,24 +91,12 @@ func begin(v *Vnode, tx store.Tx, fact crdt.Fact, spec *crdt.Enqueued, fresh boo
 	return nil
 }
 
-// getIf reads the body under a key that may be there, as bodyUnder does.
-func getIf(maybe bool, view store.View, key []byte) ([]byte, error) {
-	if !maybe {
-		return nil, nil
-	}
-	return bodyUnder(view, key)
-}
-
 // Added tells what became of a fact.
 type Added struct {
-	// Existed says that the same fact was there before.
-	Existed bool
-	// Clash says that another fact was there under the same key; the same one
-	// of the two wins everywhere, and the loser is gone.
-	Clash bool
-	// Collected is how the task ended when a tombstone is all that is left of
-	// it: then nothing was stored.
-	Collected crdt.State
+	Existed bool // the same fact was there before
+	// Clash says that another one was there under the same key; the same of the two wins everywhere.
+	Clash     bool
+	Collected crdt.State // how the task ended of which a tombstone is all that is left: then nothing was stored
 }
 
 // Add stores a fact that any node may write (update, completed, cancelled),
@@ -259,6 +248,17 @@ func (v *Vnode) endClaim(tx store.Tx, task id.ID, token uint64, outcome claim.Ou
 // Unknown tells whether Known is false, of most tasks that are new without a read.
 func Unknown(v *Vnode, view store.View, task id.ID) bool {
 	return !v.recent.Maybe(task) || !Known(view, v.Partition, task)
+}
+
+// Expect looks once whether anything is stored of tasks from one to another, of which many come now by their IDs.
+func Expect(v *Vnode, view store.View, first, last id.ID) (done func()) {
+	for _, table := range [...]byte{tableFacts, tableEnded, tableActive} {
+		for range view.Scan(appendTask(nil, table, v.Partition, first), after(appendTask(nil, table, v.Partition, last))) {
+			return func() {}
+		}
+	}
+	v.recent.Vacant(first, last)
+	return v.recent.Expected
 }
 
 // Known tells whether any fact of the task is stored here.

@@ -6,6 +6,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/dump"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
@@ -111,6 +112,9 @@ func (c peers) facts(now clock.Time, from register.Member, m *message.Facts) {
 	var refused []ring.Partition
 	for i := range m.Parts {
 		part := &m.Parts[i]
+		if bulky(part.Facts) {
+			c.round.Tx.Bulk()
+		}
 		all := int(part.Partition) < len(c.view.Cells)
 		if all {
 			var void []id.ID
@@ -128,6 +132,26 @@ func (c peers) facts(now clock.Time, from register.Member, m *message.Facts) {
 		}
 	}
 	c.replication.Acks.Add(now, from, m, refused)
+}
+
+const (
+	// bulkFacts is how many facts make a table of the store at least, which has its own syncs: a few large ones that
+	// somebody waits for do not.
+	bulkFacts = 1024
+	// expectFacts is from how many facts on it is looked once whether there is anything where they belong.
+	expectFacts = 64
+)
+
+// bulky tells whether facts make a table of the store by themselves: those of a restore, which lie in a row.
+func bulky(facts []crdt.Fact) bool {
+	if len(facts) < bulkFacts {
+		return false
+	}
+	size := 0
+	for i := 0; i < len(facts) && size < dump.Bulk; i++ {
+		size += len(facts[i].Body)
+	}
+	return size >= dump.Bulk && slices.IsSortedFunc(facts, func(a, b crdt.Fact) int { return a.Task.Compare(b.Task) })
 }
 
 // collected tells a coordinator of tasks that were collected here, which it does not
@@ -164,6 +188,9 @@ func (c peers) keep(now clock.Time, from register.Member, part *message.PartFact
 	if !slices.IsSortedFunc(facts, byTask) {
 		facts = slices.Clone(facts)
 		slices.SortStableFunc(facts, byTask)
+	}
+	if len(facts) >= expectFacts {
+		defer vnode.Expect(v, c.round.Tx, facts[0].Task, facts[len(facts)-1].Task)()
 	}
 	var old []id.ID // left with the sender
 	for len(facts) > 0 {

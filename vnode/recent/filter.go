@@ -17,6 +17,29 @@ type Filter struct {
 	floor      id.ID
 	limit      int // IDs per generation
 	now, older generation
+
+	// Of no task behind low up to high is anything stored; vacant: there are such.
+	vacant    bool
+	low, high id.ID
+	first     bool // low itself is one of them
+}
+
+// Vacant says that nothing is stored of any task from first to last, until [Filter.Expected]: of those at or below the
+// floor, too, Maybe is false then, up to the first that comes behind it.
+func (f *Filter) Vacant(first, last id.ID) {
+	f.vacant, f.low, f.high, f.first = true, first, last, true
+}
+
+// Expected ends what [Filter.Vacant] has said.
+func (f *Filter) Expected() { f.vacant = false }
+
+// free tells whether a task is surely not stored.
+func (f *Filter) free(task id.ID) bool {
+	if !f.vacant || task.Compare(f.high) > 0 {
+		return false
+	}
+	order := task.Compare(f.low)
+	return order > 0 || order == 0 && f.first
 }
 
 // generation is a Bloom filter: 16 bits and 4 probes per ID, about 0.2 % false
@@ -44,6 +67,9 @@ func New(partitions int, floor id.ID) *Filter {
 
 // Maybe tells whether the task may be stored; false is certain.
 func (f *Filter) Maybe(task id.ID) bool {
+	if f.vacant && f.free(task) {
+		return false
+	}
 	return task.Compare(f.floor) <= 0 || f.now.has(task) || f.older.has(task)
 }
 
@@ -51,6 +77,9 @@ func (f *Filter) Maybe(task id.ID) bool {
 // not spare it: a false alarm ends with the generation it comes from. One of the
 // newest generation does, because the floor rises to the maximum when it goes.
 func (f *Filter) Add(task id.ID) {
+	if f.vacant && f.free(task) {
+		f.low, f.first = task, false
+	}
 	if task.Compare(f.floor) <= 0 {
 		return
 	}

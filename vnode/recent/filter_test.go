@@ -59,3 +59,33 @@ func TestNearlyAllReadsAreSaved(t *testing.T) {
 		t.Fatalf("%d of %d new tasks would be read", reads, n)
 	}
 }
+
+// TestWhatIsVacantIsNotLookedFor: below the floor, too, Maybe is false of tasks of a run of which none is stored, but
+// of those that have come since, and those before them.
+func TestWhatIsVacantIsNotLookedFor(t *testing.T) {
+	at := func(n uint32) (i id.ID) {
+		binary.BigEndian.PutUint32(i[:], n)
+		return i
+	}
+	f := recent.New(1, at(1000))
+	f.Vacant(at(10), at(20))
+	maybe := func(n uint32, want bool, why string) {
+		t.Helper()
+		if got := f.Maybe(at(n)); got != want {
+			t.Errorf("task %d may be stored: %v; %s", n, got, why)
+		}
+	}
+	maybe(9, true, "before the run")
+	maybe(10, false, "its first")
+	maybe(20, false, "its last")
+	maybe(21, true, "behind it")
+	f.Add(at(10))
+	maybe(10, true, "it has come")
+	maybe(11, false, "the next one")
+	f.Add(at(15))
+	maybe(12, true, "one behind it has come")
+	maybe(15, true, "it has come")
+	maybe(16, false, "the next one")
+	f.Expected()
+	maybe(16, true, "nothing more is said of the run")
+}

@@ -2,6 +2,7 @@ package dump
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/backup"
@@ -180,39 +181,31 @@ func page(view store.View, p ring.Partition, from backup.Position, before id.ID)
 	return m, err
 }
 
-// claimsAtOnce is how many claims are read at a time.
-const claimsAtOnce = 256
-
 // claims gives the claims of tasks, which ascend, that have not ended.
 type claims struct {
 	view      store.View
 	partition ring.Partition
-	held      []vnode.Held // from some task on
-	more      bool         // behind those
-	begun     bool
+	read      bool
+	held      []vnode.Held // of the task that was asked for last, and behind
 }
 
 // of gives those of one task.
 func (c *claims) of(task id.ID) (all []backup.Claim, err error) {
-	for most := claimsAtOnce; ; most *= 2 {
-		for len(c.held) > 0 && c.held[0].Task.Compare(task) < 0 {
-			c.held = c.held[1:]
-		}
-		n := 0
-		for n < len(c.held) && c.held[n].Task == task {
-			n++
-		}
-		if n < len(c.held) || c.begun && !c.more {
-			for i := range c.held[:n] {
-				all = append(all, claimOf(&c.held[i]))
-			}
-			return all, nil
-		}
-		if c.held, err = vnode.ActiveFrom(c.view, c.partition, task, most); err != nil {
+	if !c.read {
+		if c.held, err = vnode.Active(c.view, c.partition); err != nil {
 			return nil, err
 		}
-		c.begun, c.more = true, len(c.held) == most
+		c.read = true
+		n, _ := slices.BinarySearchFunc(c.held, task, func(h vnode.Held, task id.ID) int { return h.Task.Compare(task) })
+		c.held = c.held[n:]
 	}
+	for len(c.held) > 0 && c.held[0].Task.Compare(task) < 0 {
+		c.held = c.held[1:]
+	}
+	for len(c.held) > 0 && c.held[0].Task == task {
+		all, c.held = append(all, claimOf(&c.held[0])), c.held[1:]
+	}
+	return all, nil
 }
 
 // Reply is a page as it travels.

@@ -107,7 +107,11 @@ func (c *Machine) Restore(now clock.Time, r *message.Request, m *nornv1.RestoreR
 	if bad != nil {
 		return nil, bad
 	}
+	if len(m.GetTasks()) >= dump.Bulk {
+		c.Round.Tx.Bulk()
+	}
 	v := c.Partitions.Use(p)
+	defer vnode.Expect(v, c.Round.Tx, tasks[0].ID, tasks[len(tasks)-1].ID)()
 	reply := &nornv1.RestoreReply{Tasks: uint32(len(tasks)), Result: &nornv1.WriteResult{Receipt: &nornv1.Receipt{}}}
 	for i := range tasks {
 		t := &tasks[i]
@@ -119,7 +123,7 @@ func (c *Machine) Restore(now clock.Time, r *message.Request, m *nornv1.RestoreR
 			reply.Fresh++
 		}
 		if !c.Node.Merge(now, v, t.Facts) {
-			return nil, proto.Invalid("task %s cannot be joined with what is here", t.ID)
+			return nil, proto.Invalid("task %s cannot be joined with what is here: %v", t.ID, t.Check())
 		}
 		c.Replication.Writes.Restored(p, t.Facts)
 	}
