@@ -3,8 +3,10 @@ package core
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/norn-dev/norn/backup"
+	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -114,5 +116,48 @@ func TestARestoreIsOnAMajority(t *testing.T) {
 	to.settle()
 	if e := to.peers[0].replies[from].Err; e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
 		t.Errorf("a task of another partition: %v", e)
+	}
+}
+
+// TestManyAreRestoredOnce: of a request with many tasks it is looked once whether any is there. Those that are stay as they
+// are, also within the run of the others, and all come to each replica.
+func TestManyAreRestoredOnce(t *testing.T) {
+	r := newTrio(t)
+	r.tell()
+	r.work()
+	const p, many = ring.Partition(1), 400
+	var tasks []backup.Task
+	for at := r.now.Wall - int64(time.Hour); len(tasks) < many; at += int64(time.Millisecond) {
+		if task := r.ids.Next(at); ring.Of(task, testPartitions) == p {
+			tasks = append(tasks, backup.Task{ID: task, Facts: []crdt.Fact{(&crdt.Enqueued{Queue: "old", Payload: make([]byte, 2000)}).Fact(task)}})
+		}
+	}
+	restore := func(some []backup.Task, fresh int) {
+		t.Helper()
+		var b []byte
+		for i := range some {
+			b = backup.AppendTask(b, &some[i])
+		}
+		m := ask[*nornv1.RestoreReply](r, 0, &nornv1.RestoreRequest{Partition: uint32(p), Tasks: b})
+		if m.Result.Error != nil || int(m.Tasks) != len(some) || int(m.Fresh) != fresh {
+			t.Fatalf("%d tasks, of which %d are new: %v", len(some), fresh, m)
+		}
+	}
+	restore(tasks[100:300], 200)
+	restore(tasks[:200], 100)
+	restore(tasks[200:201], 0)
+	restore(tasks, 100)
+	restore(tasks, 0)
+	r.settle()
+	for i := range r.peers {
+		v := r.peers[i].core.vnodes.Use(p)
+		if n := v.Count("old"); n == nil || n[crdt.StateReady] != many {
+			t.Errorf("replica %d counts %v", i, n)
+		}
+	}
+	got, _ := r.backedUp(1, p)
+	old := slices.DeleteFunc(got, func(g backup.Task) bool { return g.ID.Compare(tasks[many-1].ID) > 0 })
+	if !slices.EqualFunc(old, tasks, func(a, b backup.Task) bool { return backup.SumOf(&a) == backup.SumOf(&b) }) {
+		t.Errorf("%d tasks there of %d", len(old), many)
 	}
 }
