@@ -231,7 +231,9 @@ func openVnodes(c *Core, view store.Reader, now clock.Time) error {
 			c.dispatch.Index.Recover(message.GrantRef{Partition: ring.Partition(p), Task: task, Token: r.Token, Ask: key})
 		})
 	}
-	blank, err := vnode.Blank(0, c.vcfg, view, now)
+	seen := c.vcfg
+	seen.Tree = false // it stands for all that are not open: its tree would be one of another partition
+	blank, err := vnode.Blank(0, seen, view, now)
 	c.vnodes = partitions.New(all, blank, func(p ring.Partition) *vnode.Vnode { // there was nothing of it when the node began, or since it was deleted
 		cfg := c.vcfg
 		cfg.Tree = cfg.Tree || !c.view.Alone || c.view.Company() // from the first fact on

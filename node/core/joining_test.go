@@ -14,6 +14,7 @@ import (
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/retention"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
+	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store/memstore"
@@ -29,20 +30,23 @@ const (
 
 // forming is a cluster that begins with one node and lets more in, in virtual time.
 type forming struct {
-	t      testing.TB
-	now    clock.Time
-	state  register.State
-	cores  []*Core
-	stores []*memstore.Mem
-	wake   []int64
-	events events
-	order  int
-	index  map[register.Member]int
-	ids    *id.Generator
+	t       testing.TB
+	now     clock.Time
+	state   register.State
+	cores   []*Core
+	stores  []*memstore.Mem
+	wake    []int64
+	events  events
+	order   int
+	telling bool // all are about to hear what has changed
+	index   map[register.Member]int
+	ids     *id.Generator
 
+	synced     []int64 // by node, when what it wrote last is durable, mono ns
 	down       []bool
 	said       func(from, to int, m any) // hears each message
 	spoke      map[[2]int]int64          // when one node last said something to another one, mono ns
+	frames     int                       // of what was said: what leaves together is one
 	signs      int                       // half seconds in which one had nothing else to say to another one
 	works      bool                      // a worker at each node claims one task after the other, and completes it
 	tokens     map[id.ID]map[uint64]bool
@@ -52,11 +56,23 @@ type forming struct {
 	requests   uint64
 	refused    int
 
-	good    []int64 // by partition, when it was last led, mono ns; 0: never yet
-	led     int     // partitions now
-	least   int     // partitions led at one moment
-	longest time.Duration
-	after   func(now int64) // looks around at each moment
+	leads    []leads      // of each node
+	turned   []int        // nodes that did something at this moment
+	leaders  []int        // by partition, who lead it
+	good     []int64      // by partition, when it was last led, mono ns; 0: never yet
+	hopeless map[int]bool // those that too few are left of
+	idle     map[int]bool // those that were led and are not now
+	known    int          // partitions that were led once
+	led      int          // partitions now
+	least    int          // partitions led at one moment
+	longest  time.Duration
+	after    func(now int64) // looks around at each moment
+}
+
+// leads are the partitions that a node leads, as of its last turn.
+type leads struct {
+	of     []bool
+	turned bool
 }
 
 type occurrence struct {
@@ -83,7 +99,7 @@ func (e *events) Pop() any {
 func newForming(t testing.TB, partitions int) *forming {
 	g := &forming{
 		t: t, now: clock.Time{Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: 1}, index: map[register.Member]int{},
-		ids: id.NewGenerator(1, rand.New(rand.NewPCG(1, 2)).Uint64), good: make([]int64, partitions), least: partitions,
+		ids: id.NewGenerator(1, rand.New(rand.NewPCG(1, 2)).Uint64), good: make([]int64, partitions), leaders: make([]int, partitions), idle: map[int]bool{}, hopeless: map[int]bool{}, least: partitions,
 		spoke: map[[2]int]int64{}, tokens: map[id.ID]map[uint64]bool{}, completing: map[message.Origin]id.ID{}, acked: map[id.ID]bool{}, asked: map[message.Origin]id.ID{},
 	}
 	g.state = register.First(register.Cluster{ID: register.UUID{1}, Partitions: partitions, Replicas: 3}, register.Node{Member: formingMember(0), Weight: 100})
@@ -111,6 +127,8 @@ func (g *forming) open(i int) {
 	}
 	g.index[m] = i
 	g.cores, g.stores, g.wake, g.down = append(g.cores, c), append(g.stores, s), append(g.wake, g.now.Mono), append(g.down, false)
+	g.synced = append(g.synced, 0)
+	g.leads = append(g.leads, leads{of: make([]bool, len(g.good))})
 }
 
 // enter starts the next node, and has the register name it.
@@ -163,14 +181,30 @@ func (g *forming) step(i int, event any) {
 		g.t.Fatal(err)
 	}
 	g.wake[i] = g.now.Mono
+	g.touch(i)
 }
 
-// tell has all nodes hear what the register says. Its leader is the first node.
-func (g *forming) tell() {
-	state, voters := g.state, []register.Member{formingMember(0)}
-	for i := range g.cores {
-		g.later(formingLink, func() { g.step(i, message.Changed{State: state, Leads: i == 0, Voters: voters, Majority: true}) })
+// touch has it looked at what a node leads.
+func (g *forming) touch(i int) {
+	if !g.leads[i].turned {
+		g.leads[i].turned = true
+		g.turned = append(g.turned, i)
 	}
+}
+
+// tell has all nodes hear what the register says, by then. Its leader is the first node.
+func (g *forming) tell() {
+	if g.telling {
+		return
+	}
+	g.telling = true
+	g.later(formingLink, func() {
+		g.telling = false
+		voters := []register.Member{formingMember(0)}
+		for i := range g.cores {
+			g.step(i, message.Changed{State: g.state, Leads: i == 0, Voters: voters, Majority: true})
+		}
+	})
 }
 
 // ask has the register decide.
@@ -213,28 +247,40 @@ func (g *forming) run(d time.Duration) {
 // turn does one round of a node's loop.
 func (g *forming) turn(i int) {
 	c := g.cores[i]
+	g.touch(i)
 	ready, err := c.Ready(g.now)
 	if err != nil {
 		g.t.Fatal(err)
 	}
 	g.wake[i] = max(ready.WakeMono, g.now.Mono+1)
 	var disk time.Duration
+	before := time.Duration(max(0, g.synced[i]-g.now.Mono)) // until what was written before is durable
 	if ready.Persist != nil {
 		g.stores[i].Apply(ready.Persist)
 		g.stores[i].Sync()
 		c.Recycle(ready.Persist)
 		disk = formingDisk
+		g.synced[i] = g.now.Mono + int64(disk)
 	}
-	send := func(all []message.Send, after time.Duration) {
-		for _, s := range all {
-			if to, known := g.index[s.To]; known && !g.down[to] {
-				g.says(i, to, s.Message)
-				g.later(after+formingLink, func() { g.step(to, &message.FromPeer{From: c.cfg.Self, Message: s.Message}) })
-			}
+	send := func(s message.Send, after time.Duration) {
+		if to, known := g.index[s.To]; known && !g.down[to] {
+			g.says(i, to, s.Message, after)
+			g.later(after+formingLink, func() { g.step(to, &message.FromPeer{From: c.cfg.Self, Message: s.Message}) })
 		}
 	}
-	send(ready.Early, 0)
-	send(ready.Send, disk)
+	for _, s := range ready.Send {
+		if s.After != 0 {
+			send(s, before)
+		}
+	}
+	for _, s := range ready.Early {
+		send(s, 0)
+	}
+	for _, s := range ready.Send {
+		if s.After == 0 {
+			send(s, disk)
+		}
+	}
 	for _, r := range ready.Register {
 		g.ask(i, &r, 0)
 	}
@@ -258,32 +304,66 @@ func (g *forming) turn(i int) {
 	}
 }
 
-// look notes which partitions are led.
+// look notes which partitions are led, as far as a node may have changed that since it was looked at.
 func (g *forming) look() {
-	led, known := 0, 0
-	for p := range g.state.Cells {
-		is := false
-		if i, known := g.index[g.state.Cells[p].Leader]; known && !g.down[i] {
-			is = g.cores[i].vnodes.See(ring.Partition(p)).Leading() == g.state.Cells[p].Epoch
-		}
-		for i := 0; !is && i < len(g.cores); i++ {
-			is = !g.down[i] && g.cores[i].vnodes.See(ring.Partition(p)).Leading() != 0
-		}
-		if is {
-			led++
-			g.good[p] = g.now.Mono
-		} else if g.good[p] != 0 {
-			g.longest = max(g.longest, time.Duration(g.now.Mono-g.good[p]))
-		}
-		if g.good[p] != 0 {
-			known++
+	for _, i := range g.turned {
+		g.leads[i].turned = false
+		for p, v := range g.cores[i].vnodes.Each() { // one that was closed leads nothing
+			g.leading(i, int(p), v.Leading() != 0)
 		}
 	}
-	if g.led = led; known == len(g.good) {
-		g.least = min(g.least, led)
+	g.turned = g.turned[:0]
+	for p := range g.idle { // Any order: the longest is taken.
+		if g.hopeless[p] {
+			continue
+		}
+		g.longest = max(g.longest, time.Duration(g.now.Mono-g.good[p]))
+	}
+	if g.known == len(g.good) {
+		g.least = min(g.least, g.led)
 	}
 	if g.after != nil {
 		g.after(g.now.Mono)
+	}
+}
+
+// leading notes whether a node leads a partition.
+func (g *forming) leading(i, p int, is bool) {
+	if is == g.leads[i].of[p] {
+		return
+	}
+	g.leads[i].of[p] = is
+	if is {
+		g.leaders[p]++
+		if g.good[p] == 0 {
+			g.known++
+		}
+		if g.good[p] = g.now.Mono; g.leaders[p] == 1 {
+			g.led++
+			delete(g.idle, p)
+		}
+		return
+	}
+	if g.leaders[p]--; g.leaders[p] == 0 {
+		g.led--
+		g.good[p], g.idle[p] = g.now.Mono, true
+	}
+}
+
+// lose ends a node.
+func (g *forming) lose(i int) {
+	g.down[i] = true
+	for p := range g.good {
+		g.leading(i, p, false)
+		left := 0
+		for _, m := range g.state.Cells[p].Cohort {
+			if !g.down[g.index[m]] {
+				left++
+			}
+		}
+		if left < quorum.Majority(len(g.state.Cells[p].Cohort)) {
+			g.hopeless[p] = true
+		}
 	}
 }
 
@@ -370,5 +450,19 @@ func TestCopiedPartitionsAreCounted(t *testing.T) {
 	second := observer{g.cores[1]}
 	if got := second.movement().GetCopied(); got != 64 {
 		t.Errorf("%d partitions were copied, of 64", got)
+	}
+}
+
+// TestTheScrubberLeavesAloneWhatIsNotOpen: nodes that keep some of the partitions check the trees of
+// those. Where trees are kept from the first fact on, the one vnode that stands for all that are not
+// open had a tree, that of partition 0: the scrubber found no facts for it, and emptied it.
+func TestTheScrubberLeavesAloneWhatIsNotOpen(t *testing.T) {
+	g := newFormed(t, 8, 16)
+	g.served(30 * time.Second)
+	g.load(5, 10)
+	g.run(20 * time.Second) // a partition a second
+	g.audit(1)
+	if len(g.acked) < 300 {
+		t.Errorf("%d tasks were taken in: that is no test", len(g.acked))
 	}
 }

@@ -15,7 +15,7 @@ const (
 	// firstTold is how many of those that wait for a queue hear at once of a few tasks in
 	// it. If all did, all would ask, and all but a few in vain: the more nodes there are,
 	// the more each task would cost.
-	firstTold = 4
+	firstTold = 2
 	// tellAgain is after what time as many again hear as have heard, if there is still
 	// something: those who were told may have no use for it by now, or the news is lost.
 	tellAgain = 5 * time.Millisecond

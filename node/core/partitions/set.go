@@ -30,7 +30,7 @@ type Set struct {
 }
 
 // New makes a set of the vnodes of all partitions, in order; nil: it is opened when it is used.
-// blank is one of which nothing is stored.
+// blank is one of which nothing is stored, and without a tree.
 func New(all []*vnode.Vnode, blank *vnode.Vnode, open func(ring.Partition) *vnode.Vnode) *Set {
 	n := len(all)
 	v := &Set{all: all, open: open, blank: blank, wakes: newWakes(n), parts: make([]share, n), stale: newTouched(n), dirty: newTouched(n), void: make([]bool, n)}

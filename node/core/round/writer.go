@@ -99,6 +99,11 @@ func (w *Writer) SendNow(to register.Member, m message.PeerMessage) {
 	w.Ready.Early = append(w.Ready.Early, message.Send{To: to, Message: m})
 }
 
+// SendAfter sends a message that depends on nothing that was written here later than in a round.
+func (w *Writer) SendAfter(to register.Member, m message.PeerMessage, round uint64) {
+	w.Ready.Send = append(w.Ready.Send, message.Send{To: to, Message: m, After: w.After(round)})
+}
+
 // For is the message for a member among those that are gathered, an empty one at first.
 func For[M any](mail map[register.Member]*M, to register.Member) *M {
 	if mail[to] == nil {

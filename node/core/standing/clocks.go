@@ -78,6 +78,7 @@ func (k *Clocks) work(now clock.Time) {
 	if k.asks = append(k.asks, now); len(k.asks) > maxAsks {
 		k.asks = k.asks[1:]
 	}
+	k.disk.tellAll(company)
 	for _, m := range k.disk.Peers.asks(company) {
 		if k.env.View.Up(m) {
 			k.env.Round.SendNow(m, &message.Beat{Sent: now, Prompt: k.set || !k.disk.ConfirmedBy[m]})

@@ -44,13 +44,10 @@ const (
 	// spareAfter is for how long others are asked what they know of their disks before it
 	// counts: those that were set back together find out at about the same time.
 	spareAfter = 2 * beatEvery
-	// markEvery is the least pause between two times that others hear how far this disk is where
-	// its own copy counts, as they are sent what it writes: a disk that is set back further is
-	// known to them.
-	markEvery = 100 * time.Millisecond
-	// allMarksEvery is the same for all others. What one of them alone knows decides nothing
-	// ([words]), so that they hear as well.
-	allMarksEvery = time.Second
+	// markAfter is after what time others hear how far this disk is where its own copy counts, as
+	// they are sent what it writes: a disk that is set back further is known to them. What one of
+	// them alone knows decides nothing ([words]), so that all others hear as well, with the beats.
+	markAfter = 100 * time.Millisecond
 	// maxMark is beyond the mark of any disk: a million a second for two thousand years.
 	// maxMarkJump is by how much one may be ahead of what was last seen of that node.
 	maxMark     = 1 << 56
@@ -70,11 +67,11 @@ type Disk struct {
 	env         *Env
 	Durable     uint64
 	Base        uint64                     // when this process began
-	last        uint64                     // when all others were last told
-	allAt       int64                      // they are not told again before, mono ns
-	tellAt      int64                      // nobody is told again before, mono ns
+	round       uint64                     // that has that number; 0: it is of before this process
 	owed        map[register.Member]bool   // who was sent what counts with this disk's copy, and has not heard of its mark since
+	tellAt      int64                      // when they are told, mono ns
 	told        map[register.Member]uint64 // the highest mark that each has been told
+	before      map[register.Member]uint64 // of these, those that each had been told when it was asked last
 	quiet       bool                       // this round writes what was seen of others alone
 	HeardOf     map[register.Member]uint64
 	dirty       int64                    // since when seen is not on disk, mono ns; 0: it is
@@ -98,7 +95,7 @@ func openDisk(env *Env, view store.View, now clock.Time) (*Disk, error) {
 	if env.View != nil { // who only reads the disk has none
 		partitions = len(env.View.Cells)
 	}
-	m := &Disk{env: env, HeardOf: make(map[register.Member]uint64), ConfirmedBy: make(map[register.Member]bool), sure: make([]bool, partitions), Words: newWords(), owed: make(map[register.Member]bool), told: make(map[register.Member]uint64)}
+	m := &Disk{env: env, HeardOf: make(map[register.Member]uint64), ConfirmedBy: make(map[register.Member]bool), sure: make([]bool, partitions), Words: newWords(), owed: make(map[register.Member]bool), told: make(map[register.Member]uint64), before: make(map[register.Member]uint64)}
 	m.Peers = peerHealth{m: m, Of: make(map[register.Member]health), Look: true}
 	if b, ok := view.Get(OwnMarkKey); ok {
 		if len(b) != 16 || binary.BigEndian.Uint64(b) != xxhash.Sum64(b[8:]) {
@@ -166,6 +163,7 @@ func (m *Disk) sum() (sum uint64) {
 func (m *Disk) Stamp(ready *message.Ready) {
 	if m.env.Round.Tx.Pending() > 0 && !m.env.View.Alone && !m.quiet {
 		m.Durable++
+		m.round = m.env.Round.This()
 		b := binary.BigEndian.AppendUint64(make([]byte, 8, 16), m.Durable)
 		binary.BigEndian.PutUint64(b, xxhash.Sum64(b[8:]))
 		m.env.Round.Tx.Set(OwnMarkKey, b)
@@ -173,7 +171,7 @@ func (m *Disk) Stamp(ready *message.Ready) {
 	for _, sends := range [][]message.Send{ready.Early, ready.Send} {
 		for i := range sends {
 			if message.OwnCopyCounts(sends[i].Message) {
-				m.owed[sends[i].To] = true
+				m.owe(sends[i].To)
 			}
 		}
 	}
@@ -187,27 +185,47 @@ func (m *Disk) Stamp(ready *message.Ready) {
 	}
 }
 
-// tell has others hear how far this disk is, where they do not by what this node
-// acknowledges: soon where its own copy counts, a leader's too, and all others now and then.
+// owe has a node told soon how far this disk is.
+func (m *Disk) owe(to register.Member) {
+	if len(m.owed) == 0 {
+		m.tellAt = m.env.Round.Now.Mono + int64(markAfter)
+	}
+	m.owed[to] = true
+}
+
+// tell has those hear how far this disk is with whom its own copy counts, a leader's too, and
+// who do not hear it by what this node acknowledges.
 func (m *Disk) tell(now clock.Time) {
-	if m.env.View.Alone || now.Mono < m.tellAt {
+	if len(m.owed) == 0 || now.Mono < m.tellAt {
 		return
 	}
-	all := m.Durable != m.last && now.Mono >= m.allAt
-	if !all && len(m.owed) == 0 {
-		return
-	}
-	m.tellAt = now.Mono + int64(markEvery)
 	to := view.MembersOf(m.owed)
 	clear(m.owed)
-	if all {
-		m.last, m.allAt = m.Durable, now.Mono+int64(allMarksEvery)
-		to = m.env.company()
+	m.tellThem(to)
+}
+
+// tellAll has all others hear it together with what they are asked: in the same frames.
+func (m *Disk) tellAll(others []register.Member) {
+	clear(m.before)
+	maps.Copy(m.before, m.told)
+	to := slices.Concat(others, view.MembersOf(m.owed))
+	slices.SortFunc(to, register.Member.Compare)
+	clear(m.owed)
+	m.tellThem(slices.Compact(to))
+}
+
+// tellThem tells how far this disk was before this round: where that is durable by now, it
+// leaves at once, with whatever else goes to the same node.
+func (m *Disk) tellThem(to []register.Member) {
+	if m.env.View.Alone {
+		return
 	}
 	for _, o := range to {
-		if m.env.View.Up(o) && m.told[o] < m.Durable && m.ConfirmedBy[o] && !m.Words.says(o) {
-			m.env.Round.Send(o, &message.DurabilityEpoch{})
+		if !m.env.View.Up(o) || m.told[o] >= m.Durable || !m.ConfirmedBy[o] || m.Words.says(o) {
+			continue
 		}
+		m.told[o] = m.Durable
+		m.env.Round.SendAfter(o, &message.DurabilityEpoch{Mark: m.Durable}, m.round)
 	}
 }
 
@@ -269,12 +287,8 @@ func (m *Disk) next() int64 {
 	if m.dirty != 0 {
 		at = min(at, m.dirty+int64(SeenAfter))
 	}
-	switch {
-	case m.env.View.Alone:
-	case len(m.owed) > 0:
+	if len(m.owed) > 0 {
 		at = min(at, m.tellAt)
-	case m.Durable != m.last:
-		at = min(at, max(m.tellAt, m.allAt))
 	}
 	return at
 }
@@ -282,9 +296,11 @@ func (m *Disk) next() int64 {
 // Heard takes what another node has seen of this one.
 func (m *Disk) Heard(from register.Member, mark uint64) {
 	m.Words.hear(m, from, mark)
-	// It has forgotten what it was told, or was never told: it is to know (K4).
-	if told, known := m.told[from]; mark < told || !known && mark < m.Durable {
-		m.told[from], m.owed[from] = 0, true
+	// It has forgotten what it was told, or was never told: it is to know (K4). What it has been
+	// told since it was asked may not be there yet.
+	if _, known := m.told[from]; known && mark < m.before[from] || !known && mark < m.Durable {
+		m.told[from], m.before[from] = 0, 0
+		m.owe(from)
 	}
 	if !m.ConfirmedBy[from] {
 		m.ConfirmedBy[from], m.Peers.Look = true, true

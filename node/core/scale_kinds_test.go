@@ -1,0 +1,49 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestFramesOfATask: a task that is enqueued, claimed and completed through three nodes, a hundred of
+// them a second, is 10 frames between three nodes. Of twenty nodes the three mostly lead and keep none
+// of it: enqueue, claim and completion go to who leads and back, which is 6 more, each node has too
+// little to share frames, and of a leader's copy others hear by a frame of its own.
+func TestFramesOfATask(t *testing.T) {
+	for _, c := range []struct {
+		nodes int
+		most  float64
+	}{{3, 12}, {20, 24}} {
+		g := newFormed(t, c.nodes, 64)
+		g.served(30 * time.Second)
+		g.run(20 * time.Second)
+		end := g.count()
+		g.run(10 * time.Second)
+		idle, _, _, _ := end()
+		for i := range 3 {
+			for range 3 {
+				g.claim(i)
+			}
+		}
+		g.run(3 * time.Second)
+		const rate, seconds = 100, 10
+		was := len(g.acked)
+		end = g.count()
+		for n := range rate * seconds {
+			g.enqueue(n % 3)
+			g.run(time.Second / rate)
+		}
+		busy, _, _, kinds := end()
+		tasks := len(g.acked) - was
+		frames := (busy - idle) * float64(c.nodes) / rate
+		t.Logf("%d nodes: %d tasks, %.1f frames for each", c.nodes, tasks, frames)
+		for _, k := range slices.Sorted(maps.Keys(kinds)) {
+			t.Logf("  %-18s %6.2f", k, float64(kinds[k])/(rate*seconds))
+		}
+		if frames > c.most || tasks < rate*seconds*99/100 {
+			t.Errorf("%d nodes: %.1f frames for each of %d tasks, at most %.0f", c.nodes, frames, tasks, c.most)
+		}
+	}
+}
