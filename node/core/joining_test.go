@@ -47,7 +47,7 @@ type forming struct {
 	said       func(from, to int, m any) // hears each message
 	spoke      map[[2]int]int64          // when one node last said something to another one, mono ns
 	frames     int                       // of what was said: what leaves together is one
-	signs      int                       // half seconds in which one had nothing else to say to another one
+	signs      int                       // seconds in which one had nothing else to say to another one
 	works      bool                      // a worker at each node claims one task after the other, and completes it
 	tokens     map[id.ID]map[uint64]bool
 	acked      map[id.ID]bool           // tasks that were taken in, and whether they are completed

@@ -23,7 +23,7 @@ import (
 )
 
 // signEvery is how often a node that has nothing else to say to another one says that it lives.
-const signEvery = 500 * time.Millisecond
+const signEvery = time.Second
 
 // says counts what one node says to another one, and the signs of life that it need not.
 func (g *forming) says(from, to int, m any, after time.Duration) {
@@ -284,6 +284,7 @@ func TestScale(t *testing.T) {
 		if each > flat*first {
 			t.Errorf("target: %d nodes: %.2f frames a second for each other node that a node shares cohorts with, %.2f in the smallest cluster", nodes, each, first)
 		}
+		g.load(10, 2) // who asks for a queue for the first time asks all who lead
 		end := g.count()
 		g.load(seconds/4, 2)
 		frames, _, _, kinds := end()
