@@ -457,10 +457,14 @@ func TestCopiedPartitionsAreCounted(t *testing.T) {
 // those. Where trees are kept from the first fact on, the one vnode that stands for all that are not
 // open had a tree, that of partition 0: the scrubber found no facts for it, and emptied it.
 func TestTheScrubberLeavesAloneWhatIsNotOpen(t *testing.T) {
-	g := newFormed(t, 8, 16)
+	g := newFormed(t, 8, 64)
 	g.served(30 * time.Second)
-	g.load(5, 10)
-	g.run(20 * time.Second) // a partition a second
+	g.load(5, 5)
+	for range 8 { // one of them at least keeps partition 0
+		g.join(1)
+		g.load(3, 5)
+	}
+	g.run(64 * time.Second) // a partition a second
 	g.audit(1)
 	if len(g.acked) < 300 {
 		t.Errorf("%d tasks were taken in: that is no test", len(g.acked))
