@@ -95,7 +95,7 @@ connections: ## hold 10,000 idle connections on one node (NORN_TEST_CONNECTIONS)
 	NORN_TEST_CONNECTIONS=$${NORN_TEST_CONNECTIONS:-10000} go test -count=1 ./node -run TestManyIdleConnections -v
 
 .PHONY: scale
-scale: ## count what 50, 100 and 200 whole cores say to each other in virtual time (NORN_SCALE=4096 partitions; 8 GiB)
+scale: ## count what 50, 100 and 200 whole cores say to each other in virtual time (NORN_SCALE=4096 partitions; 2 GiB)
 	NORN_SCALE=$${NORN_SCALE:-4096} go test -count=1 ./node/core -run '^TestScale$$' -v -timeout 60m
 
 .PHONY: bench
