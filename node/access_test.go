@@ -40,7 +40,7 @@ func TestEveryMethodIsJudged(t *testing.T) {
 		}
 		judged++
 	}
-	if judged < 25 || n.inbox.bytes.Load() != 0 {
-		t.Errorf("%d methods were judged, and %d bytes are admitted", judged, n.inbox.bytes.Load())
+	if judged < 25 || n.inbox.Bytes.Load() != 0 {
+		t.Errorf("%d methods were judged, and %d bytes are admitted", judged, n.inbox.Bytes.Load())
 	}
 }

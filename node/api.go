@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/guard"
+	"github.com/norn-dev/norn/node/inbox"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/transport"
@@ -24,7 +25,7 @@ type client struct {
 	who     *access.Caller
 	rights  *guard.Principal // what it could do when rights changed last; nil: since its hello. It is the doorkeeper's
 	asked   bool             // whether this is the cluster that it expects
-	out     delivery
+	out     inbox.Delivery
 	cancels atomic.Int32 // cancel frames in the inbox
 	held    atomic.Int64 // bytes of its requests in the inbox
 	reads   atomic.Int64 // of its requests that wait for their turn
@@ -43,7 +44,7 @@ const helloBytes = 64 << 10
 // hands the requests to the loop in batches.
 type api struct {
 	n     *Node
-	scale scale
+	scale inbox.Scale
 }
 
 var _ transport.Handler = api{}
@@ -63,7 +64,7 @@ func (a api) Closed(c *transport.Conn, _ error) {
 		a.n.opts.Spans.Closed(c.ID())
 	}
 	if c.Attachment().(*client).ready.Load() { // the core has heard of no other, and does not run before the first
-		a.n.inbox.gone(c.ID())
+		a.n.inbox.Gone(c.ID())
 	}
 }
 
@@ -79,7 +80,7 @@ func (a api) Cancel(c *transport.Conn, request uint64) {
 	}
 	s.cancels.Add(1)
 	a.Batch(c) // what is cancelled may still be in the delivery
-	a.n.inbox.follow(cancelled{message.Cancel{From: message.Origin{Conn: c.ID(), Request: request}}, s})
+	a.n.inbox.Follow(inbox.Cancelled{Cancel: message.Cancel{From: message.Origin{Conn: c.ID(), Request: request}}, Count: &s.cancels})
 }
 
 // moving hears of parts of a frame: a client that sends a large one over a slow line lives.
@@ -87,15 +88,15 @@ func (a api) moving(c *transport.Conn) {
 	s := c.Attachment().(*client)
 	if now := time.Now(); s.ready.Load() && now.Sub(s.moved) >= pingsTold {
 		s.moved = now
-		a.n.inbox.post(message.Heard{Conn: c.ID(), Part: true})
+		a.n.inbox.Post(message.Heard{Conn: c.ID(), Part: true})
 	}
 }
 
 func (a api) Batch(c *transport.Conn) {
 	s := c.Attachment().(*client)
-	if !s.out.empty() {
-		a.n.inbox.put(&s.out)
-		s.out.reset()
+	if !s.out.Empty() {
+		a.n.inbox.Put(&s.out)
+		s.out.Reset()
 	}
 }
 
@@ -111,7 +112,7 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 		if method == nornv1.Method_METHOD_PING {
 			if now := time.Now(); now.Sub(s.pinged) >= pingsTold {
 				s.pinged = now
-				a.n.inbox.post(message.Heard{Conn: c.ID()})
+				a.n.inbox.Post(message.Heard{Conn: c.ID()})
 			}
 			a.answer(c, f, &nornv1.PingReply{Placement: a.n.placement(), Now: clientsTime(a.n)})
 			return
@@ -124,31 +125,31 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 			"method %d is not known to this server (version %s)", f.Method, a.n.opts.Version))
 		return
 	}
-	weight, longest := a.scale.weigh(method, f.Body)
-	if err := tooHeavy(weight, longest); err != nil {
+	weight, longest := a.scale.Weigh(method, f.Body)
+	if err := inbox.TooHeavy(weight, longest); err != nil {
 		a.refuse(c, f, err)
 		return
 	}
-	if !a.n.inbox.admit(&s.held, weight, of.Urgent) {
+	if !a.n.inbox.Admit(&s.held, weight, of.Urgent) {
 		a.refuse(c, f, crowded(a.n))
 		return
 	}
 	body := of.Request()
 	if err := gproto.Unmarshal(f.Body, body); err != nil {
-		a.n.inbox.leave(&s.held, weight)
+		a.n.inbox.Leave(&s.held, weight)
 		a.refuse(c, f, proto.Invalid("malformed %s of %d bytes: %v", body.ProtoReflect().Descriptor().Name(), len(f.Body), err))
 		return
 	}
 	scope, err := a.n.opts.Access.Check(s.who, method, body)
 	if err != nil {
-		a.n.inbox.leave(&s.held, weight)
+		a.n.inbox.Leave(&s.held, weight)
 		a.refuse(c, f, err)
 		if err.Kind == nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED {
 			c.Finish(err) // the token has ended
 		}
 		return
 	}
-	r := &message.Request{From: message.Origin{Conn: c.ID(), Request: f.Request, Method: f.Method}, Body: body, Received: a.n.clock.mono(), Scope: scope, By: a.n.opts.Access.Sign(s.who, body)}
+	r := &message.Request{From: message.Origin{Conn: c.ID(), Request: f.Request, Method: f.Method}, Body: body, Received: a.n.clock.Mono(), Scope: scope, By: a.n.opts.Access.Sign(s.who, body)}
 	if f.Deadline > 0 {
 		r.Deadline = r.Received + int64(f.Deadline)
 	}
@@ -156,10 +157,10 @@ func (a api) Handle(c *transport.Conn, f transport.Frame) {
 		a.n.opts.Spans.Begun(c.ID(), f.Request, method)
 	}
 	if of.Urgent {
-		s.out.first = append(s.out.first, waiting{r, weight, &s.held})
+		s.out.First = append(s.out.First, inbox.Waiting{Event: r, Weight: weight, Held: &s.held})
 		return
 	}
-	s.out.rest = append(s.out.rest, waiting{r, weight, &s.held})
+	s.out.Rest = append(s.out.Rest, inbox.Waiting{Event: r, Weight: weight, Held: &s.held})
 }
 
 // carried is the method of a client's request; nil: clients have none of that number, or none that
@@ -241,7 +242,7 @@ func greeting(n *Node, version uint32) *nornv1.HelloReply {
 // knows it. Bulk actions leave out what was enqueued after their begin, and with a clock
 // that is a day behind that would be everything.
 func clientsTime(n *Node) *timestamppb.Timestamp {
-	return timestamppb.New(n.clock.wall().Add(time.Duration(n.metrics.core.Load().ClockRight)))
+	return timestamppb.New(n.clock.Wall().Add(time.Duration(n.metrics.core.Load().ClockRight)))
 }
 
 // notBegun is what a node says that is not in a cluster yet.
@@ -251,7 +252,7 @@ func notBegun(n *Node) *proto.Error {
 
 // crowded refuses a request for which the inbox has no room.
 func crowded(n *Node) *proto.Error {
-	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "requests of %d bytes wait already, of at most %d (max-inbox), and no connection may have more than its share", n.inbox.bytes.Load(), n.cfg.MaxInbox).Again(100 * time.Millisecond)
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "requests of %d bytes wait already, of at most %d (max-inbox), and no connection may have more than its share", n.inbox.Bytes.Load(), n.cfg.MaxInbox).Again(100 * time.Millisecond)
 }
 
 func (a api) answer(c *transport.Conn, f transport.Frame, m gproto.Message) {
@@ -293,7 +294,7 @@ func (n answers) sendAll(all []message.Reply) {
 // core, which frees them.
 func (n answers) hold(r *message.Reply) *transport.Conn {
 	if r.To.Internal() {
-		n.inbox.post(message.Answered{Reply: *r})
+		n.inbox.Post(message.Answered{Reply: *r})
 		return nil
 	}
 	body := &wireBody{m: r.Message}
@@ -303,7 +304,7 @@ func (n answers) hold(r *message.Reply) *transport.Conn {
 	}
 	if len(r.Grants) > 0 {
 		grants := r.Grants
-		body.dropped = func() { n.inbox.post(message.Undelivered{Grants: grants}) }
+		body.dropped = func() { n.inbox.Post(message.Undelivered{Grants: grants}) }
 	}
 	conns := &n.conns
 	if r.To.Conn > localConns {

@@ -41,12 +41,12 @@ func (n *Node) writeArchive(ctx context.Context, view store.Snapshot, a *message
 	} else {
 		ctx, cancel := context.WithTimeout(ctx, archiveTime)
 		defer cancel()
-		m, err = n.archive.Write(ctx, n.clock.wall(), tasks)
+		m, err = n.archive.Write(ctx, n.clock.Wall(), tasks)
 	}
 	if err != nil {
 		n.log.Error("archive.failed", "tasks", len(tasks), "error", err, "meaning", "the tasks stay; free space or repair archive-dir")
 	} else {
 		n.log.Info("archive.written", "tasks", m.Tasks, "file", m.File)
 	}
-	n.inbox.post(message.Archived{Tag: a.Tag, Tasks: len(tasks), Failed: err != nil})
+	n.inbox.Post(message.Archived{Tag: a.Tag, Tasks: len(tasks), Failed: err != nil})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/guard"
+	"github.com/norn-dev/norn/node/inbox"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/transport"
@@ -41,7 +42,7 @@ func (a *Answer) Dropped() {
 // as requests from the network: the same limits, the same inbox, the same core.
 type calls struct {
 	n     *Node
-	scale scale
+	scale inbox.Scale
 
 	mu     sync.Mutex // guards what follows
 	last   uint64
@@ -50,7 +51,7 @@ type calls struct {
 	idle   chan struct{} // closed once closed is set and open is 0
 }
 
-func newCalls(n *Node, s scale) *calls {
+func newCalls(n *Node, s inbox.Scale) *calls {
 	return &calls{n: n, scale: s, last: localConns, idle: make(chan struct{})}
 }
 
@@ -133,7 +134,7 @@ func (c *calls) do(ctx context.Context, who *access.Caller, from message.Origin,
 	if err != nil {
 		return Answer{Err: err}
 	}
-	r := &message.Request{From: from, Body: body, Received: n.clock.mono(), Scope: scope, By: n.opts.Access.Sign(who, body)}
+	r := &message.Request{From: from, Body: body, Received: n.clock.Mono(), Scope: scope, By: n.opts.Access.Sign(who, body)}
 	if until, ok := ctx.Deadline(); ok {
 		left := time.Until(until)
 		r.Deadline = r.Received + max(int64(left-left/16), 1) // a little earlier: the core's answer says more
@@ -147,12 +148,12 @@ func (c *calls) wait(ctx context.Context, who *access.Caller, r *message.Request
 	l := &local{answer: make(chan Answer, 1)}
 	n.locals.Store(from.Conn, l)
 	defer n.locals.Delete(from.Conn)
-	d := delivery{rest: []waiting{{event: r, weight: weight}}}
+	d := inbox.Delivery{Rest: []inbox.Waiting{{Event: r, Weight: weight}}}
 	if urgent {
-		d = delivery{first: d.rest}
+		d = inbox.Delivery{First: d.Rest}
 	}
 	var rights *guard.Principal
-	n.inbox.put(&d)
+	n.inbox.Put(&d)
 	for {
 		changed, after := n.opts.Access.Changed()
 		now, err := n.opts.Access.Still(who, rights)
@@ -188,11 +189,11 @@ func (c *calls) admit(method nornv1.Method, body gproto.Message, urgent bool) (w
 	if len(frame) > proto.MaxFrame {
 		return 0, proto.Invalid("the request takes %d bytes, over the limit of %d; send smaller batches", len(frame), proto.MaxFrame)
 	}
-	weight, longest := c.scale.weigh(method, frame)
-	if err := tooHeavy(weight, longest); err != nil {
+	weight, longest := c.scale.Weigh(method, frame)
+	if err := inbox.TooHeavy(weight, longest); err != nil {
 		return 0, err
 	}
-	if !c.n.inbox.admit(nil, weight, urgent) {
+	if !c.n.inbox.Admit(nil, weight, urgent) {
 		return 0, crowded(c.n)
 	}
 	return weight, nil
@@ -203,7 +204,7 @@ func (c *calls) abandon(ctx context.Context, l *local, from message.Origin) Answ
 	if a, came := l.leave(); came {
 		return a
 	}
-	c.n.inbox.gone(from.Conn)
+	c.n.inbox.Gone(from.Conn)
 	e := proto.Error{Kind: nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, Message: "the node stopped before it answered; ask another node"}
 	switch ctx.Err() {
 	case context.DeadlineExceeded:
@@ -271,7 +272,7 @@ func (c *calls) own(ctx context.Context, method nornv1.Method, m gproto.Message,
 		return nil
 	}
 	from := message.Origin{Conn: conn, Request: 1, Method: uint16(method)}
-	r := &message.Request{From: from, Body: m, Received: c.n.clock.mono(), Routed: true, Led: led}
+	r := &message.Request{From: from, Body: m, Received: c.n.clock.Mono(), Routed: true, Led: led}
 	return c.wait(ctx, access.Self(), r, weight, false).Message
 }
 

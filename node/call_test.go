@@ -71,7 +71,7 @@ func TestCallsTakeTheWayOfRequests(t *testing.T) {
 	if a := n.Call(past, access.Self(), nornv1.Method_METHOD_COUNT, &nornv1.CountRequest{}); a.Err == nil || a.Err.Kind != nornv1.ErrorKind_ERROR_KIND_DEADLINE_EXCEEDED {
 		t.Errorf("past its deadline: %v, %v", a.Message, a.Err)
 	}
-	soon(t, "nothing is left in the inbox", func() bool { return n.inbox.bytes.Load() == 0 })
+	soon(t, "nothing is left in the inbox", func() bool { return n.inbox.Bytes.Load() == 0 })
 }
 
 // TestACallerThatGoesIsForgotten has one go while it waits for a task.

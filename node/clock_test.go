@@ -11,39 +11,11 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/access"
-	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
-
-func TestAClockIsSetWrong(t *testing.T) {
-	c := newSystemClock(&config.Config{TestClockOffset: -time.Hour})
-	within := func(what string, got, want time.Duration) {
-		t.Helper()
-		if got < want-time.Minute || got > want+time.Minute {
-			t.Errorf("%s: %v, want %v", what, got, want)
-		}
-	}
-	within("an offset of -1h", time.Until(c.wall()), -time.Hour)
-	if c.mono() > int64(time.Minute) {
-		t.Errorf("an offset moves the monotonic clock by %v", time.Duration(c.mono()))
-	}
-	c.set(time.Hour, 100_000)
-	within("an offset of 1h", time.Until(c.wall()), time.Hour)
-	if got := c.real(11 * time.Second); got != 10*time.Second {
-		t.Errorf("a clock that is a tenth too fast has gone on by 11s after %v", got)
-	}
-	before := c.mono()
-	c.set(0, -100_000)
-	if now := c.mono(); now < before {
-		t.Errorf("the monotonic clock went back by %v", time.Duration(before-now))
-	}
-	if right := newSystemClock(&config.Config{}); right.wrong.Load() != nil || right.real(time.Second) != time.Second {
-		t.Error("a clock is wrong without having been told to be")
-	}
-}
 
 // TestAClockFollowsAFile sets the clock of a running node, as the laboratory does.
 func TestAClockFollowsAFile(t *testing.T) {
@@ -60,7 +32,7 @@ func TestAClockFollowsAFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, "the clock is as "+text+" says", func() bool {
-			d := time.Until(n.clock.wall())
+			d := time.Until(n.clock.Wall())
 			return d >= low && d <= high
 		})
 	}
@@ -74,11 +46,11 @@ func TestAClockFollowsAFile(t *testing.T) {
 	}
 	shows("-2h 1000", -3*time.Hour, -119*time.Minute)
 	shows("1h 0 20s", 59*time.Minute, 61*time.Minute)
-	if nap := n.clock.nap.Load(); nap == nil || nap.least.Load() != int64(20*time.Second) {
+	if n.clock.Suspends() != 20*time.Second {
 		t.Error("it does not know that the machine may be suspended")
 	}
 	shows("-2h 0", -3*time.Hour, -119*time.Minute)
-	if n.clock.nap.Load().least.Load() != 0 {
+	if n.clock.Suspends() != 0 {
 		t.Error("the machine may still be suspended")
 	}
 	shows("much", -3*time.Hour, -119*time.Minute) // not understood: as before

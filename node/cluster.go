@@ -165,7 +165,7 @@ func outdatedAfter(c *config.Config) time.Duration { return max(10*time.Second, 
 // outdated hears that a peer takes another process for this node.
 func (m *membership) outdated(by register.Member, err error) {
 	if forgot(err) && m.outlived(by) { // it keeps its register, in which an operator says how to go on
-		m.n.inbox.post(message.Forgot{Why: err.Error()})
+		m.n.inbox.Post(message.Forgot{Why: err.Error()})
 		return
 	}
 	if forgot(err) { // no process before this one is refused so
@@ -276,7 +276,7 @@ func (m *membership) open(ctx context.Context) error {
 	n := m.n
 	g, err := raftnode.Open(raftnode.Config{
 		Group: groupConfig(n.cfg, n.self, n.cluster.ID), Store: timedStore{n.dir.register, &n.stall}, Network: m.network.Raft(),
-		Now: n.clock.now, Failed: m.end, Log: n.log, Seen: m.seen,
+		Now: n.clock.Now, Failed: m.end, Log: n.log, Seen: m.seen,
 	})
 	if err != nil {
 		return fmt.Errorf("register: %w", err)
@@ -382,7 +382,7 @@ func (m *membership) seen(status group.Status) {
 func (m *membership) tell(s register.State, status *group.Status) {
 	m.n.opts.Access.Learn(&s)
 	m.n.opts.Access.Contact(status.Leader != register.Member{})
-	m.n.inbox.post(message.Changed{
+	m.n.inbox.Post(message.Changed{
 		State: s, Leads: status.Leader == m.n.self, Majority: status.Leader != register.Member{},
 		Voters: status.Voters, Outgoing: status.Outgoing,
 	})
@@ -447,7 +447,7 @@ func Left(n *Node) bool {
 
 // sayRemoved stops what only members do, and says so.
 func (n *Node) sayRemoved() {
-	n.inbox.post(message.Dismissed{})
+	n.inbox.Post(message.Dismissed{})
 	if n.members.leaves.Load() {
 		n.log.Info("node.left", "meaning", "this node has left the cluster as it was told to; it ends when nothing is left that it has to hand over")
 		return
@@ -486,7 +486,7 @@ func (m *membership) count() {
 		e.Clients[who] = p.Client
 	}
 	slices.SortFunc(e.Members, register.Member.Compare)
-	m.n.inbox.post(e) // under the lock, so that the newest comes last
+	m.n.inbox.Post(e) // under the lock, so that the newest comes last
 	m.mu.Unlock()
 }
 

@@ -97,7 +97,7 @@ func lookAtDisk(n *Node) (next time.Duration, ok bool) {
 	low := free < reserve
 	changed := n.crowded.Swap(low) != low
 	if n.begun.Load() { // a joiner has nobody who takes it
-		n.inbox.post(message.DiskSpace{Free: free, Reserve: reserve})
+		n.inbox.Post(message.DiskSpace{Free: free, Reserve: reserve})
 	}
 	if changed {
 		n.log.Warn("disk.low", "low", low, "free_bytes", free, "reserve_bytes", reserve)

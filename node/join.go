@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/inbox"
 	"github.com/norn-dev/norn/node/peer"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -171,22 +172,22 @@ var _ peer.Handler = neighbours{}
 // it sends it again.
 func (h neighbours) Messages(from register.Member, all []message.PeerMessage) {
 	n := h.m.n
-	var d delivery
+	var d inbox.Delivery
 	for _, m := range all {
 		weight, first := weighPeer(m)
-		if !n.inbox.admitPeer(weight) {
+		if !n.inbox.AdmitPeer(weight) {
 			n.metrics.crowded.Inc()
 			continue
 		}
-		w := waiting{event: &message.FromPeer{From: from, Message: m}, weight: weight}
+		w := inbox.Waiting{Event: &message.FromPeer{From: from, Message: m}, Weight: weight}
 		if first {
-			d.first = append(d.first, w)
+			d.First = append(d.First, w)
 		} else {
-			d.rest = append(d.rest, w)
+			d.Rest = append(d.Rest, w)
 		}
 	}
-	if !d.empty() {
-		n.inbox.put(&d)
+	if !d.Empty() {
+		n.inbox.Put(&d)
 	}
 }
 

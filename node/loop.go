@@ -44,18 +44,18 @@ func (n *Node) loop(ctx context.Context) {
 	var first, rest []any
 	wall, mono := int64(math.MinInt64), int64(math.MinInt64) // look around at once
 	var pace pacing
-	ended := n.clock.now()
+	ended := n.clock.Now()
 	for {
 		if !n.await(ctx, timer, wall, mono) {
 			return
 		}
-		woken := n.clock.now()
+		woken := n.clock.Now()
 		if pace.gathers() {
 			n.acks.hold()
 			gather(n, timer)
 		}
-		first, rest = n.inbox.take(first, rest)
-		now := n.clock.now()
+		first, rest = n.inbox.Take(first, rest)
+		now := n.clock.Now()
 		events := len(first) + len(rest)
 		for _, events := range [][]any{first, rest} {
 			for _, e := range events {
@@ -83,7 +83,7 @@ func (n *Node) loop(ctx context.Context) {
 		n.decided.Add(now.Wall, ready.Decided)
 		n.perform(&ready)
 		before := ended
-		ended = n.clock.now()
+		ended = n.clock.Now()
 		pace.took(time.Duration(woken.Mono-before.Mono), time.Duration(ended.Mono-before.Mono), events)
 	}
 }
@@ -154,7 +154,7 @@ func (n *Node) ask(requests []register.Request) {
 	for _, request := range requests {
 		n.running.Go(func() {
 			n.register.Do(request, func(result registerResult) {
-				n.inbox.post(message.Registered{Result: result})
+				n.inbox.Post(message.Registered{Result: result})
 			})
 		})
 	}
@@ -163,7 +163,7 @@ func (n *Node) ask(requests []register.Request) {
 // await waits for events or for the time the core wants to be looked at. It
 // returns false when the loop must end.
 func (n *Node) await(ctx context.Context, timer *time.Timer, wall, mono int64) bool {
-	now := n.clock.now()
+	now := n.clock.Now()
 	wait := time.Duration(math.MaxInt64)
 	if mono != clock.Never {
 		wait = time.Duration(mono - now.Mono)
@@ -182,11 +182,11 @@ func (n *Node) await(ctx context.Context, timer *time.Timer, wall, mono int64) b
 			return true
 		}
 	}
-	timer.Reset(n.clock.real(wait))
+	timer.Reset(n.clock.Real(wait))
 	select {
 	case <-ctx.Done():
 		return false
-	case <-n.inbox.wake:
+	case <-n.inbox.Wake:
 	case <-timer.C:
 	}
 	return true
@@ -290,7 +290,7 @@ func (n *Node) turnAway(r *message.Read) {
 	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "%d reads wait already, of at most %d on this node, and no connection may have more than its share", n.queued.Load(), maxQueuedReads).Again(100 * time.Millisecond)
 	n.send(&message.Reply{To: r.From, Err: e})
 	if r.Waits {
-		n.inbox.post(message.ReadDone{From: r.From})
+		n.inbox.Post(message.ReadDone{From: r.From})
 	}
 }
 
@@ -304,7 +304,7 @@ func (n *Node) read(view store.View, r *message.Read) {
 			view = held
 		}
 	}
-	reply, empty, err := r.Run(view, n.clock.now())
+	reply, empty, err := r.Run(view, n.clock.Now())
 	if err != nil {
 		n.fatal(err)
 		return
@@ -313,6 +313,6 @@ func (n *Node) read(view store.View, r *message.Read) {
 		n.send(&reply)
 	}
 	if r.Waits {
-		n.inbox.post(message.ReadDone{From: r.From, Empty: empty})
+		n.inbox.Post(message.ReadDone{From: r.From, Empty: empty})
 	}
 }

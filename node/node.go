@@ -25,8 +25,10 @@ import (
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/retention"
 	"github.com/norn-dev/norn/node/held"
+	"github.com/norn-dev/norn/node/inbox"
 	"github.com/norn-dev/norn/node/peer"
 	"github.com/norn-dev/norn/node/queuestats"
+	"github.com/norn-dev/norn/node/sysclock"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -90,7 +92,7 @@ type Node struct {
 	cfg     *config.Config
 	opts    Options
 	log     *slog.Logger
-	clock   *systemClock
+	clock   *sysclock.Clock
 	self    register.Member
 	cluster register.Cluster
 
@@ -103,7 +105,7 @@ type Node struct {
 	register register.Register
 	archive  *archive.Writer // nil without
 	core     *core.Core      // the loop's alone
-	inbox    *inbox
+	inbox    *inbox.Inbox
 	rounds   chan round
 	handed   uint64        // the last round that was handed to the syncer; the loop's alone
 	synced   atomic.Uint64 // the last round of which the syncer says that it is durable
@@ -173,22 +175,22 @@ func begin(cfg *config.Config, opts Options, book *names.Book) (*Node, error) {
 	full := *cfg
 	full.Complete()
 	n := &Node{
-		cfg: &full, opts: opts, log: opts.Logger, clock: newSystemClock(&full),
-		inbox: newInbox(cfg.MaxInbox), rounds: make(chan round, 1), settled: make(chan struct{}, 1),
+		cfg: &full, opts: opts, log: opts.Logger, clock: sysclock.New(&full),
+		inbox: inbox.New(cfg.MaxInbox), rounds: make(chan round, 1), settled: make(chan struct{}, 1),
 		names: book, reading: make(chan struct{}, maxReads), rights: make(chan struct{}, maxRights), metrics: newMetrics(), failed: make(chan struct{}),
 	}
 	n.held = held.New(func() store.Snapshot { return n.facts.Snapshot() })
-	n.decided = queuestats.New(queuestats.Options{Queues: full.MaxQueues, Named: full.MetricsQueues}, n.clock.now().Wall)
-	n.calls = newCalls(n, newScale())
+	n.decided = queuestats.New(queuestats.Options{Queues: full.MaxQueues, Named: full.MetricsQueues}, n.clock.Now().Wall)
+	n.calls = newCalls(n, inbox.NewScale(carried))
 	n.stall.clock, n.stall.slow = n.clock, opts.slowDisk
-	if n.clock.wrong.Load() != nil {
+	if n.clock.Wrong.Load() != nil {
 		n.log.Warn("clock.set_wrong", "offset", cfg.TestClockOffset.String(), "rate_ppm", cfg.TestClockRate)
 	}
 	n.available.Store(&core.Available{})
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.metrics.registry.MustRegister(queuestats.NewCollector(n.ctx, n.decided, n.calls), queuestats.NewTenants(n.ctx, func(asked queuestats.TenantsAsked) bool {
 		if n.begun.Load() {
-			n.inbox.post(asked)
+			n.inbox.Post(asked)
 		}
 		return n.begun.Load()
 	}), opts.Logins)
@@ -276,7 +278,7 @@ func (n *Node) open() (err error) {
 		Sessions:  n.sessions(), CollectInterval: n.cfg.CollectInterval, Archive: n.archive != nil, Common: true, Repair: n.cfg.RepairInterval,
 		History: n.decided.History,
 		Rand:    mathrand.New(mathrand.NewChaCha8(seed)),
-	}, n.facts, n.clock.now())
+	}, n.facts, n.clock.Now())
 	return err
 }
 
@@ -305,7 +307,7 @@ func (n *Node) serve() {
 	n.running.Go(func() { n.stall.watch(n.ctx, n) })
 	n.running.Go(func() { doorkeeper(n) })
 	if n.cfg.TestClockFile != "" {
-		n.running.Go(func() { n.clock.follow(n.ctx, n.cfg, n.log) })
+		n.running.Go(func() { n.clock.Follow(n.ctx, n.cfg, n.log) })
 	}
 	n.running.Go(func() {
 		if err := n.members.network.Serve(n.ports.tcp); err != nil && n.ctx.Err() == nil {
@@ -366,7 +368,7 @@ func (n *Node) handLeadership(ctx context.Context) {
 // delivered, the stores are closed. When ctx ends first, connections are cut.
 func (n *Node) Stop(ctx context.Context) error {
 	left := Left(n)
-	n.inbox.post(message.Drain{})
+	n.inbox.Post(message.Drain{})
 	n.handLeadership(ctx)
 	n.shut()
 	defer n.opts.Logins.Close()

@@ -149,7 +149,7 @@ func (n oldLife) keepRegister(s *register.State) (file string, err error) {
 	if err != nil {
 		return "", err
 	}
-	h, b, err := snapshots.Encode(s, n.clock.wall(), n.self.Node)
+	h, b, err := snapshots.Encode(s, n.clock.Wall(), n.self.Node)
 	if err != nil {
 		return "", err
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/norn-dev/norn/node/access"
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core"
+	"github.com/norn-dev/norn/node/inbox"
+	"github.com/norn-dev/norn/node/sysclock"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/transport"
@@ -24,11 +26,11 @@ import (
 // in the inbox until the test takes it.
 func stall(t *testing.T, c *config.Config) (*Node, *transport.MemListener) {
 	t.Helper()
-	n := &Node{cfg: c, clock: newSystemClock(c), inbox: newInbox(c.MaxInbox), metrics: newMetrics()}
+	n := &Node{cfg: c, clock: sysclock.New(c), inbox: inbox.New(c.MaxInbox), metrics: newMetrics()}
 	n.begun.Store(true)
 	n.available.Store(&core.Available{})
 	ln := transport.NewMemListener(0)
-	server := transport.NewServer(transport.Config{MaxFrame: proto.MaxFrame, MaxInFlight: c.MaxInFlight, ErrorBody: errorBody}, api{n, newScale()})
+	server := transport.NewServer(transport.Config{MaxFrame: proto.MaxFrame, MaxInFlight: c.MaxInFlight, ErrorBody: errorBody}, api{n, inbox.NewScale(carried)})
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(context.Background(), ln) }()
 	t.Cleanup(func() {
@@ -71,7 +73,7 @@ func TestInboxLimit(t *testing.T) {
 	a, b := reach(t, ln), reach(t, ln)
 	_, cancel := a.open(nornv1.Method_METHOD_ENQUEUE, enqueue(90<<10))
 	defer cancel()
-	soon(t, "the first request waits", func() bool { return n.inbox.bytes.Load() > 90<<10 })
+	soon(t, "the first request waits", func() bool { return n.inbox.Bytes.Load() > 90<<10 })
 	for range 3 {
 		if err := b.call(nornv1.Method_METHOD_ENQUEUE, enqueue(20<<10), &nornv1.EnqueueReply{}); !overloaded(err) {
 			t.Fatalf("past max-inbox: %v", err)
@@ -92,23 +94,22 @@ func TestInboxLimit(t *testing.T) {
 			t.Fatalf("malformed: %v", err)
 		}
 	}
-	before := n.inbox.bytes.Load()
+	before := n.inbox.Bytes.Load()
 	_, cancel = b.open(nornv1.Method_METHOD_RENEW, &nornv1.RenewRequest{Claims: []*nornv1.ClaimRef{{Id: make([]byte, 20<<10)}}})
 	defer cancel()
 	soon(t, "a renewal gets in", func() bool { // its bytes are counted before it is in line
-		n.inbox.mu.Lock()
-		defer n.inbox.mu.Unlock()
-		return n.inbox.bytes.Load() > before+20<<10 && len(n.inbox.first.events) == 1 && len(n.inbox.rest.events) == 1
+		first, rest := n.inbox.Lines()
+		return n.inbox.Bytes.Load() > before+20<<10 && first == 1 && rest == 1
 	})
-	if first, rest := n.inbox.take(nil, nil); len(first) != 1 || len(rest) != 1 {
+	if first, rest := n.inbox.Take(nil, nil); len(first) != 1 || len(rest) != 1 {
 		t.Fatalf("the loop gets %d and %d events", len(first), len(rest))
 	}
-	if left := n.inbox.bytes.Load(); left != 0 {
+	if left := n.inbox.Bytes.Load(); left != 0 {
 		t.Fatalf("%d bytes are left in an empty inbox", left)
 	}
 	_, cancel = b.open(nornv1.Method_METHOD_ENQUEUE, enqueue(20<<10))
 	defer cancel()
-	soon(t, "there is room again", func() bool { return n.inbox.bytes.Load() > 20<<10 })
+	soon(t, "there is room again", func() bool { return n.inbox.Bytes.Load() > 20<<10 })
 }
 
 // TestSmallRequestsCount: what has hardly any bytes takes memory too.
@@ -120,11 +121,11 @@ func TestSmallRequestsCount(t *testing.T) {
 	for i := 0; ; i++ {
 		answer, cancel := p.open(nornv1.Method_METHOD_STATUS, &nornv1.StatusRequest{})
 		defer cancel()
-		soon(t, "the request is in the inbox or refused", func() bool { return n.inbox.bytes.Load() > int64(i)*requestCost || len(answer) > 0 })
+		soon(t, "the request is in the inbox or refused", func() bool { return n.inbox.Bytes.Load() > int64(i)*inbox.RequestCost || len(answer) > 0 })
 		if len(answer) == 0 {
 			continue
 		}
-		if err := <-answer; !overloaded(err) || i != c.MaxInbox/4*3/requestCost { // alone on the port it has three quarters
+		if err := <-answer; !overloaded(err) || i != c.MaxInbox/4*3/inbox.RequestCost { // alone on the port it has three quarters
 			t.Fatalf("request %d of no bytes: %v", i, err)
 		}
 		return
@@ -155,16 +156,15 @@ func TestCancelsAreBounded(t *testing.T) {
 		if f := readFrame(t, near); f.Request != 99 {
 			t.Fatalf("got %+v", f)
 		}
-		n.inbox.mu.Lock()
-		defer n.inbox.mu.Unlock()
-		return len(n.inbox.rest.events)
+		_, rest := n.inbox.Lines()
+		return rest
 	}
 	for range 3 {
 		if got := flood(); got != c.MaxInFlight {
 			t.Fatalf("%d cancels wait, want at most %d", got, c.MaxInFlight)
 		}
 	}
-	if _, rest := n.inbox.take(nil, nil); len(rest) != c.MaxInFlight {
+	if _, rest := n.inbox.Take(nil, nil); len(rest) != c.MaxInFlight {
 		t.Fatalf("the loop gets %d cancels", len(rest))
 	}
 	if got := flood(); got != c.MaxInFlight {
@@ -318,10 +318,10 @@ func TestRenewalsGoAhead(t *testing.T) {
 	worker.enqueue(&nornv1.TaskSpec{Queue: "work"})
 	held := worker.claim(&nornv1.ClaimRequest{Queues: []string{"work"}, LeaseSeconds: 600})[0]
 
-	const producers, each = 3, takeEvents
+	const producers, each = 3, inbox.TakeEvents
 	var answered, failed atomic.Int64
 	var left sync.WaitGroup
-	n.inbox.mu.Lock() // the loop and the readers stand still
+	letGo := n.inbox.Hold() // the loop and the readers stand still
 	for range producers {
 		p := connect(t, n)
 		left.Go(func() {
@@ -338,9 +338,9 @@ func TestRenewalsGoAhead(t *testing.T) {
 			calls.Wait()
 		})
 	}
-	soon(t, "the producers' first requests are read", func() bool { return n.inbox.bytes.Load() > producers*requestCost })
-	n.inbox.mu.Unlock()
-	soon(t, "the flood has begun", func() bool { return answered.Load() > 0 || n.inbox.bytes.Load() > 2*takeEvents*requestCost })
+	soon(t, "the producers' first requests are read", func() bool { return n.inbox.Bytes.Load() > producers*inbox.RequestCost })
+	letGo()
+	soon(t, "the flood has begun", func() bool { return answered.Load() > 0 || n.inbox.Bytes.Load() > 2*inbox.TakeEvents*inbox.RequestCost })
 	before := answered.Load()
 	reply := &nornv1.RenewReply{}
 	if err := worker.call(nornv1.Method_METHOD_RENEW, renewal(t, held), reply); err != nil || reply.Results[0].Error != nil {
@@ -350,7 +350,7 @@ func TestRenewalsGoAhead(t *testing.T) {
 	left.Wait()
 	t.Logf("the renewal came between enqueues %d and %d of %d", before, after, producers*each)
 	// One round is under way when it comes, and its own has as many enqueues.
-	if after-before > 2*takeEvents+takeEvents/2 || failed.Load() > 0 {
+	if after-before > 2*inbox.TakeEvents+inbox.TakeEvents/2 || failed.Load() > 0 {
 		t.Errorf("%d enqueues were answered before it; %d failed", after-before, failed.Load())
 	}
 }
@@ -440,8 +440,8 @@ func TestFlood(t *testing.T) {
 	if err := p.call(nornv1.Method_METHOD_COUNT, &nornv1.CountRequest{Queue: "flood"}, count); err != nil || count.Total.Ready != uint64(taken) {
 		t.Errorf("%d tasks were acknowledged, %v are there, %v", taken, count.Total, err)
 	}
-	if n.inbox.bytes.Load() != 0 {
-		t.Errorf("%d bytes are still reserved", n.inbox.bytes.Load())
+	if n.inbox.Bytes.Load() != 0 {
+		t.Errorf("%d bytes are still reserved", n.inbox.Bytes.Load())
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/norn-dev/norn/internal/objects"
 	"github.com/norn-dev/norn/node/config"
+	"github.com/norn-dev/norn/node/sysclock"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/raftnode"
 	"github.com/norn-dev/norn/register/snapshots"
@@ -79,7 +80,7 @@ func openBegunAgain(ctx context.Context, cfg *config.Config, old *identity, open
 	d := &directory{self: register.Member{Node: cfg.Name}, cluster: s.State.Cluster, old: old}
 	_, _ = rand.Read(d.self.Incarnation[:])
 	err = d.format(cfg, open, func() error {
-		return raftnode.Restore(d.register, s.State, s.State.Generation+1, newSystemClock(cfg).wall().UnixNano(), record(cfg, d.self, cfg.PeerListen))
+		return raftnode.Restore(d.register, s.State, s.State.Generation+1, sysclock.New(cfg).Wall().UnixNano(), record(cfg, d.self, cfg.PeerListen))
 	})
 	if err == nil {
 		err = endOldLife(cfg.Data)

@@ -14,6 +14,7 @@ import (
 	"github.com/norn-dev/norn/node/config"
 	"github.com/norn-dev/norn/node/core/operator"
 	"github.com/norn-dev/norn/node/peer"
+	"github.com/norn-dev/norn/node/sysclock"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/raftnode"
 	"github.com/norn-dev/norn/register/snapshots"
@@ -101,7 +102,7 @@ func restore(ctx context.Context, cfg *config.Config, how *asking, open openStor
 	}
 	d := &directory{self: register.Member{Node: cfg.Name}, cluster: s.State.Cluster, making: restoring}
 	_, _ = rand.Read(d.self.Incarnation[:])
-	now := newSystemClock(cfg).wall()
+	now := sysclock.New(cfg).Wall()
 	generation, err := snapshots.Begin(ctx, in, &s.Header, d.self, how.byHand(), now)
 	if err != nil {
 		return nil, fmt.Errorf("restore-from: a note that the snapshot is used has to be left beside it, so that two restores are never taken for one: %w", err)

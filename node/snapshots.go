@@ -87,7 +87,7 @@ func (n copier) run(ctx context.Context) {
 func (n copier) write(ctx context.Context, p *copying, state *register.State) bool {
 	ctx, cancel := context.WithTimeout(ctx, snapshotTime)
 	defer cancel()
-	h, b, err := snapshots.Encode(state, n.clock.wall(), n.self.Node)
+	h, b, err := snapshots.Encode(state, n.clock.Wall(), n.self.Node)
 	if err == nil {
 		err = snapshots.Save(ctx, p.store, h, b, p.keep)
 	}

@@ -40,7 +40,7 @@ func (m *membership) await(err error) {
 		return
 	}
 	n := m.n
-	n.inbox.post(message.Forgot{Why: strings.TrimPrefix(err.Error(), group.ErrForgot.Error()+": "), Asked: true})
+	n.inbox.Post(message.Forgot{Why: strings.TrimPrefix(err.Error(), group.ErrForgot.Error()+": "), Asked: true})
 	n.running.Go(func() {
 		if g := m.group.Load(); g != nil {
 			_ = g.Close() // with others that were set back its votes would be a majority

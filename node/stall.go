@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/sysclock"
 	"github.com/norn-dev/norn/store"
 )
 
@@ -24,7 +25,7 @@ var waitNames = [waits]string{"a write of the facts", "a sync of the facts", "a 
 // but its connections live, so that nobody takes its place. After a limit it
 // takes itself out of the way.
 type diskWatch struct {
-	clock *systemClock
+	clock *sysclock.Clock
 	since [waits]atomic.Int64 // mono ns + 1; 0: nothing is under way
 	is    atomic.Bool
 	slow  func(what int) // tests hold a write up here; nil: nothing
@@ -32,7 +33,7 @@ type diskWatch struct {
 
 // wait runs something that waits for the disk.
 func (s *diskWatch) wait(what int, fn func()) {
-	s.since[what].Store(s.clock.mono() + 1)
+	s.since[what].Store(s.clock.Mono() + 1)
 	if s.slow != nil {
 		s.slow(what)
 	}
@@ -42,7 +43,7 @@ func (s *diskWatch) wait(what int, fn func()) {
 
 // longest is what has been under way for longest, and for how long.
 func (s *diskWatch) longest() (what int, d time.Duration) {
-	now := s.clock.mono() + 1
+	now := s.clock.Mono() + 1
 	for i := range s.since {
 		if at := s.since[i].Load(); at != 0 && time.Duration(now-at) > d {
 			what, d = i, time.Duration(now-at)
@@ -98,7 +99,7 @@ func (s *diskWatch) watch(ctx context.Context, n *Node) {
 		} else {
 			n.log.Warn("disk.answers", "meaning", "the disk answers again")
 		}
-		n.inbox.post(message.DiskStalled{Is: is})
+		n.inbox.Post(message.DiskStalled{Is: is})
 		n.members.network.Hush(is)
 	}
 }

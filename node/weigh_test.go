@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/norn-dev/norn/node/inbox"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -28,7 +29,7 @@ func headers(n int) []byte {
 
 // TestWeightCoversTheMemory compares the scale with what decoding really takes.
 func TestWeightCoversTheMemory(t *testing.T) {
-	s := newScale()
+	s := inbox.NewScale(carried)
 	const n = 50_000
 	dependencies := append(binary.AppendUvarint([]byte{0x0a}, 2*n), spread(n, "\x32\x00")...)
 	states := append(binary.AppendUvarint([]byte{0x12}, n), spread(n, "\x01")...)
@@ -60,7 +61,7 @@ func TestWeightCoversTheMemory(t *testing.T) {
 		"nothing":            {nornv1.Method_METHOD_STATUS, nil},
 		"ordinary":           {nornv1.Method_METHOD_ENQUEUE, ordinary},
 	} {
-		weight, longest := s.weigh(tc.method, tc.body)
+		weight, longest := s.Weigh(tc.method, tc.body)
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
@@ -76,7 +77,7 @@ func TestWeightCoversTheMemory(t *testing.T) {
 		if took > weight+64<<10 { // what else goes on in the process
 			t.Errorf("%s: it takes %d bytes, the scale says %d", name, took, weight)
 		}
-		if heavy := tooHeavy(weight, longest); (heavy != nil) != (longest == n) {
+		if heavy := inbox.TooHeavy(weight, longest); (heavy != nil) != (longest == n) {
 			t.Errorf("%s: %d items: %v", name, longest, heavy)
 		}
 	}
@@ -85,20 +86,20 @@ func TestWeightCoversTheMemory(t *testing.T) {
 // TestFullBatchIsNotTooHeavy: what the limits allow is no burden, all of them
 // used up at once.
 func TestFullBatchIsNotTooHeavy(t *testing.T) {
-	s := newScale()
+	s := inbox.NewScale(carried)
 	task := []byte("\x12\x01q")
 	for range proto.MaxDependencies {
 		task = append(append(task, 0x32, 20), make([]byte, 20)...)
 	}
 	task = append(binary.AppendUvarint([]byte{0x0a}, uint64(len(task))), task...)
 	body := bytes.Repeat(task, proto.MaxFrame/len(task))
-	if weight, longest := s.weigh(nornv1.Method_METHOD_ENQUEUE, body); longest == 0 || tooHeavy(weight, longest) != nil {
-		t.Errorf("a frame full of dependencies: %d tasks, %v", longest, tooHeavy(weight, longest))
+	if weight, longest := s.Weigh(nornv1.Method_METHOD_ENQUEUE, body); longest == 0 || inbox.TooHeavy(weight, longest) != nil {
+		t.Errorf("a frame full of dependencies: %d tasks, %v", longest, inbox.TooHeavy(weight, longest))
 	}
 	one := headers(proto.MaxHeaders)
 	body = bytes.Repeat(one, proto.MaxBatchTasks)
-	if weight, longest := s.weigh(nornv1.Method_METHOD_ENQUEUE, body); tooHeavy(weight, longest) != nil {
-		t.Errorf("%d headers: %v", proto.MaxHeaders*proto.MaxBatchTasks, tooHeavy(weight, longest))
+	if weight, longest := s.Weigh(nornv1.Method_METHOD_ENQUEUE, body); inbox.TooHeavy(weight, longest) != nil {
+		t.Errorf("%d headers: %v", proto.MaxHeaders*proto.MaxBatchTasks, inbox.TooHeavy(weight, longest))
 	}
 }
 
@@ -120,10 +121,10 @@ func FuzzWeigh(f *testing.F) {
 	f.Add(uint16(nornv1.Method_METHOD_CLAIM), []byte("\x0a\x01q\x0a\x00\x0b\x0c"))
 	f.Add(uint16(nornv1.Method_METHOD_RENEW), []byte("\x0a\x7f"))
 	f.Add(uint16(0), []byte{})
-	s := newScale()
+	s := inbox.NewScale(carried)
 	f.Fuzz(func(t *testing.T, method uint16, body []byte) {
-		weight, longest := s.weigh(nornv1.Method(method), body)
-		if weight < requestCost+len(body) || longest > len(body) {
+		weight, longest := s.Weigh(nornv1.Method(method), body)
+		if weight < inbox.RequestCost+len(body) || longest > len(body) {
 			t.Fatalf("%d bytes weigh %d and have %d items", len(body), weight, longest)
 		}
 		of := carried(nornv1.Method(method))
@@ -149,10 +150,10 @@ func BenchmarkWeigh(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := newScale()
+	s := inbox.NewScale(carried)
 	b.ReportAllocs()
 	for b.Loop() {
-		s.weigh(nornv1.Method_METHOD_ENQUEUE, body)
+		s.Weigh(nornv1.Method_METHOD_ENQUEUE, body)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/task")
 }

@@ -1,4 +1,4 @@
-package node
+package sysclock
 
 import (
 	"bytes"
@@ -15,25 +15,26 @@ import (
 	"github.com/norn-dev/norn/node/config"
 )
 
-// systemClock reads this machine's clocks. Go's monotonic clock stops while
+// Clock reads this machine's clocks. Go's monotonic clock stops while
 // the machine is suspended: on the side that waits for leases to lapse that
 // only delays (protocol (d)).
-type systemClock struct {
+type Clock struct {
 	start time.Time
-	wrong atomic.Pointer[clock.Adjusted] // on purpose; nil in all but tests
+	Wrong atomic.Pointer[clock.Adjusted] // on purpose; nil in all but tests
 	nap   atomic.Pointer[nap]            // a machine that may be suspended, as tests have it; nil in all others
 }
 
-func newSystemClock(cfg *config.Config) *systemClock {
-	c := &systemClock{start: time.Now()}
+// New is the clock of this machine, or a wrong one where a test has it so.
+func New(cfg *config.Config) *Clock {
+	c := &Clock{start: time.Now()}
 	if cfg.TestClockOffset != 0 || cfg.TestClockRate != 0 || cfg.TestClockFile != "" {
-		c.set(cfg.TestClockOffset, cfg.TestClockRate)
+		c.Set(cfg.TestClockOffset, cfg.TestClockRate)
 	}
 	return c
 }
 
 // source is what the machine shows.
-func (c *systemClock) source() clock.Time {
+func (c *Clock) source() clock.Time {
 	t := time.Now()
 	mono := int64(t.Sub(c.start))
 	if nap := c.nap.Load(); nap != nil {
@@ -42,49 +43,50 @@ func (c *systemClock) source() clock.Time {
 	return clock.Time{Wall: t.UnixNano(), Mono: mono}
 }
 
-func (c *systemClock) now() clock.Time {
-	if wrong := c.wrong.Load(); wrong != nil {
+// Now is what this clock shows.
+func (c *Clock) Now() clock.Time {
+	if wrong := c.Wrong.Load(); wrong != nil {
 		return wrong.At(c.source())
 	}
 	return c.source()
 }
 
-// mono is the monotonic part alone, the cheaper of the two.
-func (c *systemClock) mono() int64 {
-	if c.wrong.Load() != nil {
-		return c.now().Mono
+// Mono is the monotonic part alone, the cheaper of the two.
+func (c *Clock) Mono() int64 {
+	if c.Wrong.Load() != nil {
+		return c.Now().Mono
 	}
 	return int64(time.Since(c.start))
 }
 
-// wall is what to write into files that others read.
-func (c *systemClock) wall() time.Time { return time.Unix(0, c.now().Wall) }
+// Wall is what to write into files that others read.
+func (c *Clock) Wall() time.Time { return time.Unix(0, c.Now().Wall) }
 
-// real is how long the machine takes until this clock has gone on by d: what to
+// Real is how long the machine takes until this clock has gone on by d: what to
 // set a timer to.
-func (c *systemClock) real(d time.Duration) time.Duration {
-	if wrong := c.wrong.Load(); wrong != nil {
+func (c *Clock) Real(d time.Duration) time.Duration {
+	if wrong := c.Wrong.Load(); wrong != nil {
 		return wrong.Wait(d)
 	}
 	return d
 }
 
-// set makes the clock wrong: the wall clock by an offset, both by a rate in parts
+// Set makes the clock wrong: the wall clock by an offset, both by a rate in parts
 // per million from now on. What an earlier rate has gained stays in the monotonic
 // clock, which never goes back, and goes from the other.
-func (c *systemClock) set(off time.Duration, ppm int) {
+func (c *Clock) Set(off time.Duration, ppm int) {
 	var wrong clock.Adjusted
-	if before := c.wrong.Load(); before != nil {
+	if before := c.Wrong.Load(); before != nil {
 		wrong = *before
 	}
 	wrong = wrong.Set(c.source(), off, ppm)
-	c.wrong.Store(&wrong)
+	c.Wrong.Store(&wrong)
 }
 
-// naps has the machine be one that is suspended whenever the program does nothing for
+// Naps has the machine be one that is suspended whenever the program does nothing for
 // so long, as one that is stopped by a signal does; 0: not any more. What its monotonic
 // clock has missed it goes on missing.
-func (c *systemClock) naps(least time.Duration) {
+func (c *Clock) Naps(least time.Duration) {
 	if c.nap.Load() == nil && least > 0 {
 		c.nap.CompareAndSwap(nil, &nap{})
 	}
@@ -93,15 +95,24 @@ func (c *systemClock) naps(least time.Duration) {
 	}
 }
 
+// Suspends is how long the program has to stand still to count as a machine that is suspended;
+// 0: it never does.
+func (c *Clock) Suspends() time.Duration {
+	if nap := c.nap.Load(); nap != nil {
+		return time.Duration(nap.least.Load())
+	}
+	return 0
+}
+
 // lookAtClock is between two looks at the file that says how wrong the clock is.
 const lookAtClock = 10 * time.Millisecond
 
-// follow sets the clock as a file says, each time it says something else, until
+// Follow sets the clock as a file says, each time it says something else, until
 // ctx ends. The file holds an offset and, after a blank, a rate:
 // "-1.5s 100000"; and after another one how long the program must stand still to
-// count as a machine that is suspended ([systemClock.naps]). Nothing in it, or no file:
+// count as a machine that is suspended ([Clock.Naps]). Nothing in it, or no file:
 // as the flags say.
-func (c *systemClock) follow(ctx context.Context, cfg *config.Config, log *slog.Logger) {
+func (c *Clock) Follow(ctx context.Context, cfg *config.Config, log *slog.Logger) {
 	tick := time.NewTicker(lookAtClock)
 	defer tick.Stop()
 	before := []byte{} // the flags count already
@@ -132,7 +143,7 @@ func (c *systemClock) follow(ctx context.Context, cfg *config.Config, log *slog.
 }
 
 // adjust takes what the file says.
-func (c *systemClock) adjust(text string, cfg *config.Config, log *slog.Logger) {
+func (c *Clock) adjust(text string, cfg *config.Config, log *slog.Logger) {
 	off, ppm, err := cfg.TestClockOffset, cfg.TestClockRate, error(nil)
 	least := time.Duration(0)
 	words := strings.Fields(text)
@@ -152,7 +163,7 @@ func (c *systemClock) adjust(text string, cfg *config.Config, log *slog.Logger) 
 		log.Error("clock.unread", "file", cfg.TestClockFile, "error", err)
 		return
 	}
-	c.set(off, ppm)
-	c.naps(least)
+	c.Set(off, ppm)
+	c.Naps(least)
 	log.Warn("clock.set_wrong", "offset", off.String(), "rate_ppm", ppm)
 }

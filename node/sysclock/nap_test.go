@@ -1,4 +1,4 @@
-package node
+package sysclock
 
 import (
 	"testing"
@@ -46,22 +46,22 @@ func TestANapNeverGoesBack(t *testing.T) {
 
 // TestAClockThatNaps: the wall clock goes on.
 func TestAClockThatNaps(t *testing.T) {
-	c := newSystemClock(&config.Config{TestClockFile: "some"})
-	c.naps(0)
+	c := New(&config.Config{TestClockFile: "some"})
+	c.Naps(0)
 	if c.nap.Load() != nil {
 		t.Error("a clock naps that was not told to")
 	}
-	c.naps(time.Nanosecond) // whatever passes is a nap
-	first := c.now()
-	for c.now().Wall == first.Wall { // a machine's clock may be coarse
+	c.Naps(time.Nanosecond) // whatever passes is a nap
+	first := c.Now()
+	for c.Now().Wall == first.Wall { // a machine's clock may be coarse
 	}
-	if now := c.now(); now.Mono != first.Mono || now.Wall <= first.Wall {
+	if now := c.Now(); now.Mono != first.Mono || now.Wall <= first.Wall {
 		t.Errorf("from %v to %v", first, now)
 	}
-	if c.mono() != first.Mono {
-		t.Errorf("the monotonic part alone shows %d, not %d", c.mono(), first.Mono)
+	if c.Mono() != first.Mono {
+		t.Errorf("the monotonic part alone shows %d, not %d", c.Mono(), first.Mono)
 	}
-	if right := newSystemClock(&config.Config{}); right.nap.Load() != nil {
+	if right := New(&config.Config{}); right.nap.Load() != nil {
 		t.Error("a clock of no test naps")
 	}
 }

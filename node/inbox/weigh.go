@@ -1,6 +1,7 @@
-package node
+package inbox
 
 import (
+	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
@@ -12,16 +13,18 @@ import (
 // 24 MiB that holds nothing but twelve million empty tasks would count as
 // 24 MiB and take three gigabytes.
 const (
-	requestCost = 512 // the request itself, its answer, its places in queues
-	messageCost = 256 // a message within it, a task for example
+	// RequestCost is what every request takes.
+	RequestCost = 512 // the request itself, its answer, its places in queues
+	// MessageCost is what a message within it takes.
+	MessageCost = 256 // a message within it, a task for example
 	entryCost   = 192 // an entry of a map
 	elementCost = 48  // an element of a list
 	packedCost  = 8   // a number of a packed list
 )
 
-// maxWeight bounds one decoded request, in bytes. A full batch with all its
+// MaxWeight bounds one decoded request, in bytes. A full batch with all its
 // headers or dependencies stays below.
-const maxWeight = 192 << 20
+const MaxWeight = 192 << 20
 
 // countedFields: lists with a higher field number are weighed, not counted.
 const countedFields = 32
@@ -46,15 +49,15 @@ const (
 	submessage
 )
 
-// scale weighs requests before they are decoded.
-type scale map[nornv1.Method]shape
+// Scale weighs requests before they are decoded.
+type Scale map[nornv1.Method]shape
 
-// newScale knows the requests of all methods that the core answers.
-func newScale() scale {
-	s := make(scale)
+// NewScale knows the requests of all methods that clients have, as of gives them; nil: they have not.
+func NewScale(of func(nornv1.Method) *message.Method) Scale {
+	s := make(Scale)
 	for n := range nornv1.Method_name {
-		if of := carried(nornv1.Method(n)); of != nil {
-			s[nornv1.Method(n)] = shapeOf(of.Request().ProtoReflect().Descriptor())
+		if has := of(nornv1.Method(n)); has != nil {
+			s[nornv1.Method(n)] = shapeOf(has.Request().ProtoReflect().Descriptor())
 		}
 	}
 	return s
@@ -86,25 +89,25 @@ func shapeOf(d protoreflect.MessageDescriptor) (s shape) {
 	return s
 }
 
-// weigh gives the bytes that a request takes in memory once it is decoded,
+// Weigh gives the bytes that a request takes in memory once it is decoded,
 // rather too many than too few, and the length of its longest list. What is no
 // protobuf is weighed as far as it can be read: decoding will refuse it.
-func (s scale) weigh(m nornv1.Method, body []byte) (bytes, longest int) {
+func (s Scale) Weigh(m nornv1.Method, body []byte) (bytes, longest int) {
 	var counts [countedFields]int
-	bytes = requestCost + len(body) + s[m].weigh(body, &counts)
+	bytes = RequestCost + len(body) + s[m].weigh(body, &counts)
 	for _, n := range counts {
 		longest = max(longest, n)
 	}
 	return bytes, longest
 }
 
-// tooHeavy refuses what decoding alone would make a burden of.
-func tooHeavy(weight, longest int) *proto.Error {
+// TooHeavy refuses what decoding alone would make a burden of.
+func TooHeavy(weight, longest int) *proto.Error {
 	switch {
 	case longest > proto.MaxBatchTasks:
 		return proto.Invalid("the batch has %d items, over the limit of %d; send smaller batches", longest, proto.MaxBatchTasks)
-	case weight > maxWeight:
-		return proto.Invalid("the request takes %d bytes of memory, over the limit of %d; send smaller batches", weight, maxWeight)
+	case weight > MaxWeight:
+		return proto.Invalid("the request takes %d bytes of memory, over the limit of %d; send smaller batches", weight, MaxWeight)
 	}
 	return nil
 }
@@ -131,7 +134,7 @@ func (s shape) weigh(b []byte, counts *[countedFields]int) (extra int) {
 		case entry:
 			extra += entryCost
 		case submessage:
-			extra += messageCost
+			extra += MessageCost
 			if wire == protowire.BytesType && p.sub != nil {
 				_, head := protowire.ConsumeVarint(value)
 				extra += p.sub.weigh(value[head:], nil)
