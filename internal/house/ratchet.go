@@ -50,7 +50,7 @@ const (
 	coreLines       = 6000
 	commandLines    = 5400
 	nodeLines       = 6000
-	coreFields      = 33
+	coreFields      = 15
 	coreBack        = 23
 	coreFileLoop    = 37
 	coreCallLoop    = 5

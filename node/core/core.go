@@ -131,49 +131,68 @@ type Stats struct {
 
 // Core is one node as a pure machine. It is used from one goroutine.
 type Core struct {
-	cfg          Config
-	vnodes       *partitions.Set
-	view         *view.View
-	dispatch     *dispatch.Machine
-	tenants      *quota.Machine
-	logs         *follow.Machine
-	stats        Stats
-	taken        uint64 // requests taken in
-	round        *round.Writer
-	asked        registerAsks // of the register
-	dependency   *dependency.Machine
-	queues       *queues
-	retention    *retention.Machine
+	ground
+	cluster
+	work
+	fronts
+
+	cfg     Config
+	vcfg    vnode.Config
+	closed  *proto.Error       // why no requests are taken any more; nil: they are
+	dropped []message.GrantRef // grants of ours that nobody will hear of
+	taken   uint64             // requests taken in
+	stats   Stats
+	disk    uint64 // free bytes, when they were looked at, less what was written since
+	reserve uint64 // bytes below which enqueues are refused; 0: as configured
+	space   []byte // for the further fields of a completion
+}
+
+// ground is what all machines of a node read, and write to.
+type ground struct {
+	vnodes  *partitions.Set
+	view    *view.View
+	round   *round.Writer
+	tenants *quota.Machine
+}
+
+// cluster are the machines that keep partitions together with other nodes.
+type cluster struct {
+	standing     *standing.Machine
+	acceptors    *leadership.Acceptors
+	elector      *leadership.Machine
+	leases       *lease.Machine
 	replication  *replication.Machine
 	repairs      *repair.Machine
-	routes       *router.Machine
 	transfer     *transfer.Machine
-	leases       *lease.Machine
-	operator     *operator.Machine
-	space        []byte // for the further fields of a completion
-	elector      *leadership.Machine
-	acceptors    *leadership.Acceptors
+	asked        registerAsks // of the register
 	sharedConfig sharedConfig
-	schedules    *schedules.Machine
-	sessions     *workers.Machine
-	vcfg         vnode.Config
-	dropped      []message.GrantRef // grants of ours that nobody will hear of
-	disk         uint64             // free bytes, when they were looked at, less what was written since
-	reserve      uint64             // bytes below which enqueues are refused; 0: as configured
-	standing     *standing.Machine
 	filling      filling
+}
 
-	closed *proto.Error // why no requests are taken any more; nil: they are
+// work are those that take tasks in, hand them out, and let them go.
+type work struct {
+	queues     *queues
+	dependency *dependency.Machine
+	dispatch   *dispatch.Machine
+	retention  *retention.Machine
+	schedules  *schedules.Machine
+}
+
+// fronts are those that answer clients, workers and operators.
+type fronts struct {
+	routes   *router.Machine
+	sessions *workers.Machine
+	logs     *follow.Machine
+	operator *operator.Machine
 }
 
 // Open makes a core over the contents of a store. It returns an error when the
 // store is damaged.
 func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	c := &Core{
-		cfg: cfg, round: round.New(view), view: newView(&cfg),
-		tenants: quota.New(),
-		asked:   registerAsks{pending: make(map[uint64]registerRequest)},
-		disk:    math.MaxUint64,
+		ground:  ground{round: round.New(view), view: newView(&cfg), tenants: quota.New()},
+		cluster: cluster{asked: registerAsks{pending: make(map[uint64]registerRequest)}},
+		cfg:     cfg, disk: math.MaxUint64,
 	}
 	c.logs = follow.New(follow.Env{
 		Partitions: cfg.Cluster.Partitions, View: c.view, Round: c.round, Tenants: c.tenants,
