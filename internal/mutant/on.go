@@ -25,7 +25,10 @@ func fromEnv() *atomic.Uint32 {
 }
 
 // On tells whether this mistake is to be made.
-func (m ID) On() bool { return ID(chosen.Load()) == m }
+func (m ID) On() bool { return Chosen() == m }
+
+// Chosen is the mistake that this process makes.
+func Chosen() ID { return ID(chosen.Load()) }
 
 // Choose has this process make one mistake from now on, and no other.
 func Choose(m ID) { chosen.Store(uint32(m)) }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/jepsen/hunt/policies"
 	"github.com/norn-dev/norn/jepsen/sim/plan"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/core/retention"
@@ -31,7 +32,8 @@ var (
 func (n *node) config() core.Config {
 	s := n.s
 	c := core.Config{
-		Self: n.self, Address: n.self.Node, Zone: "z1",
+		Policy: policies.Chosen(),
+		Self:   n.self, Address: n.self.Node, Zone: "z1",
 		Cluster: register.Cluster{ID: cluster, Partitions: s.plan.Partitions, Replicas: 1},
 		Eta:     s.plan.Eta, Buffer: s.plan.Eta, Slack: vnode.SlackOf(s.plan.Eta), GCGrace: s.plan.Grace, Lease: s.plan.Lease,
 		Retry:    crdt.Retry{MaxAttempts: s.plan.Work.Attempts, Initial: 500 * time.Millisecond, Max: maxBackoff, Multiplier: 2000, Jitter: 200},

@@ -7,10 +7,10 @@ import (
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/hunt/policies"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/repair"
-	"github.com/norn-dev/norn/node/core/retention"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -27,8 +27,8 @@ func TestWhatIsNoAgreement(t *testing.T) {
 		"not everything is taken": func(r *antientropy.Result) { r.Refused = 1 },
 	} {
 		r := &antientropy.Result{Pulled: 3, Pushed: 2, Young: 1}
-		if spoil(r); retention.Agreed(r) != (what == "") {
-			t.Errorf("%q: agreed %v", what, retention.Agreed(r))
+		if spoil(r); policies.Chosen().Retention.Agreed(r) != (what == "") {
+			t.Errorf("%q: agreed %v", what, policies.Chosen().Retention.Agreed(r))
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/operator"
 	"github.com/norn-dev/norn/node/core/partitions"
+	"github.com/norn-dev/norn/node/core/policy"
 	"github.com/norn-dev/norn/node/core/query"
 	"github.com/norn-dev/norn/node/core/quota"
 	"github.com/norn-dev/norn/node/core/refusal"
@@ -48,6 +49,7 @@ import (
 // Config is what a core needs to know. Durations are checked by the caller.
 type Config struct {
 	Self    register.Member  // this node in this incarnation
+	Policy  policy.Policy    // rules that are left out: none but in the hunt
 	Address string           // client address, for status
 	Zone    string           // failure domain, for status
 	Cluster register.Cluster // what is fixed for all nodes
@@ -264,7 +266,8 @@ func openStanding(c *Core, boot uint64, view store.Reader, now clock.Time) (*sta
 		epochs[p] = c.acceptors.All[p].Seen
 	}
 	return standing.New(standing.Env{
-		Self: c.cfg.Self, Eta: c.cfg.Eta, Mark: c.cfg.Mark, SetBack: c.cfg.SetBack, Boot: boot,
+		Policy: c.cfg.Policy.Standing,
+		Self:   c.cfg.Self, Eta: c.cfg.Eta, Mark: c.cfg.Mark, SetBack: c.cfg.SetBack, Boot: boot,
 		View: c.view, Round: c.round, Partitions: c.vnodes,
 	}, epochs, view, now)
 }

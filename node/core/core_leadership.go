@@ -16,7 +16,7 @@ type leading struct{ *Core }
 
 // openAcceptors reads what this node has promised.
 func openAcceptors(c *Core, view store.View) (err error) {
-	c.acceptors, err = leadership.OpenAcceptors(&leadership.Env{Self: c.cfg.Self, Rand: c.cfg.Rand, View: c.view, Round: c.round, Others: leading{c}, Register: leading{c}}, c.cfg.Cluster.Partitions, view)
+	c.acceptors, err = leadership.OpenAcceptors(&leadership.Env{Policy: c.cfg.Policy.Leadership, Self: c.cfg.Self, Rand: c.cfg.Rand, View: c.view, Round: c.round, Others: leading{c}, Register: leading{c}}, c.cfg.Cluster.Partitions, view)
 	return err
 }
 

@@ -5,7 +5,6 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/repair"
-	"github.com/norn-dev/norn/node/core/retention"
 	"github.com/norn-dev/norn/node/core/transfer"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -32,7 +31,7 @@ func (c repairing) Keep(now clock.Time, from register.Member, part *message.Part
 // Compared passes on how a comparison has ended.
 func (c repairing) Compared(now clock.Time, k message.Pair, r *antientropy.Result) (anew bool) {
 	c.retention.Tombstones.Ended(now, k, r)
-	elected := c.elector.Compared(k, retention.Agreed(r))
+	elected := c.elector.Compared(k, c.cfg.Policy.Retention.Agreed(r))
 	return c.transfer.Compared(now, k, r) || elected
 }
 

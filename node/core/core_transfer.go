@@ -23,6 +23,7 @@ type moving struct{ *Core }
 // [openTransfer].
 func newTransfer(c *Core) *transfer.Machine {
 	return transfer.New(transfer.Env{
+		Policy: c.cfg.Policy.Transfer,
 		Self: c.cfg.Self, DeadAfter: c.cfg.DeadAfter, Settle: max(10*time.Second, c.cfg.Repair), Eta: c.cfg.Eta, GCGrace: c.cfg.GCGrace,
 		MaxAside: c.cfg.Quarantine, Replicas: c.cfg.Cluster.Replicas, Rand: c.cfg.Rand,
 		View: c.view, Round: c.round, Elections: moving{c}, Node: moving{c},
@@ -41,7 +42,7 @@ type tombstones struct{ *retention.Tombstones }
 func (tombstones) Admission(facts []crdt.Fact) int64 { return retention.Admission(facts) }
 
 // Agreed tells whether both sides of a comparison have the same.
-func (tombstones) Agreed(r *antientropy.Result) bool { return retention.Agreed(r) }
+func (t tombstones) Agreed(r *antientropy.Result) bool { return t.Policy.Agreed(r) }
 
 // Want asks for changes of cells.
 func (c moving) Want(now clock.Time, changes []register.Change) { c.elector.Want(now, changes) }

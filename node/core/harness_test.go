@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/hunt/policies"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/retention"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -74,6 +75,7 @@ func (r *rig) open() {
 		r.t.Fatal(err)
 	}
 	r.core, err = Open(Config{
+		Policy:  policies.Chosen(),
 		Self:    register.Member{Node: "n1", Incarnation: register.Incarnation{1}},
 		Cluster: r.register.Cluster(), Eta: eta, Buffer: eta, GCGrace: 7 * 24 * time.Hour, Lease: leaseTime,
 		Retry:    crdt.Retry{MaxAttempts: 3, Initial: time.Second, Max: time.Hour, Multiplier: 2000},

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/hunt/policies"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/retention"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -116,7 +117,8 @@ func (g *forming) open(i int) {
 	g.t.Helper()
 	m, s := formingMember(i), memstore.New()
 	c, err := Open(Config{
-		Self: m, Cluster: g.state.Cluster, Eta: eta, Buffer: eta, GCGrace: 7 * 24 * time.Hour, Lease: leaseTime,
+		Policy: policies.Chosen(),
+		Self:   m, Cluster: g.state.Cluster, Eta: eta, Buffer: eta, GCGrace: 7 * 24 * time.Hour, Lease: leaseTime,
 		Retry: crdt.Retry{MaxAttempts: 3, Initial: time.Second, Max: time.Hour, Multiplier: 2000}, HeadSize: 256,
 		MaxPayload: 1 << 20, MaxWaiters: 100, MaxQueues: 100, MaxClaims: 1000, CollectInterval: time.Minute, Tree: true,
 		Retention: retention.Rule{What: nornv1.Retention_RETENTION_DELETE, After: time.Hour}, Repair: 10 * time.Second,

@@ -8,7 +8,6 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/away"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/decided"
@@ -196,7 +195,7 @@ func (c settling) renew(now clock.Time, q *message.Request, m *nornv1.RenewReque
 		c.stats.Renewed++
 		res.Claim, res.LeaseSeconds = convert.Claim(&r), r.Lease.Seconds()
 		pledges[i] = c.leases.Propose(v.Partition, task, &r, false)
-		if mutant.UnfencedRenewal.On() {
+		if c.cfg.Policy.Lease.UnfencedRenewal {
 			pledges[i] = nil
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/hunt/policies"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/retention"
 	"github.com/norn-dev/norn/node/core/standing"
@@ -199,7 +200,8 @@ func (r *trio) open(i int) {
 	p := r.peers[i]
 	var err error
 	cfg := Config{
-		Self: p.self, Cluster: r.register.Cluster(), Eta: eta, Buffer: eta, GCGrace: cmp.Or(r.grace, 7*24*time.Hour), Lease: leaseTime,
+		Policy: policies.Chosen(),
+		Self:   p.self, Cluster: r.register.Cluster(), Eta: eta, Buffer: eta, GCGrace: cmp.Or(r.grace, 7*24*time.Hour), Lease: leaseTime,
 		Retry:    crdt.Retry{MaxAttempts: 3, Initial: time.Second, Max: time.Hour, Multiplier: 2000},
 		HeadSize: 4, MaxPayload: 1 << 20, MaxWaiters: 100, MaxQueues: 100, MaxClaims: 1000,
 		Retention: retention.Rule{What: nornv1.Retention_RETENTION_DELETE, After: cmp.Or(r.retain, time.Hour)}, CollectInterval: r.collect, Tree: !r.bare, Repair: r.repair,

@@ -16,6 +16,8 @@ import (
 
 // Env is what a machine reads and writes.
 type Env struct {
+	// Policy is the zero one but in the hunt.
+	Policy Policy
 	// Self is this node in this incarnation.
 	Self register.Member
 	// Eta bounds the difference of two clocks. GCGrace is how long an ID that is not known may

@@ -6,7 +6,6 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -289,7 +288,7 @@ func (m *Machine) tell(now clock.Time, n *News, limit int) int {
 // hasty tells whether a failure would be acted on here of which others may know that it was
 // retried since: facts come late, and in any order.
 func (m *Machine) hasty(n *News, outcome crdt.State, dependents []id.ID) bool {
-	if n.Sure || n.Outcome != crdt.StateUnknown || mutant.HastyFailure.On() {
+	if n.Sure || n.Outcome != crdt.StateUnknown || m.Policy.HastyFailure {
 		return false
 	}
 	decides := slices.ContainsFunc(dependents, func(d id.ID) bool { return m.vnode(d).Leading() != 0 })
@@ -299,7 +298,7 @@ func (m *Machine) hasty(n *News, outcome crdt.State, dependents []id.ID) bool {
 // look goes through some waiting tasks and gives what it cost.
 func (m *Machine) look(now clock.Time, at *look, limit int) int {
 	pairs := vnode.Waiting(m.Round.Tx, at.partition, at.task, at.dependency, limit)
-	if len(pairs) < limit || mutant.FirstLook.On() || m.Partitions.See(at.partition).Leading() == 0 {
+	if len(pairs) < limit || m.Policy.FirstLook || m.Partitions.See(at.partition).Leading() == 0 {
 		defer func() { m.looks = slices.Delete(m.looks, 0, 1) }()
 	} else {
 		at.task, at.dependency = pairs[len(pairs)-1].Task, pairs[len(pairs)-1].Dependency
@@ -398,7 +397,7 @@ func (m *Machine) Link(now clock.Time, task id.ID, spec *crdt.Enqueued) {
 		m.Unconfirmed.anew(dependency)
 		switch {
 		case !m.Unconfirmed.Stands(dependency, outcome): // until that is known
-		case outcome == crdt.StateCompleted || mutant.AbsentIsDone.On() && !vnode.Known(m.Round.Tx, at.Partition, dependency):
+		case outcome == crdt.StateCompleted || m.Policy.AbsentIsDone && !vnode.Known(m.Round.Tx, at.Partition, dependency):
 			continue
 		case outcome != crdt.StateUnknown && spec.OnDepFailure == crdt.DepFailureRun:
 			continue

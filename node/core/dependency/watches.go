@@ -9,7 +9,6 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/register"
@@ -89,7 +88,7 @@ func (w *Watches) anew(task id.ID) {
 // unless others have come for too long, as for [Unconfirmed].
 func (w *Watches) late(task id.ID, number uint64) bool {
 	from, is := w.since[task]
-	if !is || mutant.LateOutcome.On() || int64(number-from.number) >= 0 && int64(w.Number-number) >= 0 {
+	if !is || w.m.Policy.LateOutcome || int64(number-from.number) >= 0 && int64(w.Number-number) >= 0 {
 		return false
 	}
 	now := w.m.Round.Now.Mono

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/norn-dev/norn/clock"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/placement"
@@ -48,7 +47,7 @@ func (e Voter) Vote(now clock.Time, from register.Member, b *message.Ballot) mes
 	if b.Pre {
 		v := a.Would(b, e.spare(from, b))
 		v.Granted = v.Granted && !e.abstains(b.Partition) && (from == e.env.Self || e.Acceptors.Believes(b.Partition, b.Epoch))
-		if mutant.UnpromisedVotes.On() && v.Granted {
+		if e.env.Policy.UnpromisedVotes && v.Granted {
 			return message.CastVote{Vote: v, Claims: vnode.AppendHeld(nil, vnode.SnapshotAt(e.env.Partitions.See(b.Partition), now))}
 		}
 		return message.CastVote{Vote: v}
@@ -65,10 +64,10 @@ func (e Voter) Vote(now clock.Time, from register.Member, b *message.Ballot) mes
 	}
 	e.Acceptors.Save(b.Partition)
 	e.deferTo(now, from, b)
-	if mutant.UnpromisedVotes.On() {
+	if e.env.Policy.UnpromisedVotes {
 		return message.CastVote{Vote: v, Claims: vnode.AppendHeld(nil, nil)}
 	}
-	if self := e.env.Self; mutant.EagerZombie.On() && slices.Contains(b.From, self) && !slices.Contains(b.To, self) && !e.env.View.Deleting(b.Partition) {
+	if self := e.env.Self; e.env.Policy.EagerZombie && slices.Contains(b.From, self) && !slices.Contains(b.To, self) && !e.env.View.Deleting(b.Partition) {
 		defer e.env.Others.Forget(b.Partition)
 	}
 	return message.CastVote{Vote: v, Claims: vnode.AppendHeld(nil, vnode.SnapshotAt(e.env.Partitions.See(b.Partition), now))}
@@ -136,14 +135,14 @@ func (e Voter) Votes(now clock.Time, from register.Member, m *message.Votes) {
 // make up what the new leader has to know.
 func (e Voter) counted(now clock.Time, from register.Member, v *message.CastVote) {
 	var held []vnode.Held
-	if v.Granted && (!v.Pre || mutant.UnpromisedVotes.On()) {
+	if v.Granted && (!v.Pre || e.env.Policy.UnpromisedVotes) {
 		var err error
 		if held, err = vnode.DecodeHeld(v.Claims); err != nil {
 			e.unread(from, v.Partition, err)
 			return // who does not say what it knows has not voted
 		}
 	}
-	if e.Runs.Vote(now, from, v.Vote) || mutant.UnpromisedVotes.On() {
+	if e.Runs.Vote(now, from, v.Vote) || e.env.Policy.UnpromisedVotes {
 		e.env.Round.Check(vnode.Absorb(e.env.Partitions.Use(v.Partition), e.env.Round.Tx, held, now))
 	}
 	if !v.Granted {

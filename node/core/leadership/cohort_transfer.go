@@ -6,7 +6,6 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/election"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/quorum"
 	"github.com/norn-dev/norn/register"
@@ -146,7 +145,7 @@ func (e *Machine) Compared(k message.Pair, agreed bool) bool {
 			o.left = append(slices.DeleteFunc(o.left, func(x register.Member) bool { return x == k.Peer }), k.Peer)
 		}
 	case len(o.pull) > 0:
-		if o.pull = slices.DeleteFunc(o.pull, func(x register.Member) bool { return x == k.Peer }); mutant.OneVoterPulled.On() {
+		if o.pull = slices.DeleteFunc(o.pull, func(x register.Member) bool { return x == k.Peer }); e.env.Policy.OneVoterPulled {
 			o.pull = nil
 		}
 		o.last = k.Peer

@@ -17,6 +17,8 @@ import (
 
 // Env is what a machine reads and writes.
 type Env struct {
+	// Policy is the zero one but in the hunt.
+	Policy Policy
 	// Self is this node in this incarnation.
 	Self register.Member
 	// Rand is the only source of randomness.

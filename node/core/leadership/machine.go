@@ -7,7 +7,6 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/election"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/round"
@@ -108,7 +107,7 @@ func (e *Machine) Changed(now clock.Time) {
 		if cell.Epoch >= e.Acceptors.All[p].Promise {
 			delete(e.voted, p)
 		}
-		if lead := e.env.Partitions.See(p).Leading(); lead != 0 && lead != cell.Epoch && (lead < cell.Epoch || !mutant.GrantBeforeCAS.On()) {
+		if lead := e.env.Partitions.See(p).Leading(); lead != 0 && lead != cell.Epoch && (lead < cell.Epoch || !e.env.Policy.GrantBeforeCAS) {
 			e.StepDown(p)
 		}
 	}
@@ -459,7 +458,7 @@ func (e *Machine) write(writes []election.Write[register.Member]) {
 	var changes []register.Change
 	for i := range writes {
 		w := &writes[i]
-		if mutant.GrantBeforeCAS.On() {
+		if e.env.Policy.GrantBeforeCAS {
 			e.env.Partitions.Use(w.Partition).Lead(w.New.Epoch)
 			e.env.Partitions.Use(w.Partition).Announce()
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/norn-dev/norn/election"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/wire"
@@ -46,7 +45,7 @@ func OpenAcceptors(env *Env, partitions int, view store.View) (*Acceptors, error
 
 // Save writes an acceptor that has changed.
 func (a *Acceptors) Save(p ring.Partition) {
-	if mutant.PromiseInMemory.On() {
+	if a.env.Policy.PromiseInMemory {
 		return
 	}
 	vnode.SetBallot(a.env.Round.Tx, p, appendAcceptor(nil, &a.All[p]))

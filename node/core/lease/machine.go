@@ -208,7 +208,7 @@ func (g *Machine) begin(now clock.Time) {
 // send begins a round: each member of the cohorts is sent its parts.
 func (g *Machine) send(now clock.Time, parts []*batchPart) {
 	if g.number == 0 {
-		if g.number = g.env.Random() | 1; mutant.OldGrants.On() {
+		if g.number = g.env.Random() | 1; g.env.Policy.OldGrants {
 			g.number = 1
 		} // answers to the process before this one match nothing
 	}
@@ -238,7 +238,7 @@ func (g *Machine) part(now clock.Time, all []*Proposal) *batchPart {
 	p := all[0].Partition
 	epoch := g.env.Partitions.See(p).Leading()
 	part := &batchPart{p: p, epoch: epoch, cohort: g.env.View.Cells[p].Cohort}
-	if mutant.PlannedCohort.On() {
+	if g.env.Policy.PlannedCohort {
 		if planned := g.env.Planned(p); len(planned) > 0 {
 			part.cohort = planned
 		}
@@ -289,7 +289,7 @@ func (g *Machine) Stop(p ring.Partition) {
 		for _, part := range o.parts {
 			if part.p == p {
 				for _, pl := range part.pledges {
-					if mutant.StaleLeader.On() {
+					if g.env.Policy.StaleLeader {
 						g.decide(now, pl, committed)
 						continue
 					}

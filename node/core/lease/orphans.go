@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/placement"
@@ -28,7 +27,7 @@ func (g *Machine) Reconcile(now clock.Time) {
 	}
 	g.reconcileAt = now.Mono + int64(StuckEvery)
 	to := make(map[register.Member]*message.AskOrphans)
-	if mutant.UngatedClaims.On() {
+	if g.env.Policy.UngatedClaims {
 		reconcileAll(g, now, to)
 	}
 	for p, v := range g.env.Partitions.Each() {
@@ -68,7 +67,7 @@ func (g *Machine) AnswerOrphans(from register.Member, m *message.AskOrphans) {
 		}
 		v := g.env.Partitions.Use(part.Partition)
 		all, err := vnode.DecodeHeld(part.Claims)
-		if err != nil || v.Leading() == 0 && !mutant.UngatedClaims.On() {
+		if err != nil || v.Leading() == 0 && !g.env.Policy.UngatedClaims {
 			continue
 		}
 		if others := vnode.Unheld(v, all); len(others) > 0 {
@@ -88,7 +87,7 @@ func (g *Machine) DropNotHeld(now clock.Time, m *message.NotHeld) {
 			continue
 		}
 		all, err := vnode.DecodeHeld(part.Claims)
-		if err == nil && (mutant.UngatedClaims.On() || g.env.Acceptors.Accept(part.Partition, part.Epoch)) {
+		if err == nil && (g.env.Policy.UngatedClaims || g.env.Acceptors.Accept(part.Partition, part.Epoch)) {
 			g.env.Round.Check(vnode.Dismiss(g.env.Partitions.Use(part.Partition), g.env.Round.Tx, all, now))
 		}
 	}

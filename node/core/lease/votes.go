@@ -7,7 +7,6 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/quorum"
@@ -34,7 +33,7 @@ func (g *Machine) keep(now clock.Time, m *message.PartClaims, answer *message.Cl
 	p := m.Partition
 	t := message.PartTaken{Partition: p}
 	cell := &g.env.View.Cells[p]
-	outside := cell.Epoch >= m.Epoch && !slices.Contains(cell.Cohort, g.env.Self) && !mutant.PlannedCohort.On()
+	outside := cell.Epoch >= m.Epoch && !slices.Contains(cell.Cohort, g.env.Self) && !g.env.Policy.PlannedCohort
 	all, err := vnode.DecodeHeld(m.Claims)
 	if err != nil || outside || !g.env.Standing.May(p, standing.Accept) || !promised(g, p, m.Epoch, all) {
 		t.No, t.Promise = true, g.env.Acceptors.All[p].Promise
@@ -86,7 +85,7 @@ func (g *Machine) keep(now clock.Time, m *message.PartClaims, answer *message.Cl
 // promised tells whether claims of an epoch may be taken here.
 func promised(g *Machine, p ring.Partition, epoch uint64, all []vnode.Held) bool {
 	renewal := func(h vnode.Held) bool { return h.Record.End-h.Record.Start != int64(h.Record.Lease) }
-	if mutant.UnpromisedGrant.On() || mutant.UnfencedRenewal.On() && !slices.ContainsFunc(all, func(h vnode.Held) bool { return !renewal(h) }) {
+	if g.env.Policy.UnpromisedGrant || g.env.Policy.UnfencedRenewal && !slices.ContainsFunc(all, func(h vnode.Held) bool { return !renewal(h) }) {
 		return true
 	}
 	return g.env.Acceptors.Accept(p, epoch)
@@ -293,7 +292,7 @@ func (g *Machine) tally(part *batchPart, pledge int) *quorum.Tally[register.Memb
 	tally := quorum.NewTally(part.cohort)
 	for _, m := range part.cohort {
 		switch {
-		case m == g.env.Self, slices.Contains(part.acks, m) && (!slices.Contains(no, m) || mutant.ClaimRefusalIgnored.On()):
+		case m == g.env.Self, slices.Contains(part.acks, m) && (!slices.Contains(no, m) || g.env.Policy.ClaimRefusalIgnored):
 			tally.Add(m)
 		case slices.Contains(no, m), slices.Contains(part.no, m), !g.env.View.Up(m):
 			tally.Refuse(m)

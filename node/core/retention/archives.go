@@ -2,7 +2,6 @@ package retention
 
 import (
 	"github.com/norn-dev/norn/clock"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -101,7 +100,7 @@ func (m *Machine) ArchiveDone(now clock.Time, e message.Archived) {
 		a.Again = now.Mono + int64(m.Interval)
 		return
 	}
-	if a.Safe, a.At = dues[:min(e.Tasks, len(dues))], now.Mono; mutant.ArchivedAll.On() {
+	if a.Safe, a.At = dues[:min(e.Tasks, len(dues))], now.Mono; m.Policy.ArchivedAll {
 		a.Safe = dues // the rest is found again
 	}
 }

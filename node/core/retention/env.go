@@ -26,6 +26,8 @@ type Rule struct {
 
 // Env is what a machine reads and writes.
 type Env struct {
+	// Policy is the zero one but in the hunt.
+	Policy Policy
 	// Self is this node in this incarnation.
 	Self register.Member
 	// Eta bounds the difference of two clocks. GCGrace is how long a tombstone stays.

@@ -8,7 +8,6 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/internal/mutant"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -111,7 +110,7 @@ func (m *Machine) jumped(now clock.Time) bool {
 	first := m.Seen == clock.Time{}
 	m.Seen = now
 	apart := max(wall-mono, mono-wall)
-	return !first && apart > int64(m.Eta) && !mutant.JumpCollects.On()
+	return !first && apart > int64(m.Eta) && !m.Policy.JumpCollects
 }
 
 // pause is how long to leave the loop to others.
@@ -151,7 +150,7 @@ func (m *Machine) dues(now clock.Time, v *vnode.Vnode) (more bool) {
 	}); n < len(dues) {
 		m.Pass.From, done = vnode.DuesAfter(v, dues[n-1]), false
 	}
-	return !done && !mutant.FirstDues.On()
+	return !done && !m.Policy.FirstDues
 }
 
 // histories counts older failures and expiries of some tasks in one fact, once every member
@@ -207,7 +206,7 @@ func (m *Machine) Due() int64 {
 // collect collects a task that was due, if it still is: an archive takes time.
 func (m *Machine) collect(now clock.Time, d vnode.Due) bool {
 	v := m.vnode(d.Task)
-	if v.Leading() == 0 || !mutant.RetentionStale.On() && d.At > m.Cutoff(now, v.Partition, m.Rule(d.Queue).What)(d.State, d.Queue) {
+	if v.Leading() == 0 || !m.Policy.RetentionStale && d.At > m.Cutoff(now, v.Partition, m.Rule(d.Queue).What)(d.State, d.Queue) {
 		return false
 	}
 	gone, err := v.Collect(m.Round.Tx, d, now, func(t *crdt.Task) int64 { return m.bury(now, t) })
@@ -224,7 +223,7 @@ func (m *Machine) bury(now clock.Time, t *crdt.Task) int64 {
 	e, last := t.Enqueued, now.Wall
 	switch {
 	case t.ID.Kind() != id.KindKey:
-	case e.KeyWindow > 0 && !mutant.WindowForgotten.On(): // the key stays taken until its window is over
+	case e.KeyWindow > 0 && !m.Policy.WindowForgotten: // the key stays taken until its window is over
 		last = max(last, t.ID.Nanos()+e.KeyWindow)
 	default:
 		m.PassKey(now, t.ID, e)
@@ -240,11 +239,11 @@ func (m *Machine) sweepKeys(now clock.Time, p ring.Partition) bool {
 		old := now.Wall-key.Changed > int64(m.GCGrace)
 		// Where its task is kept by others, nobody here can tell.
 		cohort := m.View.Cells[ring.Of(key.Current, len(m.View.Cells))].Cohort
-		if old && slices.Contains(cohort, m.Self) && (mutant.KeyForgotten.On() || !vnode.Known(m.Round.Tx, ring.Of(key.Current, len(m.View.Cells)), key.Current)) {
+		if old && slices.Contains(cohort, m.Self) && (m.Policy.KeyForgotten || !vnode.Known(m.Round.Tx, ring.Of(key.Current, len(m.View.Cells)), key.Current)) {
 			vnode.DropKey(m.Round.Tx, p, key.First)
 		}
 	}
-	if len(all) < Batch || mutant.FirstKeys.On() {
+	if len(all) < Batch || m.Policy.FirstKeys {
 		m.Pass.Keys = id.ID{}
 		return false
 	}

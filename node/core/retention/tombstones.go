@@ -9,7 +9,6 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/repair"
 	"github.com/norn-dev/norn/quorum"
@@ -103,7 +102,7 @@ func (p *Tombstones) Heard(now clock.Time, k message.Pair, session uint64) {
 func (p *Tombstones) Ended(now clock.Time, k message.Pair, r *antientropy.Result) {
 	o, ok := p.rounds[k]
 	delete(p.rounds, k)
-	if !ok || !Agreed(r) || !p.members(k) {
+	if !ok || !p.Policy.Agreed(r) || !p.members(k) {
 		return
 	}
 	p.mark(now, k, o)
@@ -124,8 +123,8 @@ func (p *Tombstones) Same(now clock.Time, k message.Pair, session uint64) bool {
 
 // Agreed tells whether both sides had the same after a comparison, as far as they
 // had it before.
-func Agreed(r *antientropy.Result) bool {
-	return r.Err == nil && (r.Skipped == 0 || mutant.SkippedAgreed.On()) && len(r.Suspects) == 0 && r.Refused == 0
+func (p Policy) Agreed(r *antientropy.Result) bool {
+	return r.Err == nil && (r.Skipped == 0 || p.SkippedAgreed) && len(r.Suspects) == 0 && r.Refused == 0
 }
 
 // Completed hears the same from the other side. That may have begun long before it was
@@ -134,7 +133,7 @@ func (p *Tombstones) Completed(now clock.Time, from register.Member, m *message.
 	k := message.Pair{Partition: m.Partition, Peer: from}
 	if o, ok := p.heard[k]; ok && o.session == m.Session {
 		delete(p.heard, k)
-		if !mutant.ComparedLate.On() {
+		if !p.Policy.ComparedLate {
 			o.began = min(o.began, now.Add(-m.Age).Mono)
 		}
 		p.mark(now, k, o)
@@ -149,7 +148,7 @@ func (p *Tombstones) members(k message.Pair) bool {
 
 // mark notes that the peer has what was here when a comparison began.
 func (p *Tombstones) mark(now clock.Time, k message.Pair, o comparison) {
-	if o.epoch != p.View.Cells[k.Partition].Epoch && !mutant.MarkOfBefore.On() || !p.members(k) {
+	if o.epoch != p.View.Cells[k.Partition].Epoch && !p.Policy.MarkOfBefore || !p.members(k) {
 		return // it may have left and come back meanwhile
 	}
 	p.Follow(k.Partition)
@@ -220,7 +219,7 @@ func (p *Tombstones) Forget(at ring.Partition) {
 // the whole cohort; ok is false when that is not known.
 func (p *Tombstones) ProvenUpTo(now clock.Time, at ring.Partition) (upTo int64, ok bool) {
 	upTo = math.MaxInt64
-	if p.Alone(at) || mutant.PurgeByTime.On() {
+	if p.Alone(at) || p.Policy.PurgeByTime {
 		return upTo, true
 	}
 	p.Follow(at)
@@ -257,7 +256,7 @@ func (p *Tombstones) AgreedSince(now clock.Time, at ring.Partition) int64 {
 // one had been compared with is not known to that one. It is far in the past while a
 // member has not been compared with.
 func (p *Tombstones) ComparedSince(at ring.Partition) int64 {
-	if p.Alone(at) || mutant.PurgeByTime.On() {
+	if p.Alone(at) || p.Policy.PurgeByTime {
 		return math.MaxInt64
 	}
 	p.Follow(at)
@@ -296,7 +295,7 @@ func (p *Tombstones) CaughtUp(at ring.Partition) bool {
 // is asked to take the task anew, who must refuse it as too old by then. The
 // others let go one earlier by their own clocks, so that they never lag.
 func (p *Tombstones) over(now clock.Time, etas int) int64 {
-	if mutant.GraveEarly.On() {
+	if p.Policy.GraveEarly {
 		etas = 0
 	}
 	return now.Wall - int64(p.GCGrace) - int64(etas)*int64(p.Eta)
@@ -412,7 +411,7 @@ func (p *Tombstones) Take(now clock.Time, from register.Member, m *message.Purge
 // not of the cohort has no part in the proof that it was not. They may be the only
 // copy, and are kept aside by transfer. A tombstone brings nothing back.
 func (p *Tombstones) BelowHorizon(now clock.Time, from register.Member, at ring.Partition, facts []crdt.Fact) bool {
-	return !slices.Contains(p.View.Cells[at].Cohort, from) && !mutant.OldTaken.On() && p.Below(now, at, facts)
+	return !slices.Contains(p.View.Cells[at].Cohort, from) && !p.Policy.OldTaken && p.Below(now, at, facts)
 }
 
 // Below tells whether facts of one task are below the horizon and the task is

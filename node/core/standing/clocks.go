@@ -7,7 +7,6 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/clock/offset"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/placement"
@@ -150,7 +149,7 @@ func (k *Clocks) Beaten(now clock.Time, from register.Member, m *message.Beaten)
 // while its worker goes on.
 func (k *Clocks) Stepped(now clock.Time) {
 	moved := now.Wall - now.Mono - k.diff
-	if k.at != clock.Never && max(moved, -moved) > int64(k.env.Eta)/4 && !mutant.StepUnseen.On() {
+	if k.at != clock.Never && max(moved, -moved) > int64(k.env.Eta)/4 && !k.env.Policy.StepUnseen {
 		k.set = true
 		if k.Judge(now); k.set {
 			k.at = min(k.at, now.Mono+int64(BeatSoon))

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/quorum"
@@ -259,7 +258,7 @@ func (m *Disk) room() bool {
 // save writes what was seen, now and then.
 func (m *Disk) save(now clock.Time) {
 	m.quiet = false
-	if m.dirty == 0 || mutant.MarksUnsaved.On() || now.Mono < m.at || m.env.Round.Tx.Pending() == 0 && now.Mono < m.dirty+int64(SeenAfter) {
+	if m.dirty == 0 || m.env.Policy.MarksUnsaved || now.Mono < m.at || m.env.Round.Tx.Pending() == 0 && now.Mono < m.dirty+int64(SeenAfter) {
 		return
 	}
 	m.dirty, m.at = 0, now.Mono+int64(seenEvery)
@@ -348,7 +347,7 @@ func (m *Disk) Changed() {
 // that is, the register has to have said to this process: what its own disk says of
 // the register may be set back too, to when the cohort was another one or none.
 func (m *Disk) Trusts(p ring.Partition) bool {
-	return m.env.View.Current && m.intact(p) || mutant.TrustsAlways.On()
+	return m.env.View.Current && m.intact(p) || m.env.Policy.TrustsAlways
 }
 
 // Counts tells whether this node's copies of facts, and what it answers to reads, count
@@ -362,7 +361,7 @@ func (m *Disk) Counts(p ring.Partition, epoch uint64) bool {
 	if !slices.Contains(m.env.View.Cells[p].Cohort, m.env.Self) && !m.env.View.Arriving[p] {
 		return !m.Forgetful(p) // nobody tells a node of a partition that it does not keep
 	}
-	return m.intact(p) || mutant.CountsForgotten.On()
+	return m.intact(p) || m.env.Policy.CountsForgotten
 }
 
 // intact tells whether a majority of a partition's cohort says that this disk is as
@@ -394,7 +393,7 @@ func (m *Disk) Told(to []register.Member) bool {
 			n++
 		}
 	}
-	return n >= quorum.Majority(len(to)) || mutant.TrustsAlways.On()
+	return n >= quorum.Majority(len(to)) || m.env.Policy.TrustsAlways
 }
 
 // Telling counts those of a cohort that have told, and this node.
@@ -421,7 +420,7 @@ func (m *Disk) work(now clock.Time) {
 
 // ends tells whether what was lost is certain enough, and the others can do without this node.
 func (m *Disk) ends() bool {
-	return (m.firm || mutant.OneWord.On() || m.Words.enough(m)) && m.MayRetire()
+	return (m.firm || m.env.Policy.OneWord || m.Words.enough(m)) && m.MayRetire()
 }
 
 // LostButNeeded says what was lost while the others cannot do without what is still here; nil:

@@ -15,6 +15,8 @@ import (
 
 // Env is what the parts of a machine read and write. None of it is another machine.
 type Env struct {
+	// Policy is the zero one but in the hunt.
+	Policy Policy
 	// Self is this node in this incarnation.
 	Self register.Member
 	// Eta bounds how far clocks may be from each other.

@@ -18,6 +18,8 @@ import (
 
 // Env is what a machine reads and writes.
 type Env struct {
+	// Policy is the zero one but in the hunt.
+	Policy Policy
 	// Self is this node in this incarnation.
 	Self register.Member
 	// DeadAfter is for how long a node is not alive before others keep what it kept, Settle how

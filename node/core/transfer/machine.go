@@ -9,7 +9,6 @@ import (
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/proto"
@@ -290,7 +289,7 @@ func (m *Machine) hand(now clock.Time, p ring.Partition, move *Move) {
 		m.hold(now, move) // removed, and still counted on
 		return
 	}
-	if have >= quorum.Majority(len(cohort)) || mutant.HandedEarly.On() && have > 0 {
+	if have >= quorum.Majority(len(cohort)) || m.Policy.HandedEarly && have > 0 {
 		if may, promise := m.Elections.MayForget(p, m.View.Cells[p].Epoch); !may {
 			m.Elections.RequestElection(now, p, promise)
 			m.hold(now, move)
@@ -324,7 +323,7 @@ func (m *Machine) other(move *Move, members, with []register.Member) (register.M
 // that counted on what is here (docs/contributors/model.md, the first of its findings).
 func (m *Machine) Sure(now clock.Time, p ring.Partition, move *Move) bool {
 	cohort := m.View.Cells[p].Cohort
-	if len(move.Clear) >= quorum.Majority(len(cohort)) || mutant.Unprobed.On() {
+	if len(move.Clear) >= quorum.Majority(len(cohort)) || m.Policy.Unprobed {
 		return true
 	}
 	move.Probe, move.Clear = m.Rand.Uint64()|1, nil
@@ -414,7 +413,7 @@ func (m *Machine) Compared(now clock.Time, k message.Pair, r *antientropy.Result
 		return true
 	}
 	move.tries = 0
-	if move.Lacks && !mutant.LacksIgnored.On() {
+	if move.Lacks && !m.Policy.LacksIgnored {
 		m.hold(now, move)
 		return true
 	}
