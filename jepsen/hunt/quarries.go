@@ -69,13 +69,13 @@ func pages() []Quarry {
 // times are mistakes about long times, clocks that jump, and a disk that fails.
 func times() []Quarry {
 	return []Quarry{
-		by("node/core", "TestTheTombstoneOfAKeyStaysForItsWindow", mutant.WindowForgotten),
+		by("node/core/retention", "TestTheTombstoneOfAKeyStaysForItsWindow", mutant.WindowForgotten),
 		by("node/core", "TestAWindowLongerThanTheGraceIsOpenToItsEnd", mutant.WindowByStart),
 		by("node/core", "TestAKeyIsRememberedWhileItsTaskIsThere", mutant.KeyForgotten),
 		by("schedule/policy", "TestTheClockComesBack", mutant.NoRewind),
 		by("schedule/policy", "TestTheClockComesBack", mutant.NoBars),
 		by("node/core/cron", "TestClockJumps", mutant.NotPlacedAnew),
-		by("node/core", "TestNothingIsCollectedByAClockThatJumps", mutant.JumpCollects),
+		by("node/core/retention", "TestNothingIsCollectedByAClockThatJumps", mutant.JumpCollects),
 		by("clock", "TestLapsed", mutant.WallEnds),
 		by("clock", "TestLapsed", mutant.WallAlone),
 		by("clock", "TestLapsed", mutant.SetAhead),
@@ -125,7 +125,7 @@ func orders() []Quarry {
 		by("vnode", "TestTheSameOneStaysInAnyOrder", mutant.FirstStays),
 		by("crdt", "TestCompletionWinsAndSticks", mutant.LastCompletion),
 		by("vnode", "TestASuspendedClaimCountsFromTheTakeover", mutant.Unsuspended),
-		by("node/core", "TestTombstonesStayForSomeEtasMore", mutant.GraveEarly),
+		by("node/core/retention", "TestTombstonesStayForSomeEtasMore", mutant.GraveEarly),
 		by("node/core", "TestOldFactsKeepNobodyOut", mutant.OldTaken),
 		by("node/core", "TestTheOnlyOneLeftRepeatsNoClaimOfALeaderBeforeIt", mutant.RepeatOfBefore),
 	}
@@ -146,7 +146,7 @@ func rounds() []Quarry {
 		by("node/core", "TestAZombieKeepsWhatItPromised", mutant.ForgetAnyway),
 		by("election", "TestScripts", mutant.WonByEpoch),
 		by("node/core", "TestAnAckWaitsForTheCohortThatWasVotedFor", mutant.FenceIgnored),
-		by("node/core", "TestAHandOverCountsNoComparisonThatLeftSomething", mutant.OneVoterPulled),
+		by("node/core/leadership", "TestAHandOverCountsNoComparisonThatLeftSomething", mutant.OneVoterPulled),
 		by("node/core", "TestADiskThatWasSetBackIsNoticed", mutant.MarksUnsaved),
 		by("node/core", "TestANodeVotesWhenAMajorityHasTold", mutant.TrustsAlways),
 		by("node/core", "TestAHintIsHandedOverBeforeItsPartitionGoes", mutant.HandedEarly),

@@ -23,7 +23,7 @@ func newDependencies(c *Core, boot uint64) *dependency.Machine {
 	d := depending{c}
 	return dependency.New(dependency.Env{
 		Policy: c.cfg.Policy.Dependency,
-		Self: c.cfg.Self, Eta: c.cfg.Eta, GCGrace: c.cfg.GCGrace, WatchFor: c.cfg.WatchFor,
+		Self:   c.cfg.Self, Eta: c.cfg.Eta, GCGrace: c.cfg.GCGrace, WatchFor: c.cfg.WatchFor,
 		Hold: func() time.Duration { return c.retention.Tombstones.Hold() },
 		View: c.view, Round: c.round, Partitions: c.vnodes,
 		Routes: d, Reads: d, Leases: d, Times: d, Others: d,

@@ -17,7 +17,7 @@ type leasing struct{ *Core }
 func newLeases(c *Core) *lease.Machine {
 	return lease.New(lease.Env{
 		Policy: c.cfg.Policy.Lease,
-		Self: c.cfg.Self, Eta: c.cfg.Eta, Random: c.cfg.Rand.Uint64, View: c.view, Round: c.round, Partitions: c.vnodes,
+		Self:   c.cfg.Self, Eta: c.cfg.Eta, Random: c.cfg.Rand.Uint64, View: c.view, Round: c.round, Partitions: c.vnodes,
 		Standing: c.standing, Leadership: c.elector, Acceptors: c.acceptors, Others: leasing{c},
 		Planned: func(p ring.Partition) []register.Member { return c.transfer.Driver.View().Planned(p) },
 	})

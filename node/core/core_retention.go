@@ -15,7 +15,7 @@ type retaining struct{ *Core }
 func newRetention(c *Core, now clock.Time) *retention.Machine {
 	return retention.New(retention.Env{
 		Policy: c.cfg.Policy.Retention,
-		Self: c.cfg.Self, Eta: c.cfg.Eta, GCGrace: c.cfg.GCGrace, Interval: c.cfg.CollectInterval, HasArchive: c.cfg.Archive,
+		Self:   c.cfg.Self, Eta: c.cfg.Eta, GCGrace: c.cfg.GCGrace, Interval: c.cfg.CollectInterval, HasArchive: c.cfg.Archive,
 		View: c.view, Round: c.round, Partitions: c.vnodes, Queues: retaining{c}, References: c.dependency,
 		Alone: c.replication.Writes.Alone, Taken: func() uint64 { return c.taken },
 		Number: func() uint64 {

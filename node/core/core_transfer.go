@@ -24,7 +24,7 @@ type moving struct{ *Core }
 func newTransfer(c *Core) *transfer.Machine {
 	return transfer.New(transfer.Env{
 		Policy: c.cfg.Policy.Transfer,
-		Self: c.cfg.Self, DeadAfter: c.cfg.DeadAfter, Settle: max(10*time.Second, c.cfg.Repair), Eta: c.cfg.Eta, GCGrace: c.cfg.GCGrace,
+		Self:   c.cfg.Self, DeadAfter: c.cfg.DeadAfter, Settle: max(10*time.Second, c.cfg.Repair), Eta: c.cfg.Eta, GCGrace: c.cfg.GCGrace,
 		MaxAside: c.cfg.Quarantine, Replicas: c.cfg.Cluster.Replicas, Rand: c.cfg.Rand,
 		View: c.view, Round: c.round, Elections: moving{c}, Node: moving{c},
 	})

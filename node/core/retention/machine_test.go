@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/convert"
 )
 
@@ -14,7 +15,8 @@ const eta = 200 * time.Millisecond
 
 func testMachine() (*Machine, clock.Time) {
 	now := clock.Time{Wall: time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: int64(time.Minute)}
-	return New(Env{Eta: eta, GCGrace: 7 * 24 * time.Hour, Interval: time.Minute}, now), now
+	left := Policy{JumpCollects: mutant.JumpCollects.On(), GraveEarly: mutant.GraveEarly.On(), WindowForgotten: mutant.WindowForgotten.On()}
+	return New(Env{Policy: left, Eta: eta, GCGrace: 7 * 24 * time.Hour, Interval: time.Minute}, now), now
 }
 
 // TestNothingIsCollectedByAClockThatJumps: not in the step that sees it.
