@@ -55,7 +55,7 @@ const (
 	coreFileLoop    = 37
 	coreCallLoop    = 5
 	sameMethods     = 2
-	leastInvariants = 0.28
+	leastInvariants = 0.4
 	leastComments   = 16.1
 )
 

@@ -465,9 +465,11 @@ func (c *Core) wake() (wall, mono int64) {
 }
 
 // Audit tells what the core would overlook: a vnode that something was done with
-// behind its back. It is for tests; none of what it reads comes from a disk.
+// behind its back, and invariants of its machines that do not hold. It is for tests; none of
+// what it reads comes from a disk.
 func (c *Core) Audit() error {
-	return errors.Join(c.vnodes.Audit(), c.tenants.Audit(len(c.view.Cells), c.vnodes.See))
+	return errors.Join(c.vnodes.Audit(), c.tenants.Audit(len(c.view.Cells), c.vnodes.See),
+		c.dispatch.Index.Audit(), router.Audit(c.routes), c.replication.Audit(), c.logs.Audit())
 }
 
 func (c *Core) vnode(task id.ID) *vnode.Vnode {

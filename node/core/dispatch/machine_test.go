@@ -80,3 +80,24 @@ func TestWhatWaitsIsBoundedInBytes(t *testing.T) {
 		t.Errorf("past the limit: %v", e)
 	}
 }
+
+// TestAnAuditSeesWhatIsMiscounted: bytes, those who are done, grants, connections without requests.
+func TestAnAuditSeesWhatIsMiscounted(t *testing.T) {
+	for what, spoil := range map[string]func(*Index, *claimRequest){
+		"nothing":  func(*Index, *claimRequest) {},
+		"bytes":    func(d *Index, _ *claimRequest) { d.bytes++ },
+		"done":     func(_ *Index, w *claimRequest) { w.done = true },
+		"stale":    func(d *Index, _ *claimRequest) { d.queues["q"].stale++ },
+		"grants":   func(d *Index, _ *claimRequest) { d.asked[message.AskKey{Request: 1}] = &asked{live: 1} },
+		"nobody's": func(d *Index, _ *claimRequest) { d.byConn[9] = map[uint64]*claimRequest{} },
+	} {
+		d := newIndex()
+		d.tenants = quota.New()
+		w := &claimRequest{names: []string{"q"}, bytes: 7}
+		d.park(w)
+		spoil(d, w)
+		if err := d.Audit(); (err != nil) != (what != "nothing") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

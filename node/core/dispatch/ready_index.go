@@ -24,14 +24,15 @@ import (
 // Index brings work and those who ask for it together: the best ready tasks per
 // queue, the claim requests that wait, and what each request was granted.
 type Index struct {
-	queues  map[string]*queue // with ready tasks or waiters
-	dirty   []*queue          // queues with waiters whose head may have changed
-	byTime  call.ByTime[*claimRequest]
-	byConn  map[uint64]map[uint64]*claimRequest
-	lines   map[uint64]*line // clients' connections that have asked for work
-	byAsk   map[message.AskKey]*claimRequest
-	asked   map[message.AskKey]*asked
-	widest  uint64                                               // see [widest]
+	queues map[string]*queue // with ready tasks or waiters
+	dirty  []*queue          // queues with waiters whose head may have changed
+	byTime call.ByTime[*claimRequest]
+	byConn map[uint64]map[uint64]*claimRequest
+	lines  map[uint64]*line // clients' connections that have asked for work
+	byAsk  map[message.AskKey]*claimRequest
+	asked  map[message.AskKey]*asked
+	widest uint64 // see [widest]
+	// Invariant: bytes are those of the requests in byTime, none of which is done.
 	bytes   int                                                  // of the requests that wait
 	came    uint64                                               // requests so far
 	paused  map[string]bool                                      // queues of which nothing is handed out
@@ -78,7 +79,8 @@ type queue struct {
 	name  string
 	heads *claim.Merge
 	wait  []*claimRequest // first come, first served; may hold done ones
-	stale int             // done ones among them
+	// Invariant: stale is how many in wait are done.
+	stale int // done ones among them
 	dirty bool
 
 	looked int64 // when a request last looked at what is ready here, mono ns
@@ -129,7 +131,8 @@ func (w *claimRequest) key() message.AskKey {
 // claims does.
 type asked struct {
 	grants []message.GrantRef
-	live   int
+	// Invariant: live is how many of the grants are not over, and more than none.
+	live int
 	// answers are the replies with these grants that are not known to have been
 	// dropped: only when the last of them surely never left, nobody can have
 	// heard of the grants.

@@ -61,6 +61,7 @@ type Machine struct {
 	byTask  map[id.ID][]*logWait
 	// Invariant: count is how many there are in byConn, and in byTask.
 	byConn map[uint64]map[uint64]*logWait
+	// Invariant: in byTime are those that do not read.
 	byTime call.ByTime[*logWait]
 	count  int
 	closed *proto.Error // why nothing is read any more; nil: it is

@@ -50,3 +50,20 @@ func TestOldUpdatesAreNotSentAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestAnAuditSeesWhatIsMiscounted: bytes, the order of writes, reads that nothing ends.
+func TestAnAuditSeesWhatIsMiscounted(t *testing.T) {
+	for what, spoil := range map[string]func(*Machine){
+		"nothing": func(*Machine) {},
+		"bytes":   func(m *Machine) { m.Writes.Bytes++ },
+		"order":   func(m *Machine) { m.Writes.Open[1].Number = 1 },
+		"reads":   func(m *Machine) { m.Reads.Open = map[uint64]*Fetch{1: nil} },
+	} {
+		m := New(Env{})
+		m.Writes.Open, m.Writes.Bytes = []*write{{Number: 1, Bytes: 3}, {Number: 2, Bytes: 4}}, 7
+		spoil(m)
+		if err := m.Audit(); (err != nil) != (what != "nothing") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -35,8 +35,9 @@ const (
 // Reads are reads of several replicas (design 5). The facts of the others are
 // merged here, the read then sees the union; who lacks something is sent it.
 type Reads struct {
-	m              *Machine
-	Number         uint64
+	m      *Machine
+	Number uint64
+	// Invariant: each of Open is in byTime, and no other one.
 	Open           map[uint64]*Fetch
 	byTime         call.ByTime[*Fetch]
 	TooFewAnswered bool // of the request that is being handled, see [message.Request]

@@ -67,8 +67,9 @@ type Writes struct {
 	held   []*waitingAnswer // answers of this round that wait for it
 
 	number uint64
-	Open   []*write // by number
-	Bytes  int      // of the facts in open
+	// Invariant: Open is in the order of numbers, and Bytes are those of its facts.
+	Open  []*write
+	Bytes int
 
 	largest int                        // cohort
 	sole    bool                       // of some partition this node is the whole cohort

@@ -55,3 +55,20 @@ func TestAbandonedPartsAreBounded(t *testing.T) {
 		t.Fatalf("%d numbers are remembered", len(f.has))
 	}
 }
+
+// TestAnAuditSeesWhatIsMiscounted: parts of nobody, and requests of a connection.
+func TestAnAuditSeesWhatIsMiscounted(t *testing.T) {
+	for what, spoil := range map[string]func(*Machine){
+		"nothing":     func(*Machine) {},
+		"parts":       func(r *Machine) { r.parts[9] = &leg{g: &Scatter{}} },
+		"connections": func(r *Machine) { r.held[7]++ },
+		"time":        func(r *Machine) { r.byTime = nil },
+	} {
+		r := bench(t)
+		r.Gather(clock.Time{Wall: 1, Mono: 1}, &message.Request{From: message.Origin{Conn: 7, Request: 1}}, &Whole{}, time.Minute)
+		spoil(r)
+		if err := Audit(r); (err != nil) != (what != "nothing") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

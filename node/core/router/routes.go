@@ -35,10 +35,12 @@ type Machine struct {
 	peers  []register.Member          // by connection
 	conns  map[register.Member]uint64 // back
 	number uint64
+	// Invariant: each request in of is in byTime, and has its parts in parts; no other one has.
 	parts  map[uint64]*leg
 	byTime call.ByTime[*Scatter]
 	of     map[message.Origin]*Scatter
-	held   map[uint64]int // of byTime, by connection
+	// Invariant: held counts byTime by connection, and has no connection with none.
+	held map[uint64]int
 
 	abandonedLegs abandonedLegs
 }

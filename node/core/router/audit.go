@@ -1,0 +1,29 @@
+package router
+
+import (
+	"fmt"
+
+	"github.com/norn-dev/norn/node/core/message"
+)
+
+// Audit tells which invariant of a machine does not hold. It is for tests.
+func Audit(r *Machine) error {
+	for number, p := range r.parts { // Any order: each is judged for itself.
+		if p.g.left[number] != p || r.of[message.NumberOf(p.g.From)] != p.g {
+			return fmt.Errorf("router: part %d is of a request that does not wait for it", number)
+		}
+	}
+	left, held := 0, 0
+	for _, g := range r.of { // Any order: they are counted.
+		left += len(g.left)
+	}
+	for conn, n := range r.held { // Any order: likewise.
+		if held += n; n <= 0 {
+			return fmt.Errorf("router: connection %d has %d requests", conn, n)
+		}
+	}
+	if left != len(r.parts) || len(r.of) != len(r.byTime) || held != len(r.byTime) {
+		return fmt.Errorf("router: %d requests wait with %d parts; %d, %d and %d are counted", len(r.byTime), len(r.parts), len(r.of), left, held)
+	}
+	return nil
+}
