@@ -67,7 +67,7 @@ type Writes struct {
 	held   []*waitingAnswer // answers of this round that wait for it
 
 	number uint64
-	// Invariant: Open is in the order of numbers, and Bytes are those of its facts.
+	// Invariant: Open is in the order of numbers, and Bytes are at least those of its facts.
 	Open  []*write
 	Bytes int
 
