@@ -53,12 +53,12 @@ func (a api) Open(c *transport.Conn) {
 	c.SetMaxFrame(helloBytes)
 	c.SetAttachment(&client{})
 	a.n.conns.Store(c.ID(), c)
-	a.n.metrics.connections.Inc()
+	a.n.metrics.Connections.Inc()
 }
 
 func (a api) Closed(c *transport.Conn, _ error) {
 	a.n.conns.Delete(c.ID())
-	a.n.metrics.connections.Dec()
+	a.n.metrics.Connections.Dec()
 	a.n.opts.Access.Leave(c.Attachment().(*client).who)
 	if a.n.opts.Spans != nil {
 		a.n.opts.Spans.Closed(c.ID())
@@ -242,7 +242,7 @@ func greeting(n *Node, version uint32) *nornv1.HelloReply {
 // knows it. Bulk actions leave out what was enqueued after their begin, and with a clock
 // that is a day behind that would be everything.
 func clientsTime(n *Node) *timestamppb.Timestamp {
-	return timestamppb.New(n.clock.Wall().Add(time.Duration(n.metrics.core.Load().ClockRight)))
+	return timestamppb.New(n.clock.Wall().Add(time.Duration(n.metrics.Core.Load().ClockRight)))
 }
 
 // notBegun is what a node says that is not in a cluster yet.

@@ -48,7 +48,7 @@ func parallel(b *testing.B, n, size int, f func(items int)) {
 
 // syncs reports how often the log was synced.
 func syncs(b *testing.B, n *Node) {
-	b.ReportMetric(float64(n.metrics.syncs.Load())/b.Elapsed().Seconds(), "syncs/s")
+	b.ReportMetric(float64(n.metrics.Syncs.Load())/b.Elapsed().Seconds(), "syncs/s")
 }
 
 func enqueueMany(b *testing.B, p *caller, m *minter, n int) {

@@ -15,6 +15,8 @@ import (
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/norn-dev/norn/node/metrics"
 )
 
 // TestAClockFollowsAFile sets the clock of a running node, as the laboratory does.
@@ -62,7 +64,7 @@ func TestAClockFollowsAFile(t *testing.T) {
 func TestAClockThatIsOffIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		log, m := slog.New(slog.NewTextHandler(&out, nil)), newMetrics()
+		log, m := slog.New(slog.NewTextHandler(&out, nil)), metrics.New()
 		said := func(off, good int) {
 			t.Helper()
 			if a, b := strings.Count(out.String(), "msg=clock.off"), strings.Count(out.String(), "msg=clock.good"); a != off || b != good {
@@ -71,7 +73,7 @@ func TestAClockThatIsOffIsLogged(t *testing.T) {
 		}
 		turn := func(bad int) {
 			for range 3 {
-				m.clock(log, &core.Stats{ClockBad: bad, ClockFault: "no time"})
+				m.Clock(log, &core.Stats{ClockBad: bad, ClockFault: "no time"})
 			}
 		}
 		turn(0)
@@ -86,7 +88,7 @@ func TestAClockThatIsOffIsLogged(t *testing.T) {
 			turn(4)
 		}
 		said(1, 0)
-		time.Sleep(clockEvery)
+		time.Sleep(metrics.ClockEvery)
 		turn(4)
 		said(1, 0)
 		turn(0)
@@ -99,11 +101,11 @@ func TestAClockThatIsOffIsLogged(t *testing.T) {
 func TestMissingNodesAreNoFaultOfTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		log, m := slog.New(slog.NewTextHandler(&out, nil)), newMetrics()
+		log, m := slog.New(slog.NewTextHandler(&out, nil)), metrics.New()
 		turn := func(s *core.Stats) string {
-			time.Sleep(clockEvery)
+			time.Sleep(metrics.ClockEvery)
 			out.Reset()
-			m.clock(log, s)
+			m.Clock(log, s)
 			return out.String()
 		}
 		if said := turn(&core.Stats{ClockBad: 5, ClockFault: "only 1 of 3", ClockAlone: true}); !strings.Contains(said, "msg=clock.alone") || strings.Contains(said, "set the clock") || strings.Contains(said, "NTP") {

@@ -105,7 +105,7 @@ func newMembership(n *Node) *membership {
 		Rival: m.rival, Expect: n.cfg.BootstrapExpect, Among: among(n.cfg, n.record().Addresses),
 		Limits: fitPeers(peerLimits(), n.opts.Memory), Timing: peerTiming(n.cfg), Dial: n.names.Dial,
 	})
-	n.metrics.damaged(m.network)
+	n.metrics.Damaged(m.network)
 	return m
 }
 

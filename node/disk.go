@@ -92,7 +92,7 @@ func lookAtDisk(n *Node) (next time.Duration, ok bool) {
 		n.log.Warn("disk.unknown", "data", n.cfg.Data, "error", err)
 		return n.cfg.DiskCheckInterval, true
 	}
-	n.metrics.diskFree.Set(float64(free))
+	n.metrics.DiskFree.Set(float64(free))
 	reserve, stop := n.cfg.DiskLimits(volume)
 	low := free < reserve
 	changed := n.crowded.Swap(low) != low

@@ -13,6 +13,7 @@ import (
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/standing"
+	"github.com/norn-dev/norn/node/metrics"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -43,9 +44,9 @@ func TestASetBackNodeThatWaitsSaysSo(t *testing.T) {
 // TestClashesAreLogged: with the task, and once for many at a time.
 func TestClashesAreLogged(t *testing.T) {
 	var log bytes.Buffer
-	m, s := newMetrics(), &core.Stats{Clashes: 3}
+	m, s := metrics.New(), &core.Stats{Clashes: 3}
 	for range 5 {
-		m.clash(slog.New(slog.NewTextHandler(&log, nil)), s)
+		m.Clash(slog.New(slog.NewTextHandler(&log, nil)), s)
 	}
 	if strings.Count(log.String(), "msg=task.clash task="+s.Clashed.String()+" total=3") != 1 {
 		t.Error(log.String())
@@ -55,9 +56,9 @@ func TestClashesAreLogged(t *testing.T) {
 // TestUnreadVotesAreLogged: with who sent the last one, and once for many at a time.
 func TestUnreadVotesAreLogged(t *testing.T) {
 	var log bytes.Buffer
-	m, s := newMetrics(), &core.Stats{Unread: 2, UnreadLast: leadership.Unread{Peer: "n2", Partition: 7, Why: "cut short"}}
+	m, s := metrics.New(), &core.Stats{Unread: 2, UnreadLast: leadership.Unread{Peer: "n2", Partition: 7, Why: "cut short"}}
 	for range 5 {
-		m.unread(slog.New(slog.NewTextHandler(&log, nil)), s)
+		m.Unread(slog.New(slog.NewTextHandler(&log, nil)), s)
 	}
 	if strings.Count(log.String(), `level=ERROR msg=vote.unread peer=n2 partition=7 total=2 error="cut short"`) != 1 {
 		t.Error(log.String())

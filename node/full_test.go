@@ -56,7 +56,7 @@ func newCrowdedTrio(t *testing.T) *crowdedTrio {
 		full(t, n, 3)
 	}
 	eventually(t, "three vote in the register", func() bool { return len(r.nodes[0].members.group.Load().Status().Voters) == 3 })
-	eventually(t, "n3 leads", func() bool { return r.nodes[2].metrics.leading.Load() > 0 })
+	eventually(t, "n3 leads", func() bool { return r.nodes[2].metrics.Leading.Load() > 0 })
 	return r
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/inbox"
+	"github.com/norn-dev/norn/node/metrics"
 	"github.com/norn-dev/norn/node/sysclock"
 	"github.com/norn-dev/norn/transport"
 )
@@ -16,7 +17,7 @@ import (
 // were refused, nothing may stay there.
 func TestRefusedConnectionsLeaveNothing(t *testing.T) {
 	c := testConfig(t)
-	n := &Node{cfg: c, clock: sysclock.New(c), inbox: inbox.New(c.MaxInbox), metrics: newMetrics()}
+	n := &Node{cfg: c, clock: sysclock.New(c), inbox: inbox.New(c.MaxInbox), metrics: metrics.New()}
 	n.available.Store(&core.Available{})
 	ln := transport.NewMemListener(0)
 	server := transport.NewServer(transport.Config{ErrorBody: errorBody}, api{n, inbox.NewScale(carried)})

@@ -176,7 +176,7 @@ func (h neighbours) Messages(from register.Member, all []message.PeerMessage) {
 	for _, m := range all {
 		weight, first := weighPeer(m)
 		if !n.inbox.AdmitPeer(weight) {
-			n.metrics.crowded.Inc()
+			n.metrics.Crowded.Inc()
 			continue
 		}
 		w := inbox.Waiting{Event: &message.FromPeer{From: from, Message: m}, Weight: weight}

@@ -146,7 +146,7 @@ func (n *Node) perform(ready *message.Ready) {
 
 // sendAll sends messages to other nodes.
 func sendAll(n *Node, messages []message.Send) {
-	n.metrics.sent.Add(uint64(n.members.network.SendAll(messages)))
+	n.metrics.Sent.Add(uint64(n.members.network.SendAll(messages)))
 }
 
 // ask gives requests to the register.
@@ -204,7 +204,7 @@ func (n *Node) syncer() {
 			} else {
 				n.stall.wait(factsSync, r.durable)
 			}
-			n.metrics.syncs.Add(1)
+			n.metrics.Syncs.Add(1)
 		}
 		n.synced.Store(r.number)
 		if r.mark != 0 {

@@ -4,14 +4,16 @@ import (
 	"github.com/norn-dev/norn/node/core"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/norn-dev/norn/node/metrics"
 )
 
 // health adds to the metrics what an operator has to hear of: what is out of reach, as this node sees
 // it. Alarms on them are in examples/prometheus.
 func health(n *Node) {
-	n.metrics.registry.MustRegister(newOutlook(n))
+	n.metrics.Registry.MustRegister(newOutlook(n))
 	gauge := func(name, help string, read func(*core.Available) float64) {
-		n.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
+		n.metrics.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
 			func() float64 { return read(n.available.Load()) }))
 	}
 	gauge("norn_register_majority", "1: the register has a leader, so that members, partitions, queues and schedules can be changed; 0: as far as this node knows it has none.",
@@ -21,21 +23,21 @@ func health(n *Node) {
 		return oneIf(enqueue && claim && Filled(n))
 	})
 	stat := func(name, help string, read func(*core.Stats) float64) {
-		n.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
-			func() float64 { return read(n.metrics.core.Load()) }))
+		n.metrics.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
+			func() float64 { return read(n.metrics.Core.Load()) }))
 	}
 	stat("norn_clock_off", "1: this node's clock is too far from the others', or it cannot show that it is not though they answer: of some partitions it leads none and votes for no claims.",
-		func(s *core.Stats) float64 { return oneIf(clockOf(s) == clockOff) })
+		func(s *core.Stats) float64 { return oneIf(metrics.ClockOf(s) == metrics.ClockOff) })
 	stat("norn_clock_correction_seconds", "By how much this node's wall clock is to be put right, as far as the others have told.",
 		func(s *core.Stats) float64 { return float64(s.ClockRight) / 1e9 })
 	stat("norn_forgot", "1: this node's disk has lost what it had acknowledged: it neither votes nor leads, and stays for what it has until the others can spare it.",
 		func(s *core.Stats) float64 { return oneIf(s.Forgot) })
 	stat("norn_register_back", "1: the register was read in an earlier state than this node has known, since it was started: what was decided in between is lost.",
 		func(s *core.Stats) float64 { return oneIf(s.RegisterBack != "") })
-	n.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	n.metrics.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "norn_build_info", Help: "1, with the build of this node.", ConstLabels: prometheus.Labels{"version": n.opts.Version},
 	}, func() float64 { return 1 }))
-	n.metrics.registry.MustRegister(n.opts.Collectors...)
+	n.metrics.Registry.MustRegister(n.opts.Collectors...)
 }
 
 // outlook tells what a member sees of its cluster. A node that waits to be let in sees

@@ -38,6 +38,8 @@ import (
 	"github.com/norn-dev/norn/vnode"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/norn-dev/norn/node/metrics"
 )
 
 type registerResult = register.Result
@@ -118,7 +120,7 @@ type Node struct {
 	locals   sync.Map      // uint64 -> *local
 	rights   chan struct{} // one token per request about rights under way
 	calls    *calls
-	metrics  *metrics
+	metrics  *metrics.Metrics
 	decided  *queuestats.Table
 	stall    diskWatch
 	crowded  atomic.Bool // the disk is nearly full: enqueues are refused
@@ -177,7 +179,7 @@ func begin(cfg *config.Config, opts Options, book *names.Book) (*Node, error) {
 	n := &Node{
 		cfg: &full, opts: opts, log: opts.Logger, clock: sysclock.New(&full),
 		inbox: inbox.New(cfg.MaxInbox), rounds: make(chan round, 1), settled: make(chan struct{}, 1),
-		names: book, reading: make(chan struct{}, maxReads), rights: make(chan struct{}, maxRights), metrics: newMetrics(), failed: make(chan struct{}),
+		names: book, reading: make(chan struct{}, maxReads), rights: make(chan struct{}, maxRights), metrics: metrics.New(), failed: make(chan struct{}),
 	}
 	n.held = held.New(func() store.Snapshot { return n.facts.Snapshot() })
 	n.decided = queuestats.New(queuestats.Options{Queues: full.MaxQueues, Named: full.MetricsQueues}, n.clock.Now().Wall)
@@ -188,7 +190,7 @@ func begin(cfg *config.Config, opts Options, book *names.Book) (*Node, error) {
 	}
 	n.available.Store(&core.Available{})
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	n.metrics.registry.MustRegister(queuestats.NewCollector(n.ctx, n.decided, n.calls), queuestats.NewTenants(n.ctx, func(asked queuestats.TenantsAsked) bool {
+	n.metrics.Registry.MustRegister(queuestats.NewCollector(n.ctx, n.decided, n.calls), queuestats.NewTenants(n.ctx, func(asked queuestats.TenantsAsked) bool {
 		if n.begun.Load() {
 			n.inbox.Post(asked)
 		}
@@ -351,7 +353,7 @@ func (n *Node) handLeadership(ctx context.Context) {
 	defer cancel()
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
-	for !n.drained.Load() || n.metrics.leading.Load() > 0 {
+	for !n.drained.Load() || n.metrics.Leading.Load() > 0 {
 		select {
 		case <-ctx.Done():
 			return
@@ -417,7 +419,7 @@ func (n *Node) Failure() error { return n.failure }
 func (n *Node) Addr() net.Addr { return n.listener.Addr() }
 
 // Gatherer gives the node's metrics.
-func (n *Node) Gatherer() prometheus.Gatherer { return n.metrics.registry }
+func (n *Node) Gatherer() prometheus.Gatherer { return n.metrics.Registry }
 
 // PeerAddr is the address of the port for other nodes.
 func (n *Node) PeerAddr() net.Addr { return n.ports.tcp.Addr() }

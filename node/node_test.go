@@ -223,7 +223,7 @@ func TestGrantsOfAClosedConnectionAreFreed(t *testing.T) {
 	go func() {
 		ended <- call(ctx, gone.c, nornv1.Method_METHOD_CLAIM, &nornv1.ClaimRequest{Queues: []string{"q"}, WaitSeconds: 30}, &nornv1.ClaimReply{})
 	}()
-	for n.metrics.core.Load().Waiting == 0 {
+	for n.metrics.Core.Load().Waiting == 0 {
 		select {
 		case err := <-ended:
 			t.Fatalf("the claim did not wait: %v", err)

@@ -20,13 +20,15 @@ import (
 	"github.com/norn-dev/norn/transport"
 
 	gproto "google.golang.org/protobuf/proto"
+
+	"github.com/norn-dev/norn/node/metrics"
 )
 
 // stall makes a client port without a loop behind it: what is admitted stays
 // in the inbox until the test takes it.
 func stall(t *testing.T, c *config.Config) (*Node, *transport.MemListener) {
 	t.Helper()
-	n := &Node{cfg: c, clock: sysclock.New(c), inbox: inbox.New(c.MaxInbox), metrics: newMetrics()}
+	n := &Node{cfg: c, clock: sysclock.New(c), inbox: inbox.New(c.MaxInbox), metrics: metrics.New()}
 	n.begun.Store(true)
 	n.available.Store(&core.Available{})
 	ln := transport.NewMemListener(0)
@@ -230,21 +232,21 @@ func TestLimitsOfWaiting(t *testing.T) {
 			a, stopA := p.open(tc.method, tc.req)
 			b, stopB := p.open(tc.method, tc.req)
 			defer stopB()
-			soon(t, "two wait", func() bool { return n.metrics.core.Load().Waiting == 2 })
+			soon(t, "two wait", func() bool { return n.metrics.Core.Load().Waiting == 2 })
 			if err := other.call(tc.method, tc.req, &nornv1.WriteReply{}); !overloaded(err) {
 				t.Errorf("past max-waiters: %v", err)
 			}
 			other.enqueue(&nornv1.TaskSpec{Queue: "b"}) // what need not wait is served
 			stopA()
 			<-a
-			soon(t, "one is gone", func() bool { return n.metrics.core.Load().Waiting == 1 })
+			soon(t, "one is gone", func() bool { return n.metrics.Core.Load().Waiting == 1 })
 			c, stopC := other.open(tc.method, tc.req)
-			soon(t, "another takes its place", func() bool { return n.metrics.core.Load().Waiting == 2 })
+			soon(t, "another takes its place", func() bool { return n.metrics.Core.Load().Waiting == 2 })
 			stopC()
 			stopB()
 			<-b
 			<-c
-			soon(t, "none waits", func() bool { return n.metrics.core.Load().Waiting == 0 })
+			soon(t, "none waits", func() bool { return n.metrics.Core.Load().Waiting == 0 })
 		})
 	}
 }
@@ -299,9 +301,9 @@ func TestCredit(t *testing.T) {
 			}
 		}()
 	}
-	soon(t, "the credit is used", func() bool { return n.metrics.core.Load().Waiting == c.MaxInFlight })
+	soon(t, "the credit is used", func() bool { return n.metrics.Core.Load().Waiting == c.MaxInFlight })
 	for i := range asked {
-		if w := n.metrics.core.Load().Waiting; w > c.MaxInFlight {
+		if w := n.metrics.Core.Load().Waiting; w > c.MaxInFlight {
 			t.Fatalf("%d requests wait", w)
 		}
 		other.enqueue(&nornv1.TaskSpec{Queue: "q"})
@@ -465,7 +467,7 @@ func TestTooManyReads(t *testing.T) {
 	p.enqueue(&nornv1.TaskSpec{Queue: "q"}) // writes do not mind
 	n.queued.Add(-maxQueuedReads)
 	p.retry(nornv1.Method_METHOD_GET, &nornv1.GetRequest{Id: task}, &nornv1.GetReply{})
-	soon(t, "nothing waits", func() bool { return n.metrics.core.Load().Waiting == 0 && n.queued.Load() == 0 })
+	soon(t, "nothing waits", func() bool { return n.metrics.Core.Load().Waiting == 0 && n.queued.Load() == 0 })
 }
 
 // TestNoConnectionHasMoreThanAQuarterOfTheReads while others ask.
@@ -519,7 +521,7 @@ func TestCancelFollowsItsRequest(t *testing.T) {
 		}
 		seen[f.Request] = true
 	}
-	if w := n.metrics.core.Load().Waiting; w != 0 {
+	if w := n.metrics.Core.Load().Waiting; w != 0 {
 		t.Errorf("%d requests wait", w)
 	}
 }

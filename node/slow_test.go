@@ -183,7 +183,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	if _, err := nc.Write(sent); err != nil {
 		t.Fatal(err)
 	}
-	soon(t, "the claim waits", func() bool { return n.metrics.core.Load().Waiting == 1 })
+	soon(t, "the claim waits", func() bool { return n.metrics.Core.Load().Waiting == 1 })
 	p.retry(nornv1.Method_METHOD_GET, &nornv1.GetRequest{Id: large}, &nornv1.GetReply{}) // the reads before it have begun
 	soon(t, "the answers are on their way", func() bool { return n.queued.Load() == 0 })
 	p.enqueue(&nornv1.TaskSpec{Queue: "later"})
@@ -192,7 +192,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		t.Error("the task that was claimed for the lost connection is not free")
 	}
 	stopWork()
-	t.Logf("%d grants were given back", n.metrics.core.Load().Undelivered)
+	t.Logf("%d grants were given back", n.metrics.Core.Load().Undelivered)
 }
 
 // TestVanishedPeer: a peer that reset its connection in the middle of things.
@@ -210,7 +210,7 @@ func TestVanishedPeer(t *testing.T) {
 		}
 		_ = nc.Close()
 	}
-	soon(t, "nothing of them is left", func() bool { return n.server.Conns() == 1 && n.metrics.core.Load().Waiting == 0 })
+	soon(t, "nothing of them is left", func() bool { return n.server.Conns() == 1 && n.metrics.Core.Load().Waiting == 0 })
 	stopWork()
 }
 

@@ -95,15 +95,15 @@ func (n copier) write(ctx context.Context, p *copying, state *register.State) bo
 		if ctx.Err() != nil && n.ctx.Err() != nil {
 			return true // the node stops
 		}
-		n.metrics.snapshotFailures.Inc()
+		n.metrics.SnapshotFailures.Inc()
 		n.log.Error("snapshot.failed", "place", p.name, "error", err, "meaning", "what is set from now on is lost if all nodes are; it is tried again")
 		return false
 	}
 	first := p.revision == 0
 	p.generation, p.revision = state.Generation, state.Revision
 	if p.name != snapshotsDir {
-		n.metrics.snapshots.Inc()
-		n.metrics.snapshotTime.Set(float64(h.TakenAt.Unix()))
+		n.metrics.Snapshots.Inc()
+		n.metrics.SnapshotTime.Set(float64(h.TakenAt.Unix()))
 	}
 	if first {
 		n.log.Info("snapshot.written", "place", p.name, "snapshot", h.Name(), "bytes", len(b))

@@ -93,7 +93,7 @@ func (s *diskWatch) watch(ctx context.Context, n *Node) {
 		}
 		s.is.Store(is)
 		if is {
-			n.metrics.stalls.Inc()
+			n.metrics.Stalls.Inc()
 			n.log.Warn("disk.stalled", "waiting_for", waitNames[what], "since", took, "limit", limit,
 				"meaning", "the disk does not answer: this node leads nothing, and no other one waits for it, until it does")
 		} else {

@@ -59,7 +59,7 @@ func TestALeaderWhoseDiskStallsStepsDown(t *testing.T) {
 		full(t, n, 3)
 	}
 	eventually(t, "three vote in the register", func() bool { return len(nodes[1].members.group.Load().Status().Voters) == 3 })
-	eventually(t, "n1 leads", func() bool { return nodes[0].metrics.leading.Load() > 0 })
+	eventually(t, "n1 leads", func() bool { return nodes[0].metrics.Leading.Load() > 0 })
 	disk.stop()
 	eventually(t, "n1 knows", func() bool { // something has to be written
 		through(t, nodes[1], nornv1.Method_METHOD_ENQUEUE, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{{Queue: "q"}}, Durability: &nornv1.Durability{Level: nornv1.WriteLevel_WRITE_LEVEL_ONE}}, &nornv1.EnqueueReply{})
@@ -69,7 +69,7 @@ func TestALeaderWhoseDiskStallsStepsDown(t *testing.T) {
 		t.Error("it says that it is ready")
 	}
 	eventually(t, "the others lead everything", func() bool {
-		return nodes[1].metrics.leading.Load()+nodes[2].metrics.leading.Load() == int64(c.Partitions)
+		return nodes[1].metrics.Leading.Load()+nodes[2].metrics.Leading.Load() == int64(c.Partitions)
 	})
 	eventually(t, "the tasks are handed out without it", func() bool {
 		return len(through(t, nodes[1], nornv1.Method_METHOD_CLAIM, &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, WaitSeconds: 1}, &nornv1.ClaimReply{}).Grants) == 1

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/metrics"
 	"github.com/norn-dev/norn/node/peer"
 	"github.com/norn-dev/norn/register"
 )
@@ -46,7 +47,7 @@ func TestWhoIsVouchedForIsLetIn(t *testing.T) {
 	} {
 		cfg := *n.cfg
 		cfg.Join = c.join
-		m := newMembership(&Node{cfg: &cfg, ctx: n.ctx, self: n.self, cluster: n.cluster, ports: n.ports, dir: n.dir, log: n.log, opts: n.opts, metrics: newMetrics()})
+		m := newMembership(&Node{cfg: &cfg, ctx: n.ctx, self: n.self, cluster: n.cluster, ports: n.ports, dir: n.dir, log: n.log, opts: n.opts, metrics: metrics.New()})
 		m.group.Store(n.members.group.Load())
 		for _, have := range c.state.Nodes {
 			m.nodes[have.Member] = have

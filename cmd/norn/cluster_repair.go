@@ -160,8 +160,7 @@ func (k clusterCommands) repairs(ctx context.Context, c repairer, ids []uint32, 
 		return err
 	}
 	r.ended = r.begun.GetComparisons() == 0
-	blind := len(r.last) == 0 // the node that answers is of a build that does not tell them apart
-	if !r.ended && wait > 0 && !blind {
+	if !r.ended && wait > 0 {
 		if err = k.ended(ctx, c, r, wait); err != nil {
 			return err
 		}
@@ -176,9 +175,6 @@ func (k clusterCommands) repairs(ctx context.Context, c repairer, ids []uint32, 
 	case len(r.begun.GetNotes()) > 0:
 		k.Complain("not every replica was compared (missing guarantee: all nodes in reach): " + strings.Join(r.begun.GetNotes(), "; "))
 		return cli.Reported{Code: cli.ExitUnavailable}
-	case !r.ended && wait > 0 && blind:
-		k.Complain("the end cannot be seen, for the server is of an older build; it goes on, see `norn cluster status`")
-		return cli.Reported{Code: cli.ExitFailed}
 	case !r.ended && wait > 0:
 		k.Complain(fmt.Sprintf("not done within %s; it goes on, see `norn cluster status`", render.Duration(wait)))
 		return cli.Reported{Code: cli.ExitFailed}

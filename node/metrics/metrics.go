@@ -1,8 +1,7 @@
-package node
+package metrics
 
 import (
 	"log/slog"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -14,54 +13,55 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are what /metrics shows of a node. The core's counters are copied
+// Metrics are what /metrics shows of a node. The core's counters are copied
 // after each round and read from the copy.
-type metrics struct {
-	core        atomic.Pointer[core.Stats]
-	leading     atomic.Int64
-	syncs       atomic.Uint64
-	sent        atomic.Uint64 // messages to other nodes
-	connections prometheus.Gauge
-	diskFree    prometheus.Gauge
-	crowded     prometheus.Counter
-	stalls      prometheus.Counter
-	registry    *prometheus.Registry
+type Metrics struct {
+	Core        atomic.Pointer[core.Stats]
+	Leading     atomic.Int64
+	Syncs       atomic.Uint64
+	Sent        atomic.Uint64 // messages to other nodes
+	Connections prometheus.Gauge
+	DiskFree    prometheus.Gauge
+	Crowded     prometheus.Counter
+	Stalls      prometheus.Counter
+	Registry    *prometheus.Registry
 
-	snapshots, snapshotFailures prometheus.Counter
-	snapshotTime                prometheus.Gauge
+	Snapshots, SnapshotFailures prometheus.Counter
+	SnapshotTime                prometheus.Gauge
 
 	clashed, aside time.Time // when a clash, and the quarantine, were told; the loop's alone
 	votes          time.Time // when a vote that cannot be read was told; the loop's alone
 	clockTold      time.Time // when something was said of the clock; the loop's alone
-	clockSaid      clockIs   // what was said
+	clockSaid      ClockIs   // what was said
 }
 
-// damaged has the frames counted that did not fit their sums.
-func (m *metrics) damaged(on *peer.Network) {
-	m.registry.MustRegister(prometheus.NewCounterFunc(
+// Damaged has the frames counted that did not fit their sums.
+func (m *Metrics) Damaged(on *peer.Network) {
+	m.Registry.MustRegister(prometheus.NewCounterFunc(
 		prometheus.CounterOpts{Name: "norn_peer_frames_damaged_total", Help: "Frames on connections to other nodes that did not fit their CRC32C; nothing of them was taken, and their connections ended. Also first frames of what is no node, or one of another version."},
 		func() float64 { return float64(on.Status().Damaged) }))
 }
 
-func newMetrics() *metrics {
-	m := &metrics{registry: prometheus.NewRegistry()}
-	m.core.Store(&core.Stats{})
-	m.connections = prometheus.NewGauge(prometheus.GaugeOpts{Name: "norn_connections", Help: "Open client connections."})
-	m.diskFree = prometheus.NewGauge(prometheus.GaugeOpts{Name: "norn_disk_free_bytes", Help: "Free bytes on the data disk."})
-	m.crowded = prometheus.NewCounter(prometheus.CounterOpts{Name: "norn_peer_messages_dropped_total", Help: "Messages of other nodes for which there was no room; they are sent again."})
-	m.stalls = prometheus.NewCounter(prometheus.CounterOpts{Name: "norn_disk_stalls_total", Help: "Times that the disk kept this node waiting for longer than disk-stall."})
-	m.snapshots = prometheus.NewCounter(prometheus.CounterOpts{Name: "norn_register_snapshots_total", Help: "Snapshots of the register that this node has written to snapshot-to."})
-	m.snapshotFailures = prometheus.NewCounter(prometheus.CounterOpts{Name: "norn_register_snapshots_failed_total", Help: "Snapshots of the register that could not be written."})
-	m.snapshotTime = prometheus.NewGauge(prometheus.GaugeOpts{Name: "norn_register_snapshot_timestamp_seconds", Help: "When the last snapshot that this node has written to snapshot-to was taken, Unix time; 0: none since it started."})
-	m.registry.MustRegister(m.connections, m.diskFree, m.crowded, m.stalls, m.snapshots, m.snapshotFailures, m.snapshotTime, prometheus.NewCounterFunc(
+// New makes the metrics of a node that has done nothing yet.
+func New() *Metrics {
+	m := &Metrics{Registry: prometheus.NewRegistry()}
+	m.Core.Store(&core.Stats{})
+	m.Connections = prometheus.NewGauge(prometheus.GaugeOpts{Name: "norn_connections", Help: "Open client connections."})
+	m.DiskFree = prometheus.NewGauge(prometheus.GaugeOpts{Name: "norn_disk_free_bytes", Help: "Free bytes on the data disk."})
+	m.Crowded = prometheus.NewCounter(prometheus.CounterOpts{Name: "norn_peer_messages_dropped_total", Help: "Messages of other nodes for which there was no room; they are sent again."})
+	m.Stalls = prometheus.NewCounter(prometheus.CounterOpts{Name: "norn_disk_stalls_total", Help: "Times that the disk kept this node waiting for longer than disk-stall."})
+	m.Snapshots = prometheus.NewCounter(prometheus.CounterOpts{Name: "norn_register_snapshots_total", Help: "Snapshots of the register that this node has written to snapshot-to."})
+	m.SnapshotFailures = prometheus.NewCounter(prometheus.CounterOpts{Name: "norn_register_snapshots_failed_total", Help: "Snapshots of the register that could not be written."})
+	m.SnapshotTime = prometheus.NewGauge(prometheus.GaugeOpts{Name: "norn_register_snapshot_timestamp_seconds", Help: "When the last snapshot that this node has written to snapshot-to was taken, Unix time; 0: none since it started."})
+	m.Registry.MustRegister(m.Connections, m.DiskFree, m.Crowded, m.Stalls, m.Snapshots, m.SnapshotFailures, m.SnapshotTime, prometheus.NewCounterFunc(
 		prometheus.CounterOpts{Name: "norn_store_syncs_total", Help: "Rounds whose writes were made durable; some share one sync of the log."},
-		func() float64 { return float64(m.syncs.Load()) }))
-	m.registry.MustRegister(prometheus.NewCounterFunc(
+		func() float64 { return float64(m.Syncs.Load()) }))
+	m.Registry.MustRegister(prometheus.NewCounterFunc(
 		prometheus.CounterOpts{Name: "norn_peer_messages_sent_total", Help: "Frames with messages of the core that this node has sent to other nodes."},
-		func() float64 { return float64(m.sent.Load()) }))
+		func() float64 { return float64(m.Sent.Load()) }))
 	counter := func(name, help string, read func(*core.Stats) uint64) {
-		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
-			func() float64 { return float64(read(m.core.Load())) }))
+		m.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
+			func() float64 { return float64(read(m.Core.Load())) }))
 	}
 	counter("norn_tasks_enqueued_total", "Tasks accepted.", func(s *core.Stats) uint64 { return s.Enqueued })
 	counter("norn_tasks_duplicate_total", "Enqueues that repeated a known task.", func(s *core.Stats) uint64 { return s.Duplicates })
@@ -80,19 +80,19 @@ func newMetrics() *metrics {
 	counter("norn_fact_clashes_total", "Facts with another content under a key that was taken.", func(s *core.Stats) uint64 { return s.Clashes })
 	counter("norn_votes_unread_total", "Votes, and claims for new leaders, of other nodes that could not be read and did not count.", func(s *core.Stats) uint64 { return s.Unread })
 	counter("norn_quarantine_refused_total", "Times that facts were not kept aside because there are quarantine bytes of them already.", func(s *core.Stats) uint64 { return s.QuarantineFull })
-	m.registry.MustRegister(rankErrors{m, prometheus.NewDesc("norn_rank_error",
+	m.Registry.MustRegister(rankErrors{m, prometheus.NewDesc("norn_rank_error",
 		"Grants by how many better tasks, as far as the granting node knew, were ready at other leaders.", nil, nil)})
-	m.registry.MustRegister(taskWaits{m, prometheus.NewDesc("norn_task_wait_seconds",
+	m.Registry.MustRegister(taskWaits{m, prometheus.NewDesc("norn_task_wait_seconds",
 		"How long tasks waited for their first claim, from their enqueue or the time they were delayed to; without those that depend on others.", nil, nil)})
 	gauge := func(name, help string, read func() float64) {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
+		m.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 	}
-	gauge("norn_requests_waiting", "Requests that wait for work or updates.", func() float64 { return float64(m.core.Load().Waiting) })
-	gauge("norn_quarantine_tasks", "Tasks of which this node keeps facts aside: older than gc-grace and unknown to the members of their cohort.", func() float64 { return float64(m.core.Load().QuarantinedTasks) })
-	gauge("norn_quarantine_bytes", "Those facts.", func() float64 { return float64(m.core.Load().QuarantinedBytes) })
-	gauge("norn_handovers_left", "Partitions of which this node has something that it still hands over to those who keep them.", func() float64 { return float64(m.core.Load().HandoversLeft) })
-	gauge("norn_claims_active", "Tasks under a claim in the partitions that this node has, led by it or not: each counts once per replica in the sum of all nodes.", func() float64 { return float64(m.core.Load().Claims) })
-	gauge("norn_partitions_claims_full", "Partitions led by this node that grant nothing because 250,000 of their tasks are under a claim, the limit; it goes on with the first that ends.", func() float64 { return float64(m.core.Load().Full) })
+	gauge("norn_requests_waiting", "Requests that wait for work or updates.", func() float64 { return float64(m.Core.Load().Waiting) })
+	gauge("norn_quarantine_tasks", "Tasks of which this node keeps facts aside: older than gc-grace and unknown to the members of their cohort.", func() float64 { return float64(m.Core.Load().QuarantinedTasks) })
+	gauge("norn_quarantine_bytes", "Those facts.", func() float64 { return float64(m.Core.Load().QuarantinedBytes) })
+	gauge("norn_handovers_left", "Partitions of which this node has something that it still hands over to those who keep them.", func() float64 { return float64(m.Core.Load().HandoversLeft) })
+	gauge("norn_claims_active", "Tasks under a claim in the partitions that this node has, led by it or not: each counts once per replica in the sum of all nodes.", func() float64 { return float64(m.Core.Load().Claims) })
+	gauge("norn_partitions_claims_full", "Partitions led by this node that grant nothing because 250,000 of their tasks are under a claim, the limit; it goes on with the first that ends.", func() float64 { return float64(m.Core.Load().Full) })
 	m.schedules(counter, gauge)
 	counter("norn_session_heartbeats_total", "Heartbeats of workers that keep a session with this node.", func(s *core.Stats) uint64 { return s.SessionCounts.Heartbeats })
 	counter("norn_session_renewals_total", "Claims renewed by heartbeats of those workers.", func(s *core.Stats) uint64 { return s.SessionCounts.Renewals })
@@ -101,14 +101,14 @@ func newMetrics() *metrics {
 	counter("norn_session_tasks_asked_total", "Claims of which a worker was asked whether it runs them.", func(s *core.Stats) uint64 { return s.SessionCounts.Asked })
 	counter("norn_sessions_handed_over_total", "Sessions that went on with another node.", func(s *core.Stats) uint64 { return s.SessionCounts.HandedOver })
 	counter("norn_sessions_lost_total", "Sessions of workers that were not heard in time.", func(s *core.Stats) uint64 { return s.SessionCounts.Lost })
-	gauge("norn_sessions_open", "Sessions of workers with this node; lost workers count while they are remembered.", func() float64 { return float64(m.core.Load().Sessions) })
-	gauge("norn_partitions_led", "Partitions this node leads.", func() float64 { return float64(m.leading.Load()) })
+	gauge("norn_sessions_open", "Sessions of workers with this node; lost workers count while they are remembered.", func() float64 { return float64(m.Core.Load().Sessions) })
+	gauge("norn_partitions_led", "Partitions this node leads.", func() float64 { return float64(m.Leading.Load()) })
 	return m
 }
 
 // rankErrors shows the core's classes as a histogram.
 type rankErrors struct {
-	m    *metrics
+	m    *Metrics
 	desc *prometheus.Desc
 }
 
@@ -117,7 +117,7 @@ func (r rankErrors) Describe(to chan<- *prometheus.Desc) { to <- r.desc }
 
 // Collect gives what has been counted so far.
 func (r rankErrors) Collect(to chan<- prometheus.Metric) {
-	e := &r.m.core.Load().RankErrors
+	e := &r.m.Core.Load().RankErrors
 	upTo, all := make(map[float64]uint64, len(dispatch.RankBounds)), uint64(0)
 	for i, n := range e.Counts {
 		if all += n; i < len(dispatch.RankBounds) {
@@ -129,7 +129,7 @@ func (r rankErrors) Collect(to chan<- prometheus.Metric) {
 
 // taskWaits shows the core's classes as a histogram.
 type taskWaits struct {
-	m    *metrics
+	m    *Metrics
 	desc *prometheus.Desc
 }
 
@@ -138,7 +138,7 @@ func (w taskWaits) Describe(to chan<- *prometheus.Desc) { to <- w.desc }
 
 // Collect gives what has been counted so far.
 func (w taskWaits) Collect(to chan<- prometheus.Metric) {
-	s := &w.m.core.Load().Waits
+	s := &w.m.Core.Load().Waits
 	upTo, all := make(map[float64]uint64, len(decided.WaitBounds)), uint64(0)
 	for i, n := range s.Counts {
 		if all += n; i < len(decided.WaitBounds) {
@@ -151,13 +151,13 @@ func (w taskWaits) Collect(to chan<- prometheus.Metric) {
 // clashEvery is between two lines about clashes: clients can cause them.
 const clashEvery = time.Second
 
-// clockEvery is between two lines about the clock: one that is set all the time is
+// ClockEvery is between two lines about the clock: one that is set all the time is
 // off and good in turns.
-const clockEvery = time.Second
+const ClockEvery = time.Second
 
-// clash tells that two sides had accepted different things, of which one stays.
+// Clash tells that two sides had accepted different things, of which one stays.
 // Only the loop calls it.
-func (m *metrics) clash(log *slog.Logger, s *core.Stats) {
+func (m *Metrics) Clash(log *slog.Logger, s *core.Stats) {
 	if time.Since(m.clashed) < clashEvery {
 		return
 	}
@@ -166,8 +166,8 @@ func (m *metrics) clash(log *slog.Logger, s *core.Stats) {
 		"meaning", "two sides accepted different content for this task, a specification or an update: the same one stays everywhere, which `norn task get` shows; the other is gone")
 }
 
-// unread tells that a vote did not count. Only the loop calls it.
-func (m *metrics) unread(log *slog.Logger, s *core.Stats) {
+// Unread tells that a vote did not count. Only the loop calls it.
+func (m *Metrics) Unread(log *slog.Logger, s *core.Stats) {
 	if time.Since(m.votes) < clashEvery {
 		return
 	}
@@ -177,9 +177,9 @@ func (m *metrics) unread(log *slog.Logger, s *core.Stats) {
 		"meaning", "what that node says of the partition's claims in an election cannot be read, so that its vote does not count: it runs another version, or its memory or the network is faulty; a partition that needs its vote has no leader until that is mended")
 }
 
-// quarantined tells that facts were put aside, or that there is no room for more.
+// Quarantined tells that facts were put aside, or that there is no room for more.
 // Only the loop calls it.
-func (m *metrics) quarantined(log *slog.Logger, was, s *core.Stats) {
+func (m *Metrics) Quarantined(log *slog.Logger, was, s *core.Stats) {
 	if time.Since(m.aside) < clashEvery {
 		return
 	}
@@ -193,11 +193,11 @@ func (m *metrics) quarantined(log *slog.Logger, was, s *core.Stats) {
 		"meaning", "its facts are older than gc-grace and no member of its cohort knows it: it was collected long ago, or only one node had it; it is kept apart and comes back only if a member turns out to know it")
 }
 
-// clock tells once that this node leads nothing because of its clock, and once that
+// Clock tells once that this node leads nothing because of its clock, and once that
 // it may again. Only the loop calls it.
-func (m *metrics) clock(log *slog.Logger, s *core.Stats) {
-	is := clockOf(s)
-	if is == m.clockSaid || time.Since(m.clockTold) < clockEvery {
+func (m *Metrics) Clock(log *slog.Logger, s *core.Stats) {
+	is := ClockOf(s)
+	if is == m.clockSaid || time.Since(m.clockTold) < ClockEvery {
 		return
 	}
 	m.clockSaid, m.clockTold = is, time.Now()
@@ -214,69 +214,23 @@ func (m *metrics) clock(log *slog.Logger, s *core.Stats) {
 		"meaning", "this node's clock is off, or it cannot show that it is not: of so many partitions it leads none and votes for no claims, others do; writes are taken. See `norn cluster clock`; set the clock (NTP), or raise eta on all nodes")
 }
 
-// clockIs is what is known of this node's clock.
-type clockIs uint8
+// ClockIs is what is known of this node's clock.
+type ClockIs uint8
 
 const (
-	clockGood clockIs = iota
+	clockGood ClockIs = iota
 	clockAlone
-	clockOff
+	// ClockOff: it is off, or cannot show that it is not.
+	ClockOff
 )
 
-func clockOf(s *core.Stats) clockIs {
+// ClockOf is what counters say of this node's clock.
+func ClockOf(s *core.Stats) ClockIs {
 	switch {
 	case s.ClockBad == 0:
 		return clockGood
 	case s.ClockAlone:
 		return clockAlone
 	}
-	return clockOff
-}
-
-// publish copies the core's counters for readers on other goroutines.
-func (n *Node) publish() {
-	s := n.core.Stats()
-	was := n.metrics.core.Swap(&s)
-	if was != nil && s.Clashes > was.Clashes {
-		n.metrics.clash(n.log, &s)
-	}
-	if was != nil && s.Unread > was.Unread {
-		n.metrics.unread(n.log, &s)
-	}
-	if was != nil && (s.Quarantined > was.Quarantined || s.QuarantineFull > was.QuarantineFull) {
-		n.metrics.quarantined(n.log, was, &s)
-	}
-	if s.Differs != "" && (was == nil || was.Differs != s.Differs) {
-		n.log.Warn("config.differs", "settings", s.Differs,
-			"meaning", "these are to be the same on all nodes, and the node that leads the register has others; of the default retention the longer one counts")
-	}
-	if s.RegisterBack != "" && (was == nil || was.RegisterBack == "") {
-		n.log.Error("register.back", "error", s.RegisterBack,
-			"meaning", "the register has gone back to an earlier state: members, settings, schedules and leaders that were decided since then are lost, and may be decided otherwise. If disks of nodes that keep it were brought back from copies, stop all nodes and begin the register anew from the node that knows the most, with --force-new-register; then look through queues and schedules")
-	}
-	n.metrics.clock(n.log, &s)
-	n.members.empty.Store(core.Left(n.core))
-	n.members.keeps.say(n)
-	if w := core.Attest(n.core, n.members.witness.Load()); w != nil {
-		n.members.witness.Store(w)
-	}
-	n.members.sayForgotten(core.Forgotten(n.core))
-	n.metrics.leading.Store(int64(n.core.Leading()))
-	if a := n.core.Available(n.available.Load().Seen); a != nil {
-		sayCopies(n, n.available.Load(), a)
-		n.available.Store(a)
-	}
-}
-
-// sayCopies logs that a quorum is one of fewer copies than there are to be, because there are
-// fewer nodes, and when that changes.
-func sayCopies(n *Node, was, is *core.Available) {
-	switch {
-	case is.Replicas == 0, was.Replicas == is.Replicas && was.Copies == is.Copies:
-	case is.Copies < is.Replicas:
-		n.log.Warn("cluster.few_copies", "copies", is.Copies, "replicas", is.Replicas, "meaning",
-			"the cluster has fewer nodes than replicas: what it acknowledges as quorum is on a majority of so many copies only. Add nodes; a new cluster waits for them with --bootstrap-expect, and with --replicas "+strconv.Itoa(is.Copies)+" this is as it is meant")
-	case was.Replicas != 0 && was.Copies < was.Replicas:
-		n.log.Info("cluster.copies", "copies", is.Copies, "replicas", is.Replicas, "meaning", "every partition has as many copies as it is to have")
-	}
+	return ClockOff
 }
