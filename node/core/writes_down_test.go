@@ -158,15 +158,15 @@ func TestWhoIsSlowSlowsDownWhoWrites(t *testing.T) {
 	if reply.Err != nil || reply.Message.(*nornv1.WriteReply).Results[0].GetReceipt().GetDurableCopies() < 2 {
 		t.Errorf("a completion: %v", reply)
 	}
-	open := w.Bytes
 	for extra, refused := range map[int]bool{0: false, 1: true} {
-		w.Bytes = replication.MaxEndBytes + extra
+		pretended := replication.MaxEndBytes + extra - w.Bytes
+		w.Bytes += pretended
 		from := r.send(0, done)
 		e := r.peers[0].replies[from].Err
 		if is := e != nil && e.Kind == nornv1.ErrorKind_ERROR_KIND_OVERLOADED && e.RetryAfter > 0; is != refused {
 			t.Errorf("a completion with %d bytes over: %v", extra, e)
 		}
-		w.Bytes = open
+		w.Bytes -= pretended
 		r.settleBut(slow)
 	}
 }
