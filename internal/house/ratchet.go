@@ -49,7 +49,7 @@ const (
 	maxPackageLines = 6000
 	coreLines       = 6000
 	commandLines    = 5400
-	nodeLines       = 6000
+	nodeLines       = 5750
 	coreFields      = 15
 	coreBack        = 23
 	coreFileLoop    = 37
