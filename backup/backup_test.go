@@ -413,7 +413,7 @@ func TestGatheredAsTheyAre(t *testing.T) {
 	}
 	for rest, i := want, 0; len(rest) > 0; i++ {
 		r, behind, err := backup.NextRecord(rest)
-		if err != nil || r.ID != all[i].ID || r.Claims != len(all[i].Claims) || !bytes.Equal(r.Bytes, backup.AppendTask(nil, &all[i])) {
+		if err != nil || r.ID != all[i].ID || r.Facts != len(all[i].Facts) || r.Claims != len(all[i].Claims) || !bytes.Equal(r.Bytes, backup.AppendTask(nil, &all[i])) {
 			t.Fatalf("record %d: %+v, %v", i, r, err)
 		}
 		if _, _, err := backup.NextRecord(rest[:len(r.Bytes)-1]); !errors.Is(err, backup.ErrDamaged) {

@@ -343,16 +343,24 @@ func (r *reader) tasks(ordered bool) iter.Seq2[Task, error] {
 
 // Record is a task as its form says, without its facts.
 type Record struct {
-	ID     id.ID
-	Claims int
-	Bytes  []byte // the form of it
+	ID            id.ID
+	Facts, Claims int
+	Bytes         []byte // the form of it
+}
+
+// Task gives the whole of it. ErrDamaged: it is none.
+func (r *Record) Task() (Task, error) {
+	of := &reader{b: r.Bytes}
+	t := of.task()
+	return t, of.err
 }
 
 // NextRecord gives the first of the tasks in some bytes, and what is behind it. ErrDamaged: it is none.
 func NextRecord(b []byte) (first Record, rest []byte, err error) {
 	r := &reader{b: b}
 	copy(first.ID[:], r.take(id.Size, "an ID"))
-	for range r.count(8, "the number of facts") {
+	first.Facts = r.count(8, "the number of facts")
+	for range first.Facts {
 		r.take(1, "a kind")
 		r.uint("a key")
 		r.uint("a key")

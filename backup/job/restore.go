@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -49,6 +50,9 @@ type RestoreOptions struct {
 	Scratch bool
 	// Rate bounds what is written, bytes a second; 0: nothing does.
 	Rate int64
+	// Memory bounds the bytes of the parts that are read at a time, unpacked, where they are read in the order of IDs;
+	// what does not fit is read part by part, which costs the cluster more. 0: twenty parts of the usual size.
+	Memory int64
 	// Progress hears how far it is; nil: nobody does.
 	Progress func(Progress)
 }
@@ -101,8 +105,7 @@ type gathering struct {
 	report   Report     // of what was read
 }
 
-// gathered is tasks for one partition. They are in the order of their IDs unless mixed: those of
-// one backup of a chain are, and so they lie in a row where they go.
+// gathered is tasks for one partition. They are in the order of their IDs unless mixed: what [merge] gives is.
 type gathered struct {
 	tasks []byte
 	last  id.ID
@@ -154,8 +157,9 @@ func (r *restore) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if streams := mergedStreams(r.Manifest.Partitions, r.partitions); len(chain) == 1 && r.Manifest.Partitions/streams <= maxMerged {
-		return r.merge(ctx, streams)
+	m := newMerge(r, chain)
+	if together := cmp.Or(r.Memory, 20*backup.PartBytes) / max(m.largest(), 1); together > 0 {
+		return m.run(ctx, int(min(together, int64(runtime.GOMAXPROCS(0)))))
 	}
 	w := &walk{from: r.From, chain: chain, keys: r.Keys, tell: r.Progress, together: runtime.GOMAXPROCS(0), verified: true}
 	w.begin = func() (do func(int, *backup.Task) error, end func() error) {
