@@ -46,6 +46,9 @@
 // they are now, and of tasks in the other ranges the claims that are held: such a task has no
 // facts. What counts of a task is the last backup of the chain whose changed spans have its ID.
 //
+// While a backup is taken there are a note that it has begun, NAME.begun, and notes of the partitions that are
+// done, NAME.pPPPP-TAKER.done: manifests, of one partition each, one behind the other.
+//
 // Varints are those of protobuf. A task is whole in one part. A part has about
 // [PartBytes] unpacked, and more only where one task has more.
 //

@@ -23,7 +23,10 @@ const ManifestEnd = ".tasks"
 // MaxDepth bounds how many incremental backups follow a full one.
 const MaxDepth = 1000
 
-const manifestMagic = "norn-tasks-manifest 1"
+const (
+	manifestMagic = "norn-tasks-manifest 1"
+	manifestLines = 3
+)
 
 // Scopes of a backup.
 const (
@@ -221,6 +224,27 @@ func (m *Manifest) Encode() ([]byte, error) {
 // as [DecodeManifest].
 func DecodeNote(name string, b []byte) (*Manifest, error) { return decode(name, b) }
 
+// DecodeNotes reads notes of partitions that are done, one behind the other. Errors as [DecodeManifest].
+func DecodeNotes(name string, b []byte) (all []*Manifest, err error) {
+	for len(b) > 0 || len(all) == 0 {
+		end := 0
+		for range manifestLines {
+			n := bytes.IndexByte(b[end:], '\n')
+			if n < 0 {
+				end = len(b)
+				break
+			}
+			end += n + 1
+		}
+		m, err := decode(name, b[:end])
+		if err != nil {
+			return nil, err
+		}
+		all, b = append(all, m), b[end:]
+	}
+	return all, nil
+}
+
 // DecodeManifest is the inverse of [Manifest.Encode]. name is that of its object, which is
 // named in what is wrong: ErrDamaged, or ErrNewer.
 func DecodeManifest(name string, b []byte) (*Manifest, error) {
@@ -244,7 +268,7 @@ func decode(name string, b []byte) (*Manifest, error) {
 		return fail(ErrNewer, "%q; read it with the build that wrote it, or a newer one", magic)
 	case magic != manifestMagic:
 		return fail(ErrDamaged, "it does not begin as a manifest does")
-	case len(lines) != 4 || len(lines[3]) != 0 || len(lines[2]) != hex.EncodedLen(32):
+	case len(lines) != manifestLines+1 || len(lines[3]) != 0 || len(lines[2]) != hex.EncodedLen(32):
 		return fail(ErrDamaged, "it is cut short, or more than a manifest")
 	case hashOf(b[:len(b)-len(lines[2])-1]) != string(lines[2]):
 		return fail(ErrDamaged, "its checksum does not fit")

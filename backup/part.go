@@ -107,6 +107,18 @@ func NewWriter(backup string, seal Seal, zip *zstd.Encoder) *Writer {
 // digits that nobody else has.
 func (w *Writer) Begin(partition int, taker string) {
 	w.header.Partition, w.header.Number, w.taker, w.part = partition, 0, taker, Part{}
+	if cap(w.raw)+cap(w.out) > 4*PartBytes { // one task was as large
+		w.raw, w.out = nil, nil
+	}
+}
+
+// MoveTo goes on with the buffers of another writer, which is large already, and gives that one.
+func (w *Writer) MoveTo(other *Writer) *Writer {
+	raw, out := append(other.raw[:0], w.raw...), other.out
+	*other = *w
+	other.raw, other.out = raw, out
+	w.part = Part{}
+	return other
 }
 
 // Add adds a task, which has to come after those before. full says that it is time for

@@ -266,6 +266,18 @@ func (r *Ranger) Kept(t *Seen) {
 // Ranges are those made so far.
 func (r *Ranger) Ranges() []Range { return r.all }
 
+// End ends the last range of a partition with the second of its last task, if it is full: what comes later is in
+// a range of its own, so that an incremental backup need not read the last one again for it.
+func (r *Ranger) End() {
+	second := binary.BigEndian.Uint32(r.last[:4])
+	if r.seen < r.per || second == math.MaxUint32 || len(r.all) >= MaxRanges {
+		return
+	}
+	var next Range
+	binary.BigEndian.PutUint32(next.From[:4], second+1)
+	r.all, r.seen = append(r.all, next), 0
+}
+
 // Fewer makes as many ranges as there may be.
 func Fewer(all []Range) []Range {
 	for len(all) > MaxRanges {

@@ -218,7 +218,7 @@ func TestAnEncryptedBackup(t *testing.T) {
 func TestTwoGoOnWithOne(t *testing.T) {
 	c, dir := filled(t, 60), place(t, t.TempDir())
 	o := options(c, dir)
-	o.Place = &failing{Store: dir, left: 3}
+	o.Place = &failing{Store: dir, left: 2}
 	_, err := job.Create(t.Context(), o)
 	_, name, found := strings.Cut(err.Error(), "--resume ")
 	if !found {

@@ -17,8 +17,10 @@ import (
 )
 
 const (
-	// together is how many partitions are read at a time.
-	together = 4
+	// together is how many partitions are read at a time, and much how many of them at most that have more than
+	// [little]. A backup whose rate is bounded takes fewer, so that its pages come one after the other.
+	together, togetherPaced = 16, 4
+	much, muchPaced         = 4, 1
 	// pageTime is how long a page is waited for before the whole cohort is asked.
 	pageTime = 10 * time.Second
 	// pageTries is how often a page is asked for, pagePause the pause between two.
@@ -27,6 +29,19 @@ const (
 	// nameTries is how many seconds are tried for a name that is free.
 	nameTries = 3
 )
+
+var (
+	// little is how many bytes are read of a partition before it counts as one of those that have much.
+	little = 1 << 20
+	// muchTime is how long one waits for its turn before it begins anew: what it is read as of may have gone.
+	muchTime = 20 * time.Second
+	// noteEvery is how often it is noted which partitions are done, at most: so much of the work is done again
+	// after the command was killed, and a backup that takes less has no notes.
+	noteEvery = time.Second
+)
+
+// noteTime bounds the last note of a backup that fails.
+const noteTime = 5 * time.Second
 
 // Names of what is there while a backup is under way.
 const (
@@ -71,12 +86,15 @@ type create struct {
 	Options
 	manifest backup.Manifest
 	pace     *pace
-	taker    string           // in the names of parts
-	ranges   [][]backup.Range // of Since, by partition
+	taker    string              // in the names of parts
+	ranges   [][]backup.Range    // of Since, by partition
+	much     chan *backup.Writer // of those partitions that have much, each with its large buffers
 
 	mu       sync.Mutex // guards all below
 	progress Progress
 	each     []*piece
+	unnoted  []*piece  // done, and in no note yet
+	noted    time.Time // when the last note was begun
 }
 
 // piece is what one partition has come to: what is noted when it is done.
@@ -86,7 +104,7 @@ type piece struct {
 
 // Create takes a backup and gives its manifest.
 func Create(ctx context.Context, o Options) (*backup.Manifest, error) {
-	c := &create{Options: o, pace: newPace(o.Rate), taker: strings.ToLower(rand.Text()[:12])}
+	c := &create{Options: o, pace: newPace(o.Rate), taker: strings.ToLower(rand.Text()[:12]), noted: time.Now()}
 	status, err := o.From.Status(ctx)
 	if err != nil {
 		return nil, err
@@ -99,6 +117,9 @@ func Create(ctx context.Context, o Options) (*backup.Manifest, error) {
 		m, err = c.end(ctx)
 	}
 	if err != nil {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
+		defer cancel()
+		_ = c.note(last, 0) // the first error counts; without the note some of it is done again
 		return nil, fmt.Errorf("%w; what is done stays: go on with --resume %s", err, c.manifest.Name)
 	}
 	return m, nil
@@ -207,15 +228,17 @@ func (c *create) resume(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		m, err := backup.DecodeNote(name, b)
+		all, err := backup.DecodeNotes(name, b)
 		if err != nil {
 			return err
 		}
-		if len(m.Each) != 1 || m.Name != was.Name || m.Each[0].Partition < 0 || m.Each[0].Partition >= len(c.each) {
-			return fmt.Errorf("%w: %s: it is not about a partition of backup %s", backup.ErrDamaged, name, was.Name)
-		}
-		if p := m.Each[0].Partition; c.each[p] == nil {
-			c.done(p, &piece{*m})
+		for _, m := range all {
+			if len(m.Each) != 1 || m.Name != was.Name || m.Each[0].Partition < 0 || m.Each[0].Partition >= len(c.each) {
+				return fmt.Errorf("%w: %s: it is not about a partition of backup %s", backup.ErrDamaged, name, was.Name)
+			}
+			if p := m.Each[0].Partition; c.each[p] == nil {
+				c.done(p, &piece{*m})
+			}
 		}
 	}
 	return nil
@@ -232,8 +255,29 @@ func (c *create) notes(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// noteName is the name of the note that a partition is done. The taker is in it, as in the
-// names of parts.
+// note notes what is done, when so much time has passed since the last note. The parts of it are there.
+func (c *create) note(ctx context.Context, every time.Duration) error {
+	c.mu.Lock()
+	some := c.unnoted
+	if len(some) == 0 || time.Since(c.noted) < every {
+		c.mu.Unlock()
+		return nil
+	}
+	c.unnoted, c.noted = nil, time.Now()
+	c.mu.Unlock()
+	var all []byte
+	for _, one := range some {
+		b, err := one.Encode()
+		if err != nil {
+			return err
+		}
+		all = append(all, b...)
+	}
+	return c.put(ctx, noteName(c.manifest.Name, some[0].Each[0].Partition, c.taker), all)
+}
+
+// noteName is the name of the note that partitions are done, of which one is named. The taker is in it, as in
+// the names of parts.
 func noteName(name string, p int, taker string) string {
 	return fmt.Sprintf("%s.p%04d-%s%s", name, p, taker, doneEnd)
 }
@@ -244,7 +288,15 @@ func (c *create) partitions(ctx context.Context) error {
 	defer cancel(nil)
 	next := make(chan int)
 	var workers sync.WaitGroup
-	for range together {
+	n, large := together, much
+	if c.Rate > 0 {
+		n, large = togetherPaced, muchPaced
+	}
+	c.much = make(chan *backup.Writer, large)
+	for range large {
+		c.much <- backup.NewWriter(c.manifest.Name, c.Keys.seal(), packer())
+	}
+	for range n {
 		workers.Go(func() {
 			w := backup.NewWriter(c.manifest.Name, c.Keys.seal(), packer())
 			for p := range next {

@@ -105,7 +105,7 @@ func TestAnInterruptedBackupIsNone(t *testing.T) {
 		dir := place(t, t.TempDir())
 		to := &failing{Store: dir, left: left}
 		_, err := job.Create(t.Context(), options(c, to))
-		if err == nil && left > 4 {
+		if err == nil && left > 2 {
 			return // there are no more objects than that
 		}
 		if !errors.Is(err, errPlace) {
@@ -151,7 +151,7 @@ func TestAPlaceThatAnswersTooLate(t *testing.T) {
 	for left := 1; ; left++ {
 		dir := place(t, t.TempDir())
 		_, err := job.Create(t.Context(), options(c, &failing{Store: dir, left: left, late: true}))
-		if err == nil && left > 4 {
+		if err == nil && left > 2 {
 			return
 		}
 		if !errors.Is(err, errPlace) {
@@ -204,7 +204,7 @@ func TestTwoBackupsInOneSecond(t *testing.T) {
 	o := options(c, dir)
 	now := time.Now()
 	o.Now = func() time.Time { return now }
-	to := &failing{Store: dir, left: 5}
+	to := &failing{Store: dir, left: 2}
 	o.Place = to
 	if _, err := job.Create(t.Context(), o); !errors.Is(err, errPlace) {
 		t.Fatal(err)

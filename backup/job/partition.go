@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"time"
 
 	"github.com/norn-dev/norn/backup"
 	"github.com/norn-dev/norn/crdt"
@@ -26,6 +27,8 @@ type reading struct {
 	only    string       // whom runs that are alike are read from; empty: nobody
 	epoch   uint64       // in which it was one of the cohort
 	whole   bool         // read all from a majority
+	bytes   int          // that were read
+	large   bool         // more than little: w is one of much
 	segment *backup.Span // that is read next, and whether it is alike
 	alike   bool
 	alone   crdt.Sum // over what was read from one
@@ -35,29 +38,60 @@ type reading struct {
 func (c *create) partition(ctx context.Context, p int, w *backup.Writer) error {
 	r := c.reading(p, w, c.taker)
 	err := r.all(ctx)
+	if errors.Is(err, errWaited) {
+		r = r.again(c.taker)
+		err = r.all(ctx)
+	}
 	if errors.Is(err, errUnlike) {
-		r = c.reading(p, w, c.taker+"w") // other parts: those of the first try count for nothing
+		r = r.again(c.taker + "w") // other parts: those of the first try count for nothing
 		r.whole = true
 		err = r.all(ctx)
 	}
 	if err == nil {
 		err = c.flush(ctx, r.out, r.w)
 	}
+	if r.large {
+		c.much <- r.w
+	}
 	if err != nil {
 		return err
 	}
-	m := &c.manifest
 	r.at.Tasks, r.at.Facts, r.at.Root = r.out.Tasks, r.out.Facts, r.out.Total().Root
 	r.at.Ranges = backup.AppendRanges(nil, backup.Fewer(r.ranges))
 	r.out.Each = []backup.Partition{r.at}
-	b, err := r.out.Encode()
-	if err == nil {
-		err = c.put(ctx, noteName(m.Name, p, c.taker), b)
+	c.mu.Lock()
+	c.unnoted = append(c.unnoted, r.out)
+	c.mu.Unlock()
+	c.done(p, r.out)
+	return c.note(ctx, noteEvery)
+}
+
+// again begins anew, with the turn if it has come.
+func (r *reading) again(taker string) *reading {
+	next := r.reading(r.p, r.w, taker)
+	next.large = r.large
+	return next
+}
+
+// errWaited says that a partition has its turn only now, and begins anew.
+var errWaited = errors.New("what it was read as of may have gone")
+
+// turn counts what was read, and waits for the partition's turn when that becomes much.
+func (r *reading) turn(ctx context.Context, bytes int) error {
+	if r.bytes += bytes; r.large || r.bytes <= little {
+		return nil
 	}
-	if err == nil {
-		c.done(p, r.out)
+	from := time.Now()
+	select {
+	case w := <-r.much:
+		r.w, r.large = r.w.MoveTo(w), true
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	return err
+	if time.Since(from) > muchTime {
+		return errWaited
+	}
+	return nil
 }
 
 // reading begins to read one.
@@ -82,16 +116,19 @@ func (r *reading) all(ctx context.Context) error {
 		return r.full(ctx)
 	}
 	all := was[r.p]
-	sums, err := r.sums(ctx, backup.Bounds(all))
+	m := r.request()
+	m.Claims = true
+	reply, err := r.sums(ctx, m, backup.Bounds(all))
 	if err != nil {
 		return err
 	}
+	sums := reply.GetSums()
 	spans, err := backup.Changed(all, sums)
 	if err != nil {
 		return err
 	}
 	r.at.Changed = backup.AppendSpans(nil, spans)
-	if err := r.held(ctx, spans); err != nil {
+	if err := r.held(ctx, reply, spans); err != nil {
 		return err
 	}
 	alike := backup.Alike(all, sums)
@@ -120,24 +157,26 @@ const runFacts = 1024
 // full reads all of it.
 func (r *reading) full(ctx context.Context) error {
 	all := []backup.Range{{}}
-	sums, err := r.sums(ctx, backup.Bounds(all))
+	reply, err := r.sums(ctx, r.request(), backup.Bounds(all))
 	if err != nil {
 		return err
 	}
+	sums := reply.GetSums()
 	alike := backup.Alike(all, sums)
 	if !alike[0] && r.one() {
 		m := r.request()
 		m.Divide, m.Only = runFacts, r.only
-		reply, err := r.page(ctx, m)
+		divided, err := r.page(ctx, m)
 		if err != nil {
 			return err
 		}
-		if sums, err = r.sums(ctx, reply.GetBounds()); err != nil {
+		if reply, err = r.sums(ctx, r.request(), divided.GetBounds()); err != nil {
 			return err
 		}
-		if all, err = backup.RangesAt(reply.GetBounds()); err != nil {
+		if all, err = backup.RangesAt(divided.GetBounds()); err != nil {
 			return err
 		}
+		sums = reply.GetSums()
 		alike = backup.Alike(all, sums)
 	}
 	var want crdt.Sum // of what is alike
@@ -196,8 +235,7 @@ func (r *reading) request() *nornv1.BackupRequest {
 
 // sums asks for the sums over runs of IDs, of a majority: at the first one each of them begins to
 // read as of one moment. It notes of whom the runs can be read that are alike.
-func (r *reading) sums(ctx context.Context, bounds []byte) ([]byte, error) {
-	m := r.request()
+func (r *reading) sums(ctx context.Context, m *nornv1.BackupRequest, bounds []byte) (*nornv1.BackupReply, error) {
 	m.Bounds = bounds
 	reply, err := r.page(ctx, m)
 	if err != nil {
@@ -207,17 +245,12 @@ func (r *reading) sums(ctx context.Context, bounds []byte) ([]byte, error) {
 	if r.only = ""; len(reply.GetNodes()) > 0 {
 		r.only, r.epoch = reply.GetNodes()[0], reply.GetEpoch()
 	}
-	return reply.GetSums(), nil
+	return reply, nil
 }
 
-// held gathers the claims of tasks that have not changed.
-func (r *reading) held(ctx context.Context, changed []backup.Span) error {
-	for m, last := r.request(), false; !last; {
-		m.Claims = true
-		reply, err := r.page(ctx, m)
-		if err != nil {
-			return err
-		}
+// held gathers the claims of tasks that have not changed, of which a first page is there.
+func (r *reading) held(ctx context.Context, reply *nornv1.BackupReply, changed []backup.Span) error {
+	for m := r.request(); ; {
 		page, err := backup.DecodePage(reply.GetTasks(), reply.GetNext())
 		if err != nil {
 			return err
@@ -227,9 +260,13 @@ func (r *reading) held(ctx context.Context, changed []backup.Span) error {
 				r.claims = append(r.claims, t)
 			}
 		}
-		m.After, last = reply.GetNext(), len(reply.GetNext()) == 0
+		if m.After, m.Claims = reply.GetNext(), true; len(m.After) == 0 {
+			return nil
+		}
+		if reply, err = r.page(ctx, m); err != nil {
+			return err
+		}
 	}
-	return nil
 }
 
 // release writes the claims of tasks before one; nil: all that are left.
@@ -284,6 +321,12 @@ func (r *reading) span(ctx context.Context, s backup.Span) error {
 		if err := r.pace.spend(ctx, len(reply.GetTasks())); err != nil {
 			return err
 		}
+		if err := r.turn(ctx, len(reply.GetTasks())); err != nil {
+			return err
+		}
+	}
+	if s.To.IsZero() {
+		ranger.End()
 	}
 	r.ranges = append(r.ranges, ranger.Ranges()...)
 	return nil

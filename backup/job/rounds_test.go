@@ -60,7 +60,7 @@ func TestRounds(t *testing.T) {
 		}
 	}
 	now = now.Add(time.Hour)
-	r.Place = &failing{Store: dir, left: 3}
+	r.Place = &failing{Store: dir, left: 1}
 	if _, _, err := r.Round(t.Context()); !errors.Is(err, errPlace) {
 		t.Fatal(err)
 	}

@@ -92,6 +92,7 @@ func (v *saver) partition(p int) {
 			}
 			ranger.Saw(&seen)
 		}
+		ranger.End()
 		v.ranges[p] = ranger.Ranges()
 		v.partition(p + 1)
 	}
@@ -100,8 +101,13 @@ func (v *saver) partition(p int) {
 		v.pages(p, []backup.Span{{}}, next)
 		return
 	}
-	v.again(&nornv1.BackupRequest{Partition: uint32(p), Bounds: backup.Bounds(v.ranges[p])}, func(m *nornv1.BackupReply) {
+	v.again(&nornv1.BackupRequest{Partition: uint32(p), Bounds: backup.Bounds(v.ranges[p]), Claims: true}, func(m *nornv1.BackupReply) {
 		spans, err := backup.Changed(v.ranges[p], m.GetSums())
+		if err != nil {
+			v.bad = err
+			return
+		}
+		page, err := backup.DecodePage(m.GetTasks(), m.GetNext())
 		if err != nil {
 			v.bad = err
 			return
@@ -113,22 +119,13 @@ func (v *saver) partition(p int) {
 				delete(v.tasks[p], task)
 			}
 		}
-		v.pages(p, spans, func() {
-			v.again(&nornv1.BackupRequest{Partition: uint32(p), Claims: true}, func(m *nornv1.BackupReply) {
-				page, err := backup.DecodePage(m.GetTasks(), m.GetNext())
-				if err != nil {
-					v.bad = err
-					return
-				}
-				for _, held := range page.Tasks {
-					if t, ok := v.tasks[p][held.ID]; ok && !backup.InSpans(spans, held.ID) {
-						t.Claims = held.Claims
-						v.tasks[p][held.ID] = t
-					}
-				}
-				next()
-			})
-		})
+		for _, held := range page.Tasks {
+			if t, ok := v.tasks[p][held.ID]; ok && !backup.InSpans(spans, held.ID) {
+				t.Claims = held.Claims
+				v.tasks[p][held.ID] = t
+			}
+		}
+		v.pages(p, spans, next)
 	})
 }
 

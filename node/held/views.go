@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	// Most bounds the snapshots that are held.
-	Most = 8
+	// Most bounds the snapshots that are held: a backup has one for each partition that it reads, and until
+	// [Idle] is over for each that it has read.
+	Most = 1024
 	// Idle is for how long one is held that nobody reads.
 	Idle = time.Minute
 )

@@ -1,6 +1,7 @@
 package held_test
 
 import (
+	"encoding/binary"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,8 +29,8 @@ func TestReadsOfOneNameSeeTheSame(t *testing.T) {
 		v := held.New(s.Snapshot)
 		defer v.Close()
 		put(s, "a", "1")
-		read := func(name byte) string {
-			view, done, ok := v.Use([16]byte{name})
+		read := func(name uint16) string {
+			view, done, ok := v.Use([16]byte(binary.BigEndian.AppendUint16(make([]byte, 14), name)))
 			if !ok {
 				return "none"
 			}
@@ -44,7 +45,7 @@ func TestReadsOfOneNameSeeTheSame(t *testing.T) {
 		if one, two := read(1), read(2); one != "1" || two != "2" {
 			t.Errorf("read %s, and under another name %s", one, two)
 		}
-		for n := byte(3); n <= held.Most; n++ {
+		for n := uint16(3); n <= held.Most; n++ {
 			read(n)
 		}
 		if got := read(held.Most + 1); got != "none" {

@@ -60,8 +60,15 @@ func Read(view store.View, p ring.Partition, m *nornv1.BackupRequest) (*nornv1.B
 	copy(from[:], m.GetFrom())
 	copy(before[:], m.GetBefore())
 	switch {
+	case len(bounds) > 0 && m.GetClaims():
+		reply, err := held(view, p, after.Task)
+		if err == nil {
+			reply.Sums, err = sums(view, p, bounds)
+		}
+		return reply, err
 	case len(bounds) > 0:
-		return sums(view, p, bounds)
+		all, err := sums(view, p, bounds)
+		return &nornv1.BackupReply{Sums: all}, err
 	case m.GetDivide() > 0:
 		return divided(view, p, uint64(m.GetDivide())), nil
 	case m.GetClaims():
@@ -74,7 +81,7 @@ func Read(view store.View, p ring.Partition, m *nornv1.BackupRequest) (*nornv1.B
 
 // sums sums up runs of IDs: by the tree where one is kept that counts every fact, and else, and where
 // some of that cannot be read, by the facts.
-func sums(view store.View, p ring.Partition, bounds []id.ID) (*nornv1.BackupReply, error) {
+func sums(view store.View, p ring.Partition, bounds []id.ID) ([]byte, error) {
 	var all []antientropy.Node
 	tree := vnode.Counted(view, p)
 	if tree != nil {
@@ -92,11 +99,11 @@ func sums(view store.View, p ring.Partition, bounds []id.ID) (*nornv1.BackupRepl
 			n.Sum, n.Count = n.Sum.Add(crdt.HashFact(f)), n.Count+1
 		}
 	}
-	m := &nornv1.BackupReply{Sums: make([]byte, 0, len(all)*backup.SumSize)}
+	out := make([]byte, 0, len(all)*backup.SumSize)
 	for i := range all {
-		m.Sums = backup.AppendSum(m.Sums, all[i].Sum, all[i].Count)
+		out = backup.AppendSum(out, all[i].Sum, all[i].Count)
 	}
-	return m, nil
+	return out, nil
 }
 
 // divided gives where runs of about so many facts begin; without a tree all of them are one.

@@ -1966,7 +1966,7 @@ type BackupRequest struct {
 	// Not tasks but sums over facts, of runs of IDs: where each begins, 20 bytes each, ascending,
 	// the first one zero. The last run has no end.
 	Bounds []byte `protobuf:"bytes,8,opt,name=bounds,proto3" json:"bounds,omitempty"`
-	// Only the claims that are held, as tasks without facts.
+	// Only the claims that are held, as tasks without facts; with bounds beside the sums.
 	Claims bool `protobuf:"varint,9,opt,name=claims,proto3" json:"claims,omitempty"`
 	// Only what this one holds: one of nodes of a reply with sums, whose facts are those of a
 	// majority there.
