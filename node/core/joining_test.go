@@ -50,6 +50,7 @@ type forming struct {
 	frames     int                       // of what was said: what leaves together is one
 	signs      int                       // seconds in which one had nothing else to say to another one
 	works      bool                      // a worker at each node claims one task after the other, and completes it
+	looks      bool                      // a worker that completes a task looks whether there is another one before it waits
 	tokens     map[id.ID]map[uint64]bool
 	acked      map[id.ID]bool           // tasks that were taken in, and whether they are completed
 	asked      map[message.Origin]id.ID // enqueues

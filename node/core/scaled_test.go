@@ -114,10 +114,22 @@ func (g *forming) answered(i int, r message.Reply) {
 			g.acked[task] = false
 		}
 	case *nornv1.ClaimReply:
-		for _, granted := range m.Grants {
-			g.granted(i, granted)
+		for n, granted := range m.Grants {
+			g.granted(i, granted, g.looks && n == 0)
 		}
-		g.claim(i)
+		if !g.looks || len(m.Grants) == 0 {
+			g.claim(i)
+		}
+	case *nornv1.WorkReply:
+		if m.Completions[0].GetReceipt() != nil {
+			g.acked[done] = true
+		}
+		for n, granted := range m.Claim.GetGrants() {
+			g.granted(i, granted, n == 0)
+		}
+		if len(m.Claim.GetGrants()) == 0 {
+			g.claim(i)
+		}
 	case *nornv1.WriteReply:
 		if m.Results[0].GetReceipt() != nil {
 			g.acked[done] = true
@@ -125,8 +137,9 @@ func (g *forming) answered(i int, r message.Reply) {
 	}
 }
 
-// granted has a task completed, which nobody may have been granted with the same token before.
-func (g *forming) granted(i int, granted *nornv1.Grant) {
+// granted has a task completed, which nobody may have been granted with the same token before; looks
+// that the worker asks for the next one with that.
+func (g *forming) granted(i int, granted *nornv1.Grant, looks bool) {
 	task, err := id.Parse(granted.Task.Id)
 	if err != nil {
 		g.t.Fatal(err)
@@ -138,7 +151,12 @@ func (g *forming) granted(i int, granted *nornv1.Grant) {
 		g.t.Fatalf("task %v is granted twice with token %d", task, granted.Token)
 	}
 	g.tokens[task][granted.Token] = true
-	g.completing[g.request(i, &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: task.Bytes(), Token: granted.Token}}})] = task
+	done := []*nornv1.Completion{{Id: task.Bytes(), Token: granted.Token}}
+	if looks {
+		g.completing[g.request(i, &nornv1.WorkRequest{Completions: done, Claim: &nornv1.ClaimRequest{Queues: []string{"q"}, MaxTasks: 1, Worker: "w", Session: make([]byte, 16), RequestNo: g.requests + 1}})] = task
+		return
+	}
+	g.completing[g.request(i, &nornv1.CompleteRequest{Completions: done})] = task
 }
 
 // check holds what was acknowledged against the disks: each task is on a majority of its cohort,

@@ -86,6 +86,48 @@ func TestWorkGoesInOneRound(t *testing.T) {
 	}
 }
 
+// TestWorkAsksWhereThereIsSomething: its claim is not asked for at leaders that have just said that
+// they have nothing, as each of those is two frames, and nineteen of twenty are asked in vain. News may
+// be lost: a second later they are asked all the same.
+func TestWorkAsksWhereThereIsSomething(t *testing.T) {
+	r := newTrio(t)
+	const p = 1
+	for range 3 {
+		r.put(0, p)
+	}
+	through := (r.leader(p) + 1) % 3
+	grants := ask[*nornv1.ClaimReply](r, through, claimUpTo(3)).Grants
+	if len(grants) != 3 || len(ask[*nornv1.ClaimReply](r, through, claimUpTo(1)).Grants) != 0 {
+		t.Fatalf("granted %v", grants)
+	}
+	work := func(n int) (got int, forwards int) {
+		g := grants[n]
+		from := r.send(through, &nornv1.WorkRequest{Completions: completionOf(parse(t, g.Task.Id), g.Token), Claim: claimUpTo(1)})
+		r.settleBut(func(l letter) bool {
+			if f, is := l.message.(*message.Forward); is && f.Method == uint16(nornv1.Method_METHOD_CLAIM) {
+				forwards++
+			}
+			return false
+		})
+		return len(r.peers[through].replies[from].Message.(*nornv1.WorkReply).GetClaim().GetGrants()), forwards
+	}
+	if got, forwards := work(0); got != 0 || forwards != 0 {
+		t.Errorf("nothing is there: granted %d, asked for at %d", got, forwards)
+	}
+	from := r.enqueue(0, r.at(p), nil)
+	r.settleBut(func(l letter) bool { _, news := l.message.(*message.QueueHeads); return news })
+	if r.result(0, from).GetReceipt() == nil {
+		t.Fatal("not enqueued")
+	}
+	if got, forwards := work(1); got != 0 || forwards != 0 {
+		t.Errorf("the news was lost: granted %d, asked for at %d", got, forwards)
+	}
+	r.live(time.Second, 100*time.Millisecond, func(l letter) bool { _, news := l.message.(*message.QueueHeads); return news })
+	if got, _ := work(2); got != 1 {
+		t.Errorf("a second later: granted %d", got)
+	}
+}
+
 // TestWorkIsNotHeldByItsClaim: what is ended is acknowledged though no majority takes the
 // claim; no task is lost by that.
 func TestWorkIsNotHeldByItsClaim(t *testing.T) {

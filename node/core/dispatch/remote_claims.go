@@ -124,7 +124,8 @@ func (s *remoteClaims) of(m register.Member, name string) *remote {
 
 // best is the node to ask next: the one with the best head that is known, or
 // one of which nothing is known; none when all have nothing. A request that does
-// not wait asks everybody once.
+// not wait asks everybody once, but not as a part of another one: who has just said
+// that it has nothing tells when it has, and the worker waits for that next.
 func (s *remoteClaims) best(w *claimRequest, leaders []register.Member) (to register.Member, rank *claim.Rank, found bool) {
 	s.turn++
 	for i := range leaders {
@@ -140,12 +141,17 @@ func (s *remoteClaims) best(w *claimRequest, leaders []register.Member) (to regi
 				if rank == nil || h.rank.Compare(rank) < 0 {
 					to, rank, found = m, &h.rank, true
 				}
-			case !found && (!h.known || !w.parks):
+			case !found && (!h.known || !w.parks && !(w.prompt && s.empty(h))):
 				to, found = m, true
 			}
 		}
 	}
 	return to, rank, found
+}
+
+// empty tells whether a leader has just said that it has nothing. News may be lost.
+func (s *remoteClaims) empty(h *remote) bool {
+	return h.known && !h.ready && s.c.Round.Now.Mono-h.heard < int64(wantedFor)
 }
 
 // claim serves a request from here or from elsewhere, whoever has the better
