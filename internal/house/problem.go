@@ -59,6 +59,7 @@ func Rules() []Rule {
 		{"prose-lines", ProseLines},
 		{"user-words", UserWords},
 		{"ratchet", Ratchets},
+		{"quarries", Quarries},
 	}
 }
 

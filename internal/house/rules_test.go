@@ -36,7 +36,7 @@ func write(t *testing.T, root, name, content string) {
 }
 
 func cases() []rulecase {
-	return slices.Concat(layerCases(), pureCases(), mapCases(), sizeCases(), docCases(), testingCases(), textCases(), logCases(), ratchetCases())
+	return slices.Concat(layerCases(), pureCases(), mapCases(), sizeCases(), docCases(), testingCases(), textCases(), logCases(), ratchetCases(), quarryCases())
 }
 
 // TestRules shows that every rule fails on what it forbids and is silent on

@@ -63,6 +63,9 @@ const (
 )
 
 // last are the newest lines.
+//
+// after is the number of the last line that the asker has seen, as the reply before said. At
+// most limit lines come, the newest ones; a gap in the numbers says that some were not kept.
 func (a *Audit) last(m *nornv1.ReadAudit) *nornv1.AccessReply {
 	if a == nil {
 		return &nornv1.AccessReply{}
@@ -101,7 +104,9 @@ type Audit struct {
 	lost    prometheus.Counter
 	failing seldom.Line
 
-	mu      sync.Mutex // guards what follows
+	mu sync.Mutex // guards what follows
+	// Invariant: there are at most [maxSubjects]+1 entries: past that all others share one, so
+	// that a stranger who invents names cannot fill the memory.
 	refusal map[[2]string]*seldom.Line
 
 	writing sync.Mutex // guards what follows, and o.To
@@ -149,6 +154,9 @@ func (a *Audit) Close() {
 }
 
 // judged hears of a decision.
+//
+// Refusals are always counted. A request for data that was allowed is written only with
+// audit-data all.
 func (a *Audit) judged(c *Caller, m nornv1.Method, request gproto.Message, err *proto.Error) {
 	if a == nil {
 		return
@@ -210,6 +218,8 @@ func (a *Audit) denied(c *Caller, v guard.Verbs, m nornv1.Method, request gproto
 	})
 }
 
+// record makes the line of a request: what it is about and how many items, never what is in
+// them.
 func (a *Audit) record(c *Caller, v guard.Verbs, m nornv1.Method, request gproto.Message, decision string) *Record {
 	object, items := guard.Object(request)
 	return &Record{
@@ -218,6 +228,8 @@ func (a *Audit) record(c *Caller, v guard.Verbs, m nornv1.Method, request gproto
 	}
 }
 
+// write appends a line to memory and to the log. A line that cannot be written is counted and
+// told of; the request that it is about goes on, as it has been carried out or refused already.
 func (a *Audit) write(r *Record) {
 	line, err := json.Marshal(r)
 	if err == nil {

@@ -39,12 +39,14 @@ type book struct {
 	tenants              map[string]*tenant
 }
 
+// role is one of the register's; the built-in ones are in package guard.
 type role struct {
 	version uint64
 	allow   []string
 	rules   []guard.Rule
 }
 
+// token is one of the register's with what it allows, worked out once per book.
 type token struct {
 	version   uint64
 	id        string
@@ -55,6 +57,9 @@ type token struct {
 }
 
 // read makes the book of a state. Of the one before it keeps what is the same.
+//
+// A token that has not changed is kept with its principal and its time of use as long as no
+// role and no tenant has changed. So a change of one of 10,000 tokens decodes one.
 func (b *book) read(s *register.State) *book {
 	next := &book{generation: s.Generation, revision: s.Revision, at: s.AccessAt, roles: make(map[string]*role), tokens: make(map[string]*token),
 		maps: make(map[string]*mapped), tenants: make(map[string]*tenant)}
@@ -90,6 +95,7 @@ func (b *book) read(s *register.State) *book {
 	return next
 }
 
+// readRole decodes a role. Rules that cannot be read allow nothing.
 func readRole(v register.Value) *role {
 	r := &role{version: v.Version}
 	r.allow, r.rules = rights.Role(v)
@@ -171,6 +177,9 @@ func parseFrom(text string) (netip.Prefix, error) {
 const tokenPrefix = "norn_"
 
 // find gives the token that a text is, if its secret is right; nil: nobody knows it.
+//
+// The hashes are compared in constant time. Its ID, which is no secret, finds the token: a
+// search by hash would tell by its time how much of a guess was right.
 func (b *book) find(text string) *token {
 	rest, ok := strings.CutPrefix(text, tokenPrefix)
 	if !ok {
@@ -214,8 +223,12 @@ func (t *token) reaches(remote net.Addr) bool {
 	return err == nil && slices.ContainsFunc(t.from, func(p netip.Prefix) bool { return p.Contains(at.Addr().Unmap().WithZone("")) })
 }
 
+// suspended is told to who shows a token after the register was restored from a snapshot:
+// tokens that were revoked since the snapshot are in it again.
 const suspended = "the tokens are suspended since the register was restored: somebody with a token of auth-token-file looks through them (norn access token list) and enables them (norn access token enable)"
 
+// unauthenticated is the error for who is not let in. It lasts: to ask again with the same
+// token is in vain.
 func unauthenticated(format string, args ...any) *proto.Error {
 	e := proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED, format, args...)
 	e.Lasting = true

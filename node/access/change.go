@@ -76,6 +76,11 @@ func (d *Desk) do(ctx context.Context, r register.Request) (*register.State, []b
 }
 
 // change works out a change from what the register says, and writes it if nobody was faster.
+//
+// It is optimistic: read, work out, write against the versions that were read, [maxTries]
+// times. What another operator changes meanwhile is never overwritten. Errors: UNAVAILABLE
+// without a majority of the register, with unknown effect if it was asked to write; CONFLICT if
+// others were faster each time.
 func (d *Desk) change(ctx context.Context, c *Caller, m *nornv1.AccessRequest) (*nornv1.AccessReply, *proto.Error) {
 	for range maxTries {
 		s, _, err := d.do(ctx, register.Request{})
@@ -100,6 +105,9 @@ func (d *Desk) change(ctx context.Context, c *Caller, m *nornv1.AccessRequest) (
 }
 
 // plan works out one change of a state.
+//
+// It does nothing else: the same state and request give the same change, but for the secret of
+// a new token.
 func plan(b *book, s *register.State, c *Caller, m *nornv1.AccessRequest, now time.Time) (register.AccessChange, *nornv1.AccessReply, *proto.Error) {
 	switch a := m.GetAction().(type) {
 	case *nornv1.AccessRequest_SetRole:
@@ -134,6 +142,7 @@ func plan(b *book, s *register.State, c *Caller, m *nornv1.AccessRequest, now ti
 	return register.AccessChange{}, nil, proto.Invalid("the request has no action that this server knows")
 }
 
+// noToken is the error for an ID that no token has.
 func noToken(id string) *proto.Error {
 	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "there is no token with the ID %.40q; norn access token list has all", id)
 }
@@ -147,6 +156,8 @@ func stored(key string, old uint64, m gproto.Message) register.AccessChange {
 	return register.AccessChange{Key: key, Old: old, Data: data}
 }
 
+// setRole works out the change for a new or another role. It is refused if it would make any
+// token or map with that role exceed [maxScope].
 func (b *book) setRole(m *nornv1.SetRole) (change register.AccessChange, _ *nornv1.AccessReply, _ *proto.Error) {
 	name := m.GetName()
 	if err := guard.CheckName(name); err != nil {
@@ -201,6 +212,7 @@ func (b *book) fits(names []string) *proto.Error {
 	return nil
 }
 
+// removeRole works out the change that removes a role; one that tokens or maps have stays.
 func (b *book) removeRole(name string) (change register.AccessChange, _ *nornv1.AccessReply, _ *proto.Error) {
 	r := b.roles[name]
 	if r == nil {
@@ -212,6 +224,8 @@ func (b *book) removeRole(name string) (change register.AccessChange, _ *nornv1.
 	return register.AccessChange{Key: roleKey + name, Old: r.version}, &nornv1.AccessReply{}, nil
 }
 
+// createToken draws a token and works out the change that stores its hash. The reply has the
+// secret: it is told once, and nobody can find it out again.
 func (b *book) createToken(m *nornv1.CreateToken, c *Caller, now time.Time) (change register.AccessChange, _ *nornv1.AccessReply, _ *proto.Error) {
 	if err := guard.CheckName(m.GetName()); err != nil {
 		return change, nil, proto.Invalid("token: %v", err)
@@ -247,6 +261,7 @@ func (b *book) createToken(m *nornv1.CreateToken, c *Caller, now time.Time) (cha
 	return stored(tokenKey+id, 0, s), &nornv1.AccessReply{Secret: tokenPrefix + id + "_" + text}, nil
 }
 
+// renewToken works out the change that gives a token another end. Its secret stays.
 func (b *book) renewToken(m *nornv1.RenewToken, now time.Time) (change register.AccessChange, _ *nornv1.AccessReply, _ *proto.Error) {
 	t := b.tokens[m.GetId()]
 	if t == nil {

@@ -53,6 +53,8 @@ func (d *Desk) Contact(has bool) {
 }
 
 // stale refuses tokens of the register where what is known of them is too old.
+//
+// Tokens of the file are not affected: they are the way in when the register is lost.
 func (d *Desk) stale() *proto.Error {
 	since := d.cut.Load()
 	if d.o.MaxStale <= 0 || since == nil || time.Since(*since) < d.o.MaxStale {
@@ -113,6 +115,9 @@ func (d *Desk) Ended(c *Caller) *proto.Error {
 // Still gives who a caller is now, or why what it has under way ends: it is not let in any more, or
 // may not do all that it might before. What waits was judged by that, and nobody looks at it again before it
 // is answered. before is what the last call gave; nil: there was none.
+//
+// The error is UNAVAILABLE with a short pause where rights have become less: the client asks
+// again and is judged by the new ones.
 func (d *Desk) Still(c *Caller, before *guard.Principal) (*guard.Principal, *proto.Error) {
 	now, err := d.current(c)
 	if err != nil {

@@ -57,6 +57,9 @@ type Config struct {
 }
 
 // Desk judges who comes to a node, and what they ask for. A nil Desk asks nobody.
+//
+// The zero book lets nobody in by tokens of the register. All methods may be called from many
+// goroutines.
 type Desk struct {
 	o        Config
 	register atomic.Pointer[Register]
@@ -131,6 +134,10 @@ func (d *Desk) Asks() bool { return d != nil && (d.o.Always || d.o.Tokens != nil
 func (d *Desk) Welcomes() bool { return d != nil && d.o.Anonymous != "" }
 
 // Enter judges what somebody shows, and returns when it may be answered.
+//
+// The order of what counts: nothing shown, where there is a role for that; a certificate, if no
+// token is shown; a token of the file; a JWT; a token of the register. A failure is counted
+// against the address, and the answer waits where there were many ([logins.Watch]).
 func (d *Desk) Enter(ctx context.Context, s Shown) (*Caller, *proto.Error) {
 	c := &Caller{agent: s.Agent}
 	if s.Remote != nil {
@@ -228,6 +235,9 @@ func (d *Desk) known(s *Shown) (*guard.Principal, *proto.Error) {
 }
 
 // Check judges one request of a caller. The scope goes along with the request.
+//
+// The scope is nil where there is no limit. It travels with the request and judges each task
+// where that is kept.
 func (d *Desk) Check(c *Caller, m nornv1.Method, request gproto.Message) (*guard.Scope, *proto.Error) {
 	p, err := d.current(c)
 	if err != nil {

@@ -30,6 +30,7 @@ func OpenFile(name string) (*File, error) {
 	return l, l.open()
 }
 
+// open opens the file at its end.
 func (l *File) open() error {
 	f, err := os.OpenFile(l.name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -56,6 +57,9 @@ func (l *File) Write(line []byte) (int, error) {
 }
 
 // rotate begins a new file. When it cannot, the full one goes on.
+//
+// The oldest is overwritten. A crash between two renames leaves a gap in the numbers and no
+// line lost.
 func (l *File) rotate() error {
 	for i := fileCount - 1; i > 0; i-- {
 		from := l.name

@@ -91,6 +91,9 @@ func (d *Desk) identified(c *Caller, i *identity) (err *proto.Error) {
 }
 
 // principalOf is who an identity is, and what it may do.
+//
+// The verdict is remembered with the book that it is from: a busy connection is judged once per
+// change of rights.
 func (b *book) principalOf(i *identity) (*guard.Principal, *proto.Error) {
 	j := i.known.Load()
 	if j == nil || j.book != b {
@@ -105,6 +108,9 @@ func (b *book) principalOf(i *identity) (*guard.Principal, *proto.Error) {
 }
 
 // judge works out who an identity is.
+//
+// Names come from the map with the closest pattern. A tenant that is claimed and one that is
+// mapped have to agree.
 func (b *book) judge(i *identity) (*guard.Principal, *proto.Error) {
 	if i.proof == guard.ByNothing {
 		return b.anonymous(i.roles)

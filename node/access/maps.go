@@ -91,6 +91,8 @@ func (b *book) mapOf(i *identity) (best *mapped, as string) {
 	return best, as
 }
 
+// setMap works out the change for a new or another map. No two maps have the same pattern, so
+// the closest one is unique.
 func (b *book) setMap(m *nornv1.SetMap) (change register.AccessChange, _ *nornv1.AccessReply, _ *proto.Error) {
 	name := m.GetName()
 	if err := guard.CheckName(name); err != nil {
@@ -123,6 +125,8 @@ func (b *book) setMap(m *nornv1.SetMap) (change register.AccessChange, _ *nornv1
 	return stored(mapKey+name, version, next.stored), &nornv1.AccessReply{}, nil
 }
 
+// removeMap works out the change that removes a map; who was let in by it ends with the next
+// request.
 func (b *book) removeMap(name string) (change register.AccessChange, _ *nornv1.AccessReply, _ *proto.Error) {
 	m := b.maps[name]
 	if m == nil {
@@ -131,6 +135,7 @@ func (b *book) removeMap(name string) (change register.AccessChange, _ *nornv1.A
 	return register.AccessChange{Key: mapKey + name, Old: m.version}, &nornv1.AccessReply{}, nil
 }
 
+// listMaps adds all maps to a reply, by name.
 func (b *book) listMaps(reply *nornv1.AccessReply) {
 	for name, m := range b.maps { // Any order: sorted below.
 		s := m.stored

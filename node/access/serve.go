@@ -34,6 +34,9 @@ func (d *Desk) Learn(s *register.State) {
 }
 
 // Do answers what is asked about rights, and changes them.
+//
+// It is not carried out by the loop of the node: it reads and writes the register, which may
+// take seconds.
 func (d *Desk) Do(ctx context.Context, c *Caller, request gproto.Message) (gproto.Message, *proto.Error) {
 	m := nornv1.Method_METHOD_WHO_AM_I
 	access, is := request.(*nornv1.AccessRequest)

@@ -26,6 +26,8 @@ type tenant struct {
 
 // uses are what a tenant has on this node.
 type uses struct {
+	// Invariant: connections counts the callers between [Desk.Arrive] and [Desk.Leave]: uses
+	// outlives its tenant's changes, so that a new limit counts those that are open.
 	connections atomic.Int64
 
 	mu   sync.Mutex // guards what follows
@@ -44,6 +46,8 @@ func (u *uses) admit(limit uint64) (full bool) {
 
 // pace takes one request of so many a second, of which those of one second may come at once.
 // after is when the next may come; 0: it may.
+//
+// It is a token bucket with a depth of one second.
 func (u *uses) pace(rate float64, now int64) (after time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -80,6 +84,8 @@ func (b *book) readTenants(s *register.State, before *book) (same bool) {
 	return same && len(b.tenants) == len(before.tenants)
 }
 
+// setTenant works out the change for a new or another tenant. Its prefix never changes, because
+// its queues are called by it.
 func (b *book) setTenant(m *nornv1.SetTenant) (change register.AccessChange, _ *nornv1.AccessReply, _ *proto.Error) {
 	name, prefix, limits := m.GetName(), m.GetPrefix(), m.GetLimits()
 	if err := guard.CheckName(name); err != nil {
@@ -111,6 +117,8 @@ func (b *book) setTenant(m *nornv1.SetTenant) (change register.AccessChange, _ *
 	return stored(tenantKey+name, version, &nornv1.StoredTenant{Prefix: prefix, Limits: limits}), &nornv1.AccessReply{}, nil
 }
 
+// removeTenant works out the change that removes a tenant. Its queues and tasks stay; tokens
+// and maps of it are refused first.
 func (b *book) removeTenant(name string) (change register.AccessChange, _ *nornv1.AccessReply, _ *proto.Error) {
 	t := b.tenants[name]
 	if t == nil {
@@ -124,6 +132,7 @@ func (b *book) removeTenant(name string) (change register.AccessChange, _ *nornv
 	return register.AccessChange{Key: tenantKey + name, Old: t.version}, &nornv1.AccessReply{}, nil
 }
 
+// listTenants adds all tenants to a reply, by name.
 func (b *book) listTenants(reply *nornv1.AccessReply) {
 	for name, t := range b.tenants { // Any order: sorted below.
 		reply.Tenants = append(reply.Tenants, &nornv1.AccessTenant{Name: name, Prefix: t.prefix, Limits: t.limits})

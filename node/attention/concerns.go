@@ -89,6 +89,7 @@ func number[N uint64 | uint32 | int](n N, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
+// span writes a time as people do: to the second, or to the minute from an hour on.
 func span(d time.Duration) string {
 	if d >= time.Hour {
 		return d.Round(time.Minute).String()[:len(d.Round(time.Minute).String())-2]
@@ -96,8 +97,10 @@ func span(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
+// seconds is a time of the wire.
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
+// register tells of a register without a majority.
 func register(v *View) []*nornv1.Concern {
 	if r := v.Status.GetRegister(); r == nil || r.GetMajority() {
 		return nil
@@ -109,6 +112,7 @@ func register(v *View) []*nornv1.Concern {
 	}}
 }
 
+// partitions tells of partitions that hand out or take nothing.
 func partitions(v *View) (out []*nornv1.Concern) {
 	var noLeader, shut uint64
 	for _, p := range v.Status.GetPartitions() {
@@ -131,6 +135,8 @@ func partitions(v *View) (out []*nornv1.Concern) {
 	return out
 }
 
+// nodes tells of nodes that do not answer, whose clock or disk is not good, or that keep facts
+// aside.
 func nodes(v *View) (out []*nornv1.Concern) {
 	for _, n := range v.Status.GetNodes() {
 		add := func(kind nornv1.ConcernKind, s nornv1.Severity, text, action string) {
@@ -160,6 +166,7 @@ func nodes(v *View) (out []*nornv1.Concern) {
 	return out
 }
 
+// moves tells of partitions that cannot move.
 func moves(v *View) []*nornv1.Concern {
 	n := v.Status.GetMovement().GetStuck()
 	if n == 0 {
@@ -171,6 +178,7 @@ func moves(v *View) []*nornv1.Concern {
 	}}
 }
 
+// paused tells of paused queues with work.
 func paused(v *View) (out []*nornv1.Concern) {
 	for _, q := range v.Queues {
 		s, n := q.GetEffective(), q.GetCount().GetReady()
@@ -212,6 +220,8 @@ func deserted(q *nornv1.Queue, taken map[string]bool) bool {
 	return q.GetCount().GetReady() > 0 && !q.GetEffective().GetPaused() && q.GetWaitingClaims() == 0 && !taken[q.GetName()]
 }
 
+// noWorker tells of queues with work that nobody takes. Who asks without a session counts, if
+// it was a moment ago.
 func noWorker(v *View) (out []*nornv1.Concern) {
 	taken := taking(v)
 	for _, q := range v.Queues {
@@ -241,6 +251,7 @@ func noWorker(v *View) (out []*nornv1.Concern) {
 	return out
 }
 
+// dying tells of queues in which tasks have died.
 func dying(v *View) (out []*nornv1.Concern) {
 	for _, d := range v.Died {
 		out = append(out, &nornv1.Concern{
@@ -253,6 +264,7 @@ func dying(v *View) (out []*nornv1.Concern) {
 	return out
 }
 
+// waiting tells of queues whose oldest ready task is old although workers take it.
 func waiting(v *View) (out []*nornv1.Concern) {
 	taken := taking(v)
 	for _, q := range v.Queues {
@@ -273,6 +285,7 @@ func waiting(v *View) (out []*nornv1.Concern) {
 // pausedItself is how the note of a schedule begins that has paused itself.
 const pausedItself = "paused because task "
 
+// scheduled tells of schedules that are late, fail, or have paused themselves.
 func scheduled(v *View) (out []*nornv1.Concern) {
 	if v.Cron.GetSchedules() > 0 && v.Cron.GetMaster() == "" {
 		out = append(out, &nornv1.Concern{
@@ -309,6 +322,7 @@ func scheduled(v *View) (out []*nornv1.Concern) {
 	return out
 }
 
+// troubled tells of workers that cannot begin tasks.
 func troubled(v *View) (out []*nornv1.Concern) {
 	for _, w := range v.Workers {
 		if w.GetTrouble() == "" {

@@ -7,4 +7,8 @@
 //
 // It is bounded: 10,000 queues, schedules and workers each are looked at, and of one kind the
 // 50 worst concerns are told, with how many more there are.
+//
+// How severities are meant: critical is what takes something away now (no leader, no majority,
+// a node or a disk that is down), warning is what will, or what has failed for somebody, and a
+// note is what can wait for a day.
 package attention

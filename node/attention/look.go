@@ -79,11 +79,13 @@ func one[M gproto.Message](l look, method nornv1.Method, request gproto.Message)
 	return reply, nil
 }
 
+// status asks how nodes and partitions are.
 func (l look) status() (err *proto.Error) {
 	l.v.Status, err = one[*nornv1.StatusReply](l, nornv1.Method_METHOD_STATUS, &nornv1.StatusRequest{})
 	return err
 }
 
+// queues reads the queues, page by page.
 func (l look) queues() *proto.Error {
 	for m := (&nornv1.QueuesRequest{}); ; {
 		reply, err := one[*nornv1.QueuesReply](l, nornv1.Method_METHOD_QUEUES, m)
@@ -98,6 +100,7 @@ func (l look) queues() *proto.Error {
 	}
 }
 
+// workers reads the workers, page by page.
 func (l look) workers() *proto.Error {
 	for m := (&nornv1.WorkersRequest{}); ; {
 		reply, err := one[*nornv1.WorkersReply](l, nornv1.Method_METHOD_WORKERS, m)
@@ -112,6 +115,7 @@ func (l look) workers() *proto.Error {
 	}
 }
 
+// schedules reads the schedules, page by page.
 func (l look) schedules() *proto.Error {
 	for m := (&nornv1.SchedulesRequest{Limit: schedules}); ; {
 		reply, err := one[*nornv1.SchedulesReply](l, nornv1.Method_METHOD_SCHEDULES, m)
@@ -126,6 +130,7 @@ func (l look) schedules() *proto.Error {
 	}
 }
 
+// died asks for the queues in which tasks have died.
 func (l look) died() *proto.Error {
 	reply, err := one[*nornv1.HistoryReply](l, nornv1.Method_METHOD_HISTORY, &nornv1.HistoryRequest{Busiest: most})
 	for _, q := range reply.GetBusiest() { // those in which tasks died come first

@@ -469,7 +469,9 @@ func (c *Core) wake() (wall, mono int64) {
 // what it reads comes from a disk.
 func (c *Core) Audit() error {
 	return errors.Join(c.vnodes.Audit(), c.tenants.Audit(len(c.view.Cells), c.vnodes.See),
-		c.dispatch.Index.Audit(), router.Audit(c.routes), c.replication.Audit(), c.logs.Audit())
+		c.dispatch.Audit(), router.Audit(c.routes), c.replication.Audit(), c.logs.Audit(),
+		c.transfer.Audit(), c.elector.Audit(), c.leases.Audit(), c.standing.Audit(), c.dependency.Audit(),
+		c.retention.Audit(), c.repairs.Audit(), c.sessions.Audit())
 }
 
 func (c *Core) vnode(task id.ID) *vnode.Vnode {

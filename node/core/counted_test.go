@@ -15,8 +15,11 @@ import (
 func leaving(t *testing.T) (r *trio, m *transfer.Machine, out *transfer.Move) {
 	r = newCluster(t, 5, 0)
 	m = r.peers[4].core.transfer
-	out = &transfer.Move{Cell: m.View.Cells[0], Probe: 7}
-	m.Outgoing[0] = out
+	if m.Found(r.now, 0); m.Outgoing[0] == nil {
+		t.Fatal("partition 0 is not to be handed over")
+	}
+	out = m.Outgoing[0]
+	out.Probe = 7
 	return r, m, out
 }
 

@@ -111,8 +111,10 @@ func (p *Principal) denied(v Verbs, name string) *proto.Error {
 	return e
 }
 
+// aQueue begins the name of a queue in a refusal and in the audit.
 const aQueue = "queue "
 
+// may judges verbs on one queue; it gives the name for the refusal.
 func may(s *Scope, v Verbs, queue string) (string, bool) {
 	if s.May(v, queue) {
 		return "", true
@@ -120,6 +122,8 @@ func may(s *Scope, v Verbs, queue string) (string, bool) {
 	return aQueue + queue, false
 }
 
+// enqueued judges the queues of tasks. A task with dependencies tells its sender how others
+// end, which takes See on everything.
 func enqueued(s *Scope, request gproto.Message) (string, bool) {
 	for _, t := range request.(*nornv1.EnqueueRequest).GetTasks() {
 		if !s.May(Enqueue, t.GetQueue()) {
@@ -132,10 +136,12 @@ func enqueued(s *Scope, request gproto.Message) (string, bool) {
 	return "", true
 }
 
+// keyed judges the queue of a unique key.
 func keyed(s *Scope, request gproto.Message) (string, bool) {
 	return may(s, Enqueue, request.(*nornv1.KeyRequest).GetQueue())
 }
 
+// claimed judges the queues of a claim request and the worker's name, which others see.
 func claimed(s *Scope, request gproto.Message) (string, bool) {
 	m := request.(*nornv1.ClaimRequest)
 	for _, queue := range m.GetQueues() {
@@ -149,6 +155,7 @@ func claimed(s *Scope, request gproto.Message) (string, bool) {
 	return "", true
 }
 
+// worked judges the claim in a request that ends tasks and claims others.
 func worked(s *Scope, request gproto.Message) (string, bool) {
 	if claim := request.(*nornv1.WorkRequest).GetClaim(); claim != nil {
 		return claimed(s, claim)
@@ -156,6 +163,7 @@ func worked(s *Scope, request gproto.Message) (string, bool) {
 	return "", true
 }
 
+// served judges the queues and the name in the heartbeats of a session.
 func served(s *Scope, request gproto.Message) (string, bool) {
 	for _, m := range request.(*nornv1.SessionRequest).GetMessages() {
 		beat := m.GetHeartbeat()
@@ -182,6 +190,7 @@ func seen(s *Scope, v Verbs, queue string) (string, bool) {
 	return may(s, v, queue)
 }
 
+// listed judges the queue of a list of tasks.
 func listed(s *Scope, request gproto.Message) (string, bool) {
 	return seen(s, See, request.(*nornv1.ListRequest).GetQueue())
 }
@@ -191,10 +200,12 @@ func employed(s *Scope, request gproto.Message) (string, bool) {
 	return seen(s, See, request.(*nornv1.WorkersRequest).GetQueue())
 }
 
+// counted judges the queue of a count.
 func counted(s *Scope, request gproto.Message) (string, bool) {
 	return seen(s, See, request.(*nornv1.CountRequest).GetQueue())
 }
 
+// remembered judges the queue of a curve; the curve of all queues takes See on everything.
 func remembered(s *Scope, request gproto.Message) (string, bool) {
 	m := request.(*nornv1.HistoryRequest)
 	if (m.GetQueue() == "" || m.GetBusiest() > 0) && !s.May(See, Everything) {
@@ -203,6 +214,8 @@ func remembered(s *Scope, request gproto.Message) (string, bool) {
 	return seen(s, See, m.GetQueue())
 }
 
+// bulked judges the queue of a change by filter. A filter on contents takes Read: by what it
+// finds one could read.
 func bulked(s *Scope, request gproto.Message) (string, bool) {
 	m := request.(*nornv1.BulkRequest)
 	switch f := m.GetFilter(); {
@@ -214,10 +227,12 @@ func bulked(s *Scope, request gproto.Message) (string, bool) {
 	return "", true
 }
 
+// queueSet judges the queue whose settings change.
 func queueSet(s *Scope, request gproto.Message) (string, bool) {
 	return may(s, Operate, request.(*nornv1.SetQueueRequest).GetName())
 }
 
+// scheduled judges the names and queues of schedules.
 func scheduled(s *Scope, request gproto.Message) (string, bool) {
 	for _, c := range request.(*nornv1.ChangeSchedulesRequest).GetChanges() {
 		if !s.Within(c.GetName()) {
@@ -245,6 +260,7 @@ func wholly(v Verbs, denied string) func(*Scope, gproto.Message) (string, bool) 
 	return func(s *Scope, _ gproto.Message) (string, bool) { return denied, s.May(v, Everything) }
 }
 
+// workerSet judges the name of a worker that is to be drained or stopped.
 func workerSet(s *Scope, request gproto.Message) (string, bool) {
 	name := request.(*nornv1.SetWorkerRequest).GetName()
 	if s.May(Control, name) {

@@ -80,6 +80,7 @@ func data(request gproto.Message) (object string, items int) {
 	return "", 0
 }
 
+// lower is the name of a protobuf value as people write it.
 func lower(text, prefix string) string { return strings.ToLower(strings.TrimPrefix(text, prefix)) }
 
 // task names the first of some tasks.
@@ -90,6 +91,8 @@ func task(ids [][]byte) string {
 	return "task " + id.ID(ids[0]).String()
 }
 
+// bulk tells of a change by filter: which filter it was is not written down, as it may hold
+// contents.
 func bulk(m *nornv1.BulkRequest) string {
 	text := lower(m.GetAction().String(), "BULK_ACTION_") + " by filter: queue=" + m.GetQueue()
 	if m.GetAll() {
@@ -128,6 +131,7 @@ func settings(m *nornv1.SetQueueRequest) string {
 	return text
 }
 
+// onOff writes a flag.
 func onOff(on bool) string {
 	if on {
 		return "=true"

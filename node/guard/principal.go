@@ -45,6 +45,9 @@ func (s *Scope) Tenant() string {
 }
 
 // May tells whether all of some verbs are allowed on a name.
+//
+// The verbs may come from several rules together. It costs a walk over the rules, of which
+// there are few.
 func (s *Scope) May(v Verbs, name string) bool {
 	if s == nil {
 		return true
@@ -77,7 +80,9 @@ type Principal struct {
 	// Expires is until when it is let in, wall ns.
 	Expires int64
 
-	scope       Scope
+	scope Scope
+	// Invariant: whole has the verbs that hold for each name of the cluster, and is empty for
+	// whoever has a tenant: who has all that a request needs there is not judged any further.
 	some, whole Verbs // allowed on something, and on everything
 }
 
@@ -134,6 +139,9 @@ func (p *Principal) Allowed() string {
 }
 
 // Has tells whether the principal may do all that another one may.
+//
+// It is conservative: it may say no where several rules together would do. Then what waits is
+// asked again.
 func (p *Principal) Has(o *Principal) bool {
 	if p == o {
 		return true

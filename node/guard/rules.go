@@ -127,6 +127,9 @@ func BuiltInNames() (names []string) {
 }
 
 // merged joins rules with the same pattern, in the order of the patterns.
+//
+// So no pattern is looked at twice, and the text of a principal's rights is the same on all
+// nodes.
 func merged(rules []Rule) (out []Rule) {
 	for _, r := range rules {
 		at, found := slices.BinarySearchFunc(out, r.Pattern, func(x Rule, p string) int { return strings.Compare(x.Pattern, p) })

@@ -132,6 +132,9 @@ func (n *Network) peek(raw net.Conn) (nc net.Conn, first byte, err error) {
 
 // secure does TLS where it is due. Who speaks something else hears so in its own
 // words.
+//
+// Errors are those of package transport that say what the other side speaks; the other side has
+// been told by then.
 func (n *Network) secure(nc net.Conn, first byte) (net.Conn, error) {
 	if first >= 'A' && first <= 'Z' {
 		n.tell(nc, httpAnswer)

@@ -16,13 +16,18 @@ import (
 type arrivals struct {
 	most, silent int // in all, and in each list
 
-	mu    sync.Mutex // guards what follows
+	mu sync.Mutex // guards what follows
+	// Invariant: each connection that waits is in all and in one of the lists, which have at
+	// most silent each; one that is known is in all alone. One that stayed in a list would be
+	// closed for a stranger.
 	all   map[net.Conn]*arrival
 	lists [2]list.List // of net.Conn, the oldest first: strangers, and those of members' addresses
 	homes map[netip.Addr]struct{}
 	ended bool
 }
 
+// newArrivals takes the limits of all connections, and of those that have not said who they
+// are.
 func newArrivals(most, silent int) arrivals {
 	return arrivals{most: most, silent: silent, all: make(map[net.Conn]*arrival), homes: make(map[netip.Addr]struct{})}
 }

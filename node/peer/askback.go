@@ -45,6 +45,7 @@ func (o *hellos) begin() (nonce uint64, done func()) {
 	}
 }
 
+// has tells whether this process has said a hello that is under way, or was taken.
 func (o *hellos) has(nonce uint64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -54,6 +55,9 @@ func (o *hellos) has(nonce uint64) bool {
 
 // askBack asks who is where the sender of a hello is known to be, all addresses at once.
 // It takes less than the other side waits for its answer.
+//
+// At most [maxAsking] at a time: each costs a connection, and strangers could have thousands
+// made.
 func (n *Network) askBack(h *Hello) origin {
 	select {
 	case n.asking <- struct{}{}:

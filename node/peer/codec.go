@@ -101,6 +101,7 @@ var (
 	kindAs = indexed(func(k *kind) reflect.Type { return k.is })
 )
 
+// indexed finds kinds by one of their properties.
 func indexed[K comparable](by func(*kind) K) map[K]*kind {
 	m := make(map[K]*kind, len(kinds))
 	for _, k := range kinds {

@@ -20,7 +20,10 @@ type coder struct {
 	phase phase
 	err   error // the first one; nothing counts after it
 
-	size  int   // sizing: bytes so far
+	size int // sizing: bytes so far
+	// Invariant: sizing and writing go through the same fields in the same order, so that each
+	// length that was added up is found where it is written. A message must not change between
+	// the two.
 	sizes []int // of the fields that have a length, in the order in which they are written
 	next  int   // writing: which of these is next
 	out   []byte
@@ -57,6 +60,7 @@ const anything = 1<<64 - 1
 // manyElements is the limit of lists that the bytes of their message bound.
 const manyElements = 1 << 30
 
+// malformed makes an error that wraps [ErrMalformed].
 func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrMalformed, fmt.Errorf(format, args...))
 }
@@ -98,6 +102,7 @@ func whole[T ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int | ~int64](c *coder, n p
 	}
 }
 
+// partition is the number of a partition.
 func (c *coder) partition(n protowire.Number, p *ring.Partition) {
 	whole(c, n, p, ring.MaxPartitions-1)
 }
@@ -115,6 +120,7 @@ func (c *coder) fixed64(n protowire.Number, v *uint64) {
 	}
 }
 
+// flag is a boolean; false is left out.
 func (c *coder) flag(n protowire.Number, is *bool) {
 	switch {
 	case c.comes(n):

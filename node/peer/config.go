@@ -157,6 +157,7 @@ type Timing struct {
 	Join       time.Duration // to decide about a request to join; default 1 min
 }
 
+// withDefaults fills in what is zero.
 func (l Limits) withDefaults() Limits {
 	for _, f := range []struct {
 		v *int
@@ -177,6 +178,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
+// withDefaults fills in what is zero.
 func (t Timing) withDefaults() Timing {
 	for _, f := range []struct {
 		v *time.Duration
@@ -200,6 +202,7 @@ func (t Timing) withDefaults() Timing {
 	return t
 }
 
+// withDefaults fills in what is zero or nil.
 func (c Config) withDefaults() Config {
 	c.Limits, c.Timing = c.Limits.withDefaults(), c.Timing.withDefaults()
 	if c.Generation == nil {

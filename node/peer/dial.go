@@ -33,6 +33,7 @@ func (n *Network) dialer() Dialer {
 // Dialer asks as this node: with its TLS and its secret.
 func (n *Network) Dialer() Dialer { return n.dialer() }
 
+// connect opens a connection, with TLS where that is set.
 func (d Dialer) connect(ctx context.Context, addr string) (net.Conn, error) {
 	return transport.Connect(ctx, addr, transport.ClientConfig{Dialer: d.Dial, DialTimeout: d.Timing.Dial, TLS: d.TLS})
 }

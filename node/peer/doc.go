@@ -25,4 +25,24 @@
 // Without TLS and a secret the port is open to whoever reaches it. The secret is
 // sent as it is: who listens to the wire learns it, unless there is TLS.
 // Gossip streams are handed on before TLS; they have a key of their own.
+//
+// How a connection comes about. The dialler says a hello with the versions it speaks, the
+// cluster, who it is and whom it means; the other side judges that in a fixed order (version,
+// secret, certificate, identity, place) and says no more than the next step needs to whoever
+// has not passed the one before. Whoever says that it is a member is asked back at the address
+// that the register has for it: a copy of a data directory, or a liar, does not answer there
+// ([Network] and the functions of askback.go). Each start of a directory has a number, so of
+// two processes on copies of one directory one is refused.
+//
+// How a message goes. It is encoded when its connection takes it, without an object per field
+// ([Decode] and the coder, in the wire format of proto/norn/v1/peer.proto). Small ones and
+// large ones have connections of their own: a lease must not wait behind a snapshot.
+//
+// Invariant: of one incarnation at most one process is connected at a time on each lane, and
+// starts of a directory are taken in rising order (the function alive; TestOnlyTheLatestStartIsLetIn,
+// TestACopyDoesNotTakeThePlaceOfALivingNode).
+//
+// Invariant: nothing that comes in makes the node allocate more than a few times its bytes:
+// counts are checked against the bytes that are left before anything is made for them
+// (decodeList, unmarshal; FuzzDecode).
 package peer

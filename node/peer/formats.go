@@ -21,6 +21,7 @@ import (
 
 // What each message has, by the numbers of proto/norn/v1/peer.proto.
 
+// facts is the format of a write, or of facts that repair brings.
 func facts(c *coder, m *message.Facts) {
 	whole(c, 1, &m.Write, anything)
 	repeated(c, 2, &m.Parts, ring.MaxPartitions, partFacts)
@@ -33,6 +34,8 @@ func partFacts(c *coder, p *message.PartFacts) {
 	whole(c, 4, &p.Epoch, anything)
 }
 
+// factsTaken is the answer: which partitions were refused, and what other cohorts have to have
+// it.
 func factsTaken(c *coder, m *message.FactsTaken) {
 	whole(c, 1, &m.Write, anything)
 	c.partitions(2, &m.Refused)
@@ -59,6 +62,8 @@ func (c *coder) cohort(n protowire.Number, all *[]register.Member) {
 	}
 }
 
+// repair carries a message of package antientropy. Field 3 is beside it, because older builds
+// skip what they do not know and go on.
 func repair(c *coder, m *message.Repair) {
 	if c.phase == sizing && m.Message == nil {
 		c.fail(fmt.Errorf("%w: a repair that says nothing", ErrUnknown))
@@ -102,6 +107,8 @@ func fetched(c *coder, m *message.Fetched) {
 	}
 }
 
+// forward carries a request for another node. With a scope its method is in field 8 instead of
+// 2, so that a build that knows no scopes finds no method, and refuses.
 func forward(c *coder, m *message.Forward) {
 	whole(c, 1, &m.Number, anything)
 	if c.phase == reading || m.Scope == nil {
@@ -144,6 +151,7 @@ func scopeRule(c *coder, r *guard.Rule) {
 // maxScopeRules bounds the rules of a scope: those of all roles of a principal.
 const maxScopeRules = guard.MaxRules * guard.MaxRoles
 
+// forwarded carries the answer to it: a message, or an error.
 func forwarded(c *coder, m *message.Forwarded) {
 	whole(c, 1, &m.Number, anything)
 	whole(c, 2, &m.Method, math.MaxUint16)
@@ -253,6 +261,7 @@ func queueHeads(c *coder, m *message.QueueHeads) {
 // rankSize is the length of a place in a queue, bytes.
 const rankSize = len(message.QueueHead{}.Rank)
 
+// queueHead is what a node tells of a queue; its rank is bytes in the order of the queue.
 func queueHead(c *coder, h *message.QueueHead) {
 	c.text(1, &h.Queue)
 	c.blob(2, h.Ready, func() int { return rankSize }, func(dst []byte) []byte { return append(dst, h.Rank[:]...) }, func(b []byte) error {
@@ -365,6 +374,7 @@ func votes(c *coder, m *message.Votes) {
 	whole(c, 2, &m.Mark, anything)
 }
 
+// castVote is a vote with the claims that its member knows, in a format of package vnode.
 func castVote(c *coder, v *message.CastVote) {
 	vote(c, &v.Vote)
 	c.data(7, &v.Claims)
@@ -412,6 +422,7 @@ func askOrphans(c *coder, m *message.AskOrphans)     { partClaims(c, &m.Parts) }
 func notHeld(c *coder, m *message.NotHeld)           { partClaims(c, &m.Parts) }
 func reclaimLease(c *coder, m *message.ReclaimLease) { partClaims(c, &m.Parts) }
 
+// partClaims is the claims of some partitions.
 func partClaims(c *coder, all *[]message.PartClaims) {
 	repeated(c, 2, all, ring.MaxPartitions, func(c *coder, p *message.PartClaims) {
 		c.partition(1, &p.Partition)
@@ -481,6 +492,7 @@ func workClaim(c *coder, w *message.WorkClaim) {
 	whole(c, 4, &w.Cause, math.MaxUint8)
 }
 
+// cells is a question about cells, or what is known of them.
 func cells(c *coder, m *message.Cells) {
 	c.flag(1, &m.Ask)
 	repeated(c, 2, &m.Cells, ring.MaxPartitions, func(c *coder, k *message.KnownCell) {
@@ -524,6 +536,8 @@ func sizeFacts(facts []crdt.Fact) (n int) {
 	return n
 }
 
+// appendFacts appends each fact as ID, kind, two varints, body with its length, and its CRC32C,
+// which was made where the fact was made and is never made anew on the way.
 func appendFacts(dst []byte, facts []crdt.Fact) []byte {
 	for i := range facts {
 		f := &facts[i]

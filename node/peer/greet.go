@@ -53,6 +53,8 @@ func (n *Network) greet(h *Hello, secret []byte) (*nornv1.PeerHelloReply, *Refus
 	return reply, nil
 }
 
+// checkSecret refuses who does not know a secret of the cluster. The comparison takes constant
+// time (package secrets).
 func (n *Network) checkSecret(secret []byte) *Refusal {
 	if n.cfg.Secrets.Accepts(secret) {
 		return nil
@@ -114,6 +116,9 @@ func (n *Network) judge(h *Hello) *Refusal {
 // copy, and may have forgotten what it promised (design K4). What is remembered as the
 // latest decides about its incarnation, so that who only says that it is this node does
 // not change it.
+//
+// What is remembered is bounded by [maxLives], and what was only said gives way to what asking
+// back has shown.
 func (n *Network) alive(h *Hello, from origin) *Refusal {
 	n.mu.Lock()
 	defer n.mu.Unlock()

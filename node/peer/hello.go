@@ -32,6 +32,7 @@ type Hello struct {
 // maxBuild bounds a build version in bytes.
 const maxBuild = 128
 
+// member reads a name and an incarnation.
 func member(n *nornv1.PeerNode) (m register.Member, err error) {
 	m.Node = n.GetName()
 	if len(m.Node) > register.MaxName {
@@ -44,6 +45,7 @@ func member(n *nornv1.PeerNode) (m register.Member, err error) {
 	return m, nil
 }
 
+// node is a member on the wire.
 func node(m register.Member) *nornv1.PeerNode {
 	return &nornv1.PeerNode{Name: m.Node, Incarnation: m.Incarnation[:]}
 }
@@ -57,6 +59,7 @@ func uuid(b []byte) (u register.UUID, err error) {
 	return u, nil
 }
 
+// cluster is a cluster's ID on the wire; none is no bytes.
 func cluster(u register.UUID) []byte {
 	if u == (register.UUID{}) {
 		return nil
@@ -64,6 +67,8 @@ func cluster(u register.UUID) []byte {
 	return u[:]
 }
 
+// addresses checks a list of addresses by number and length; whether they can be dialled is
+// found out by dialling.
 func addresses(all []string) ([]string, error) {
 	if len(all) > register.MaxAddresses {
 		return nil, fmt.Errorf("%w: %d addresses, over %d", ErrMalformed, len(all), register.MaxAddresses)
@@ -76,8 +81,10 @@ func addresses(all []string) ([]string, error) {
 	return all, nil
 }
 
+// build cuts a version to what logs take.
 func build(s string) string { return s[:min(len(s), maxBuild)] }
 
+// helloOf reads a hello. Errors wrap [ErrMalformed].
 func helloOf(p *nornv1.PeerHello) (h Hello, err error) {
 	h = Hello{
 		MinVersion: p.GetMinVersion(), MaxVersion: p.GetMaxVersion(), Generation: p.GetGeneration(), Revision: p.GetRevision(),
@@ -130,6 +137,7 @@ func membersOf(all []*nornv1.PeerMember) (nodes []register.Node, err error) {
 	return nodes, nil
 }
 
+// memberProto is what the register says of a node, on the wire.
 func memberProto(n register.Node) *nornv1.PeerMember {
 	return &nornv1.PeerMember{
 		Node: node(n.Member), Addresses: n.Addresses, Zone: n.Zone, Weight: n.Weight, Status: uint32(n.Status),
@@ -160,6 +168,7 @@ var errorKinds = map[nornv1.PeerRefusal]nornv1.ErrorKind{
 	nornv1.PeerRefusal_PEER_REFUSAL_MALFORMED:    nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT,
 }
 
+// proto is the refusal as clients and older builds read errors.
 func (r *Refusal) proto() *nornv1.Error {
 	return proto.Refused(errorKinds[r.Reason], "%s", r.Message).Proto()
 }

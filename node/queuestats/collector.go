@@ -245,6 +245,7 @@ func (c *Collector) served(to chan<- prometheus.Metric, queue string, by map[str
 	}
 }
 
+// oneIf is a flag as a metric.
 func oneIf(so bool) float64 {
 	if so {
 		return 1

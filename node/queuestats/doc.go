@@ -18,4 +18,8 @@
 //     each of its 100 busiest queues (about 12 KB each).
 //
 // It is gone when the process ends; the answer says since when it is whole.
+//
+// Invariant: what has no series of its own is summed up under _other and never dropped: the sum
+// over all series of a counter is the number of decisions of this
+// node (TestDecisionsAreCountedByQueue, TestCountersNeverFall).
 package queuestats

@@ -52,6 +52,9 @@ func (m *minutes) of(step int64) *counts {
 
 // turn begins the step of a wall ns. A clock that is set back stays in the step under way, and
 // one that is far ahead leaves nothing of before.
+//
+// The score of a queue is its decisions with a weight that fades by a tenth per step: about the
+// last two minutes count.
 func (t *Table) turn(now int64) {
 	step := now / int64(Step)
 	if step <= t.at {

@@ -25,6 +25,7 @@ type histogram struct {
 	sum    time.Duration
 }
 
+// add counts one time.
 func (h *histogram) add(d time.Duration) {
 	if d < 0 {
 		return // not known
@@ -46,6 +47,7 @@ type series struct {
 	wait, run, age histogram
 }
 
+// add counts one decision.
 func (s *series) add(d *message.Decided) {
 	s.totals[d.What]++
 	switch d.What {
@@ -92,6 +94,9 @@ type Table struct {
 
 	mu     sync.Mutex // guards what follows, for short
 	queues map[string]*queue
+	// Invariant: order has exactly the queues with series, at most Named of them, and kinds
+	// counts their series by kind: /metrics would otherwise grow with the names that clients
+	// invent.
 	order  []*queue // that are named, in the order in which they came
 	kinds  int      // series of kinds
 	hours  int      // queues with the history of an hour
@@ -196,6 +201,7 @@ func (t *Table) sweep() bool {
 	return len(t.queues) < t.o.Queues
 }
 
+// drop takes a queue out of the table.
 func (t *Table) drop(q *queue) {
 	delete(t.queues, q.name)
 	if q.hour != nil {
@@ -231,6 +237,7 @@ func (t *Table) Names(known, gone []string) (named []string, cut bool) {
 	return named, cut
 }
 
+// forget takes a queue and its series out.
 func (t *Table) forget(q *queue) {
 	t.drop(q)
 	t.kinds -= len(q.named.kinds)
@@ -252,6 +259,7 @@ func (s *series) join(o *series) {
 	s.age.join(&o.age)
 }
 
+// join adds the times that another one has counted.
 func (h *histogram) join(o *histogram) {
 	for i, n := range o.counts {
 		h.counts[i] += n

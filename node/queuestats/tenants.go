@@ -16,6 +16,7 @@ type Tenants struct {
 	all   []tenantGauge
 }
 
+// tenantGauge is one number of a tenant.
 type tenantGauge struct {
 	desc *prometheus.Desc
 	of   func(*quota.Use) uint64

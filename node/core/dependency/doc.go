@@ -21,4 +21,20 @@
 // ([Watches.Watched], [Watches.Heard]), time ([Machine.Work], [Watches.Work],
 // [Forgotten.Work], [Machine.Due]). Out: facts and messages in [round.Writer], and what
 // [Others] hear.
+//
+// How it works. A task with dependencies is written as waiting, with an edge per dependency on
+// the disk of each replica of both (where one node keeps both), and a note of what holds it
+// back. When a task ends, its leader's replicas announce it on disk, tell dependents in steps,
+// and then drop the announcement; a crash in between repeats the telling, which is idempotent.
+// Across nodes the leader of the waiting task asks ([Watches]) and the other side answers at
+// once or when there is something to say: messages may be lost, so all that waits is looked
+// through again, [watchStep] a second.
+//
+// Why a failure needs more than a completion. Facts form a semilattice in which a completion is
+// final, while a failure can be taken back by a retry. A leader that acts on a failure it has
+// heard of could cancel a task although the retry was acknowledged before that task came
+// (mutants HastyFailure, LateOutcome).
+//
+// Invariant: a task that waits has at least one note of what holds it back on the disk of each
+// replica, and the last note goes in the batch in which the task becomes ready or is cancelled.
 package dependency

@@ -39,6 +39,7 @@ type Forgotten struct {
 	// At is when it takes its next step, mono ns.
 	At int64
 	// Missed are the dependencies that may be forgotten.
+	// Invariant: there are at most [MaxMissed] (Audit).
 	Missed map[id.ID]*missed
 }
 
@@ -63,6 +64,7 @@ const (
 	MaxMissed = 64
 )
 
+// newForgotten makes a search that begins [SearchEvery] after the node has company.
 func newForgotten(m *Machine) *Forgotten {
 	return &Forgotten{m: m, At: clock.Never, Missed: make(map[id.ID]*missed)}
 }
@@ -94,6 +96,9 @@ func (h *Forgotten) Work(now clock.Time) {
 
 // scan goes on through the waiting tasks that this node decides about, up to some
 // number, and tells whether it came to the end.
+//
+// The place where it goes on is in memory: a restart begins with the first partition, and loses
+// a turn.
 func (h *Forgotten) scan(now clock.Time) (through bool) {
 	c := h.m
 	for left := watchStep; ; {

@@ -31,8 +31,13 @@ type Machine struct {
 	Forgotten   *Forgotten
 	Unconfirmed Unconfirmed
 
-	done  []id.ID // finished tasks with dependencies: their edges go
-	looks []look  // partitions that this node began to lead
+	// Invariant: a task is in done only while the note of its leaving is on disk:
+	// [Machine.Recover] reads those that a crash has interrupted.
+	done []id.ID // finished tasks with dependencies: their edges go
+	// Invariant: a partition is looked through from its beginning each time that this node
+	// comes to lead it. What became of dependencies before that nobody has acted on (mutant
+	// FirstLook).
+	looks []look // partitions that this node began to lead
 }
 
 // New makes the machine of a process; number is drawn: answers to the process before this one
@@ -146,6 +151,10 @@ func (m *Machine) Awaited(v *vnode.Vnode, task id.ID) bool {
 }
 
 // Needed tells whether an unfinished task depends on a finished one, or may.
+//
+// A true answer may be wrong and is safe: the task stays, and is asked about again with the
+// next pass of the collector. A false one must be right, since what is collected does not come
+// back.
 func (m *Machine) Needed(now clock.Time, v *vnode.Vnode, task id.ID) bool {
 	return v.Edges.Any(m.Round.Tx, task) && m.Awaited(v, task) || m.Watches.Needs.keep(now, v.Partition, task)
 }
@@ -212,6 +221,9 @@ func (m *Machine) Due() int64 {
 
 // Work lets go of the edges of finished tasks and tells a bounded number of
 // dependents.
+//
+// It does at most about [MaxTold] steps, and the rest in the next round: a task with 100,000
+// dependents keeps nobody waiting.
 func (m *Machine) Work(now clock.Time) {
 	budget := MaxTold
 	for m.Round.Fatal() == nil && m.Pending() {
@@ -344,6 +356,7 @@ func (m *Machine) resolve(now clock.Time, task, dependency id.ID, outcome crdt.S
 	}
 }
 
+// unblock makes a task ready, as its leader, with a fact that all replicas take over.
 func (m *Machine) unblock(now clock.Time, v *vnode.Vnode, task id.ID) {
 	_, err := v.Decide(m.Round.Tx, task, now, func(t *crdt.Task) (crdt.Fact, bool) {
 		return crdt.Unblocked{At: m.Times.Stamp(now, task)}.Fact(task), t.Waiting()
@@ -427,6 +440,9 @@ func (m *Machine) remind(dependency id.ID) {
 
 // Admit refuses dependencies that can never be completed: those older than the
 // cluster remembers and not known here.
+//
+// The error is NOT_FOUND and names the dependency. A dependency that is merely unknown is
+// admitted: it may be enqueued later, and the task waits for it.
 func (m *Machine) Admit(now clock.Time, dependencies []id.ID) *proto.Error {
 	for _, dependency := range dependencies {
 		p := ring.Of(dependency, len(m.View.Cells))

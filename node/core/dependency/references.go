@@ -24,12 +24,14 @@ import (
 // that others may need. Who is cut off for longer finds a tombstone, which stays for
 // as long.
 type References struct {
-	m    *Machine
-	Led  map[ring.Partition]int64 // mono ns since when this node leads what others may need
-	Kept map[id.ID]Reference      // for others
-	now  map[id.ID]bool           // what this node needs, to be said in this round
-	last id.ID                    // task that was looked at last
-	read int                      // bytes of specs in this look
+	m   *Machine
+	Led map[ring.Partition]int64 // mono ns since when this node leads what others may need
+	// Invariant: there are at most [MaxWatched]; past that a needed task may be collected, and
+	// its tombstone answers for it (Audit).
+	Kept map[id.ID]Reference // for others
+	now  map[id.ID]bool      // what this node needs, to be said in this round
+	last id.ID               // task that was looked at last
+	read int                 // bytes of specs in this look
 }
 
 // Reference is when a task was last said to be needed, and until when it is kept for that,
@@ -45,6 +47,7 @@ const (
 	maxNeedBytes = 1 << 20
 )
 
+// newReferences makes the memory of a process to which nobody has said what it needs.
 func newReferences(m *Machine) *References {
 	return &References{m: m, Led: make(map[ring.Partition]int64), Kept: make(map[id.ID]Reference), now: make(map[id.ID]bool)}
 }
@@ -106,6 +109,8 @@ func (n *References) say(asks map[register.Member]*message.Watch) {
 // although they are needed; their tombstones stay for a while. What is said again after a
 // long time is remembered for longer: its sender has many waiting tasks to go through,
 // [watchStep] a second.
+//
+// Said is repeated each second by its sender, so a lost message delays and loses nothing.
 func (n *References) Heard(now clock.Time, tasks []id.ID) {
 	if len(n.Kept)+len(tasks) > MaxWatched {
 		n.Forget(now, 0) // those that would be remembered for their pause only

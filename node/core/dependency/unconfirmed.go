@@ -20,11 +20,15 @@ import (
 // of the task: the leader before this one may have retried it with them. A completion is
 // final, whoever says it.
 type Unconfirmed struct {
-	m     *Machine
+	m *Machine
+	// Invariant: reads counts the reads under way, at most [maxDoubtReads], so that a leader
+	// with many doubts leaves room for the reads of clients (Audit).
 	reads int     // of tasks of which a majority is asked what it knows
 	later []id.ID // of which it is to be asked when some of those are done
 
 	// All are those, and At when the next round of questions is, mono ns.
+	// Invariant: there are at most [MaxWatched]. Past that a failure is acted on as it is known
+	// here, which is what a system without this check does always (Audit).
 	All map[id.ID]Failure
 	At  int64
 }
@@ -46,6 +50,9 @@ const doubtFor = 5 * time.Second
 
 // Stands tells whether the outcome of a dependency that is kept here may be acted on.
 // Past a number of doubts it may: then it is as old as it is.
+//
+// A completion stands at once. A failure stands when this node leads the dependency, a majority
+// has confirmed that since, and a majority has said what it knows of the task since.
 func (d *Unconfirmed) Stands(dependency id.ID, outcome crdt.State) bool {
 	if outcome == crdt.StateUnknown || outcome == crdt.StateCompleted {
 		return true
@@ -78,6 +85,7 @@ func (d *Unconfirmed) anew(dependency id.ID) {
 	}
 }
 
+// askAnew asks for an answer that is newer than the latest task that depends on it.
 func (d *Unconfirmed) askAnew(task id.ID) {
 	if d.ask(task); !d.leads(task) {
 		d.m.Watches.anew(task)

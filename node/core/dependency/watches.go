@@ -32,7 +32,10 @@ const (
 // Watches are dependencies across nodes.
 type Watches struct {
 	m      *Machine
-	wanted map[id.ID]bool                        // to be asked about, in this round
+	wanted map[id.ID]bool // to be asked about, in this round
+	// Invariant: an answer counts only if its question has at least the number in here. It was
+	// asked after the newest task that waits had come, so it knows of every retry that was
+	// acknowledged before (mutant LateOutcome).
 	since  map[id.ID]since                       // from which question on a failure counts
 	failed map[id.ID]message.Outcome             // heard of last, of what others keep
 	ended  map[register.Member]*message.Outcomes // to be told, in this round
@@ -41,6 +44,7 @@ type Watches struct {
 	// Needs are what has to stay for others.
 	Needs *References
 	// Asked is what others have asked about.
+	// Invariant: there are at most [MaxWatched] tasks, none with nobody who asks (Audit).
 	Asked map[id.ID]map[register.Member]question
 	// Number is of the last round of questions, At when the next look is, Swept when Asked was
 	// last gone through, mono ns.
@@ -61,6 +65,8 @@ type since struct {
 	refused int64 // since when answers are too old; 0: none was
 }
 
+// newWatches makes the questions of a process. number is drawn, so that answers to the process
+// before match none.
 func newWatches(m *Machine, number uint64) *Watches {
 	return &Watches{
 		m: m, Number: number, At: clock.Never, wanted: make(map[id.ID]bool), since: make(map[id.ID]since), Asked: make(map[id.ID]map[register.Member]question),
@@ -204,6 +210,8 @@ func (w *Watches) note(o message.Outcome) {
 }
 
 // Work looks at some waiting tasks and sends what there is to ask and to tell.
+//
+// A round without questions and answers costs a comparison of three lengths.
 func (w *Watches) Work(now clock.Time) {
 	c := w.m
 	w.m.Unconfirmed.work(now)

@@ -39,10 +39,13 @@ const (
 // often, or in which order this is heard: nobody will ever believe in a claim that
 // was granted to a request named here. It is in memory only.
 type abandonedClaims struct {
-	c     *Machine
+	c *Machine
+	// Invariant: order has exactly the keys of known, each once. A key that were in known alone
+	// would never be forgotten, and the map would grow without end (Audit).
 	known map[message.AskKey]bool
-	order []givenUp              // the oldest first
-	fresh bool                   // some are new: claims that leaders before this one granted are looked through
+	order []givenUp // the oldest first
+	fresh bool      // some are new: claims that leaders before this one granted are looked through
+	// Invariant: told has at most [maxUnanswered] of them (Audit).
 	told  []givenUp              // by a client, here, the oldest first: the others hear of them
 	until int64                  // mono ns up to which they hear of all of them
 	word  *message.AbandonClaims // of this round; nil: none yet
@@ -55,6 +58,9 @@ type givenUp struct {
 	at  int64
 }
 
+// newAbandonedClaims makes the memory of a process that has heard of no abandoned request. It
+// starts empty after each restart: clients that still wait name theirs again in their next
+// request.
 func newAbandonedClaims(c *Machine) *abandonedClaims {
 	return &abandonedClaims{c: c, known: make(map[message.AskKey]bool), at: clock.Never}
 }
@@ -63,6 +69,8 @@ func newAbandonedClaims(c *Machine) *abandonedClaims {
 func (u *abandonedClaims) has(key message.AskKey) bool { return len(u.known) > 0 && u.known[key] }
 
 // name takes over which requests a client names in another one.
+// The client's word is believed only for its own session: the key is made of the session of the
+// request that names them, so no client can give up another one's requests.
 func (u *abandonedClaims) name(now clock.Time, w *claimRequest) {
 	for _, number := range w.body.GetUnanswered() {
 		key := message.AskKey{Session: w.ask.Session, Request: number}
@@ -180,6 +188,8 @@ func (u *abandonedClaims) stop(key message.AskKey) {
 
 // free ends the claims of a partition that requests given up have got, if this
 // node leads it. Whoever granted them: a leader before this one, too.
+// It walks all claims of the partition, which is why it runs once per news and not once per
+// request: thousands of requests may be given up in one round after a network cut.
 func (u *abandonedClaims) free(now clock.Time, p ring.Partition) {
 	v := u.c.Partitions.Use(p)
 	if len(u.known) == 0 || v.Leading() == 0 {

@@ -25,6 +25,11 @@ import (
 
 // Claim answers a claim request: with what was granted to the same request
 // before, with the best tasks ready now, or by making it wait.
+//
+// It returns the reply or the error where it can be said at once. It returns neither where the
+// answer comes later through [round.Writer]: the grant waits for its majority, the request was
+// sent to another leader, or it waits for work. Refusals: UNAVAILABLE without a leader in
+// reach, OVERLOADED without room for claims or waits, INVALID for what no retry would mend.
 func (c *Machine) Claim(now clock.Time, r *message.Request, m *nornv1.ClaimRequest) (gproto.Message, *proto.Error) {
 	w, err := newClaimRequest(r, m, c.Node.Lease(m.GetQueues()))
 	if err != nil {
@@ -88,6 +93,9 @@ func (c *Machine) twice(old message.Origin) {
 }
 
 // pursue grants what is there, here or elsewhere, or makes a request wait.
+// The checks stand in this order because each one is cheaper and more final than the next:
+// given up, closed, too late, without a majority for too long, declined, granted or sent, and
+// only then a place in the line.
 func (c *Machine) pursue(now clock.Time, w *claimRequest) {
 	if c.abandoned.has(w.key()) {
 		c.Round.Refuse(w.from, refusal.Abandoned())
@@ -203,6 +211,10 @@ const (
 )
 
 // newClaimRequest checks a claim request.
+//
+// usual is the lease of the queues' settings, for requests that name none. Limits:
+// [proto.MaxClaimQueues] names, [proto.MaxBatchTasks] tasks. The wait counts from when this
+// node received the request; a deadline of the client shortens it.
 func newClaimRequest(r *message.Request, m *nornv1.ClaimRequest, usual time.Duration) (*claimRequest, *proto.Error) {
 	if n := len(m.GetQueues()); n == 0 && len(m.GetUnanswered()) == 0 || n > proto.MaxClaimQueues {
 		return nil, proto.Invalid("a claim names %d queues, not 1 to %d", n, proto.MaxClaimQueues)
@@ -248,6 +260,11 @@ func newClaimRequest(r *message.Request, m *nornv1.ClaimRequest, usual time.Dura
 // repeat answers a request that was granted something before. The claims are
 // renewed first, so that the worker's deadline may count from this request
 // (design 7.3): the answer leaves after the renewals are durable.
+//
+// With a cohort of several members it repeats only grants of its own epoch. A grant of a leader
+// before it may have been taken back by that leader, with the word of it still under way: the
+// model found two workers with one task that way (docs/contributors/model.md, mutant
+// RepeatOfBefore).
 func (c *Machine) repeat(now clock.Time, w *claimRequest) bool {
 	var grants []*nornv1.Grant
 	var refs []message.GrantRef
@@ -291,6 +308,10 @@ func (c *Machine) repeat(now clock.Time, w *claimRequest) bool {
 
 // grant claims up to w.max of the best tasks over the waiter's queues and
 // answers. It tells whether there was one.
+//
+// It takes the best task again for each one that it grants, as the first grant changes what is
+// best. It ends at max tasks, at the node's limit of claims, or at [proto.MaxGrantBytes] of
+// payload.
 func (c *Machine) grant(now clock.Time, w *claimRequest) bool {
 	var grants []*nornv1.Grant
 	var refs []message.GrantRef

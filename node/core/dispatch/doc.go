@@ -26,4 +26,28 @@
 // [round.Writer].
 //
 // What is known of other leaders is a hint: nothing but the order of grants depends on it.
+//
+// How a claim request goes. [Machine.Claim] takes it in order through five gates: has its
+// client given it up; was it granted something before (repeat); does anybody lead, and is there
+// room for one more claim; is it known what the other leaders have (freshnessProbes). What
+// passes is pursued: the best task of this node is granted, or the request goes to the leader
+// with a better one, or it waits in the [Index]. A grant becomes an offer, which leaves once
+// package lease has a majority for each of its claims. Whatever comes back without a task (a
+// leader that had nothing, an offer without a majority) is pursued again, so there is one loop
+// and each of its turns either answers, sends, or waits.
+//
+// Why the order is only approximate. A strict global order would cost a round trip to all
+// leaders for each claim. Instead each leader tells the nodes that ask for a queue its best
+// rank and a sample of the ranks behind it (head gossip), a node serves itself while it is not
+// far ahead (power of the known head, not of a lock), and what that costs is measured:
+// [RankErrors] counts how many better tasks were ready elsewhere when a task was granted. It is
+// a relaxed priority queue (MultiQueues; Rihani, Sanders and Dementiev 2015), with the rank
+// error as its measure.
+//
+// Invariant: nothing new is granted after [Machine.Drain]. A server that stops hands its
+// leadership over at the same time, and a grant of that moment would wait for a majority that
+// nobody counts any more.
+//
+// Invariant: a request that is on its way to another leader waits in no line here. Otherwise
+// both places might grant it, and its worker would hold twice as many tasks as it asked for.
 package dispatch

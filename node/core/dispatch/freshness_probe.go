@@ -32,7 +32,9 @@ const (
 // granted the best task of this node, however many better ones are elsewhere (design 7.3:
 // best head first).
 type freshnessProbes struct {
-	c    *Machine
+	c *Machine
+	// Invariant: at most [MaxProbes] requests are held; what comes beyond is served by what is
+	// known (Audit).
 	held []*freshnessProbe
 }
 
@@ -58,6 +60,10 @@ func (h *remote) old(now clock.Time) bool {
 // hold asks the other leaders about the queues of a claim request, where it is not known what
 // they have, and keeps the request until they have answered. It tells whether it does: not
 // twice for the same request, and not for a leader that has just been asked in vain.
+//
+// It waits for half of the time that the client has left, at most [InquiryFor]: the other half
+// is for the grant itself. The question costs one message for each leader of which something is
+// not known, for all queues together.
 func (q *freshnessProbes) hold(now clock.Time, r *message.Request, m *nornv1.ClaimRequest, w *claimRequest) bool {
 	leaders := q.c.remote.leaders()
 	if w.routed || r.Inquired || q.c.View.Alone || len(q.held) == MaxProbes || len(leaders)*len(w.names) > MaxInquiries || !q.choice(w, leaders) {

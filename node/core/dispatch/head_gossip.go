@@ -59,14 +59,19 @@ func (h *remote) better(rank *claim.Rank) (n, most int) {
 // tell this one: each node so serves claims by itself as long as no other one has fallen behind
 // (design 7.3).
 type headGossip struct {
-	c           *Machine
+	c *Machine
+	// Invariant: there are at most MaxQueues entries in each of subscribers and renewals.
+	// Beyond it all are forgotten at once, and whoever still wants news asks again (Audit).
 	subscribers map[string]*subscribers // by queue
-	notices     []pendingNotice         // queues that somebody waits for and that have something now
-	stirred     []string                // queues of which followers are to be told
-	at          int64                   // mono ns before which nothing is told
-	renewals    map[string]int64        // by queue that somebody asks for here: when others are asked again, mono ns
+	// Invariant: each queue is in notices once; twice would tell twice as many nodes as there
+	// are tasks (Audit).
+	notices  []pendingNotice  // queues that somebody waits for and that have something now
+	stirred  []string         // queues of which followers are to be told
+	at       int64            // mono ns before which nothing is told
+	renewals map[string]int64 // by queue that somebody asks for here: when others are asked again, mono ns
 }
 
+// newHeadGossip makes the gossip of a process that nobody has asked yet.
 func newHeadGossip(c *Machine) *headGossip {
 	return &headGossip{c: c, subscribers: make(map[string]*subscribers), renewals: make(map[string]int64)}
 }
@@ -122,6 +127,10 @@ func (s *headGossip) renew(now clock.Time, names []string) {
 }
 
 // tell tells the followers of what has changed, if it is time.
+//
+// A message has at most [maxNews] queues. The pause until the next one grows with the number of
+// followers, so that a node's rate of messages stays what it is with two of them, however large
+// the cluster is.
 func (s *headGossip) tell(now clock.Time) {
 	if len(s.stirred) == 0 || now.Mono < s.at {
 		return
@@ -175,6 +184,10 @@ func (s *headGossip) nextNews() int64 {
 }
 
 // head counts what is ready of a queue.
+//
+// The sample has the ranks at the places of [message.RankPlaces] (1, 2, 4, …), by which another
+// node estimates how many of these tasks lie before one of its own. Where the windows in memory
+// end before the sample does, the last rank fills it and Seen says how many were counted.
 func (s *headGossip) head(name string) message.QueueHead {
 	h := s.c.remote.head(name)
 	h.Full = true

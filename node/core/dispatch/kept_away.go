@@ -8,9 +8,14 @@ import (
 	"github.com/norn-dev/norn/vnode"
 )
 
+// takerOf is whom a task is kept from: the worker by its name and session, so that another
+// process of the same name may try it.
 func takerOf(a *vnode.Ask) away.Taker { return away.Taker{Worker: a.Worker, Session: a.Session} }
 
 // beyond is the best task of a queue that is not among those which are kept from a worker.
+//
+// It walks the merged heads in rank order and ends at the first one that may be given. It costs
+// as many steps as there are tasks kept away before that one, which [away.Kept] bounds.
 func (d *Index) beyond(q *queue, kept map[id.ID]int64, now int64) (partition int, rank *claim.Rank, ok bool) {
 	q.heads.Walk(func(member, place int) *claim.Rank {
 		window, _ := vnode.Window(d.see(ring.Partition(member)), q.name)

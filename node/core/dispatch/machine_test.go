@@ -90,13 +90,50 @@ func TestAnAuditSeesWhatIsMiscounted(t *testing.T) {
 		"stale":    func(d *Index, _ *claimRequest) { d.queues["q"].stale++ },
 		"grants":   func(d *Index, _ *claimRequest) { d.asked[message.AskKey{Request: 1}] = &asked{live: 1} },
 		"nobody's": func(d *Index, _ *claimRequest) { d.byConn[9] = map[uint64]*claimRequest{} },
+		"key":      func(d *Index, w *claimRequest) { delete(d.byAsk, w.key()) },
+		"flag":     func(d *Index, _ *claimRequest) { d.queues["q"].dirty = true },
+		"entry":    func(d *Index, _ *claimRequest) { d.dirty = append(d.dirty, d.queues["q"]) },
+		"line":     func(d *Index, _ *claimRequest) { q := d.queues["q"]; q.wait = append(q.wait, &claimRequest{}) },
+		"names":    func(d *Index, _ *claimRequest) { d.last["a"], d.most = 1, 0; d.last["b"] = 1 },
 	} {
 		d := newIndex()
 		d.tenants = quota.New()
 		w := &claimRequest{names: []string{"q"}, bytes: 7}
+		w.Number, w.ask.Request, w.ask.Session = 1, 1, [16]byte{1}
 		d.park(w)
 		spoil(d, w)
 		if err := d.Audit(); (err != nil) != (what != "nothing") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestAnAuditSeesWhatWouldWaitForEver: of abandoned requests, other leaders, subscribers, held and
+// postponed requests.
+func TestAnAuditSeesWhatWouldWaitForEver(t *testing.T) {
+	m := register.Member{Node: "n"}
+	for what, spoil := range map[string]func(*Machine){
+		"nothing":   func(*Machine) {},
+		"forgotten": func(c *Machine) { c.abandoned.order = nil },
+		"unknown":   func(c *Machine) { c.abandoned.known = map[message.AskKey]bool{{Request: 2}: true} },
+		"no credit": func(c *Machine) { c.remote.of(m, "q").credit = 0 },
+		"open":      func(c *Machine) { c.remote.of(m, "q").open = -1 },
+		"twice":     func(c *Machine) { c.gossip.subscribers["q"].follows[m] = 1 },
+		"notices":   func(c *Machine) { c.gossip.notices = append(c.gossip.notices, pendingNotice{queue: "q"}) },
+		"many":      func(c *Machine) { c.gossip.renewals["a"], c.gossip.renewals["b"] = 1, 1 },
+		"held":      func(c *Machine) { c.probes.held = make([]*freshnessProbe, MaxProbes+1) },
+		"order":     func(c *Machine) { c.offers.postponed[0].at = 1 << 40 },
+	} {
+		c := New(Env{MaxQueues: 1, Readers: nobodyReads{}, Tenants: quota.New(), Round: round.New(memstore.New())})
+		key := message.AskKey{Request: 1}
+		c.abandoned.known[key], c.abandoned.order = true, []givenUp{{key, 1}}
+		c.remote.of(m, "q").open = 1
+		c.gossip.told(clock.Time{}, m, &message.QueueHead{Queue: "q"})
+		c.gossip.filled("q")
+		c.offers.postpone(clock.Time{}, &claimRequest{})
+		c.offers.postpone(clock.Time{}, &claimRequest{fails: 3})
+		spoil(c)
+		if err := c.Audit(); (err != nil) != (what != "nothing") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -27,6 +27,8 @@ type offer struct {
 	round   uint64            // in which it was granted
 }
 
+// await has the offer wait for its proposals. done runs once all of them are decided, at once
+// where none has to be asked for.
 func (d offer) await(now clock.Time) {
 	d.c.offers.waiting[message.NumberOf(d.w.from)] = d.w
 	d.c.Leases.Await(now, d.pledges, d.done)
@@ -75,6 +77,11 @@ func (d offer) resume() (fit int) {
 
 // done answers with what has reached its majority. What has not is taken back:
 // nobody has heard of it. With nothing left the request goes on waiting.
+//
+// What a majority has and this node still holds is answered, in one reply. What has failed is
+// released and told to whoever may hold it: it is never assumed that a member which did not
+// answer has not taken it. The one exception is a request that came twice, whose other answer
+// may bring the same grants: they stay.
 func (d offer) done(now clock.Time) {
 	if at := message.NumberOf(d.w.from); d.c.offers.waiting[at] == d.w {
 		delete(d.c.offers.waiting, at)
@@ -138,7 +145,11 @@ func (d offer) done(now clock.Time) {
 // offers are claim requests whose grants are on their way, and those whose grants reached no
 // majority and that are looked at again.
 type offers struct {
-	waiting   map[message.Origin]*claimRequest // by connection and number
+	// Invariant: a request is here from its grant until all its proposals are decided, and a
+	// cancellation finds it here. One that stays behind would be cancelled in the place of a
+	// later one with its number.
+	waiting map[message.Origin]*claimRequest // by connection and number
+	// Invariant: postponed is in the order of times; due looks at the first one only (Audit).
 	postponed []postponedClaim
 	passed    uint64 // grants that were taken back because they did not reach a majority
 }

@@ -78,6 +78,9 @@ func (c *Machine) Hear(now clock.Time, conn uint64, ping bool) {
 
 // first is the longest waiting request of a queue that counts, or nil. Other nodes judge
 // their clients themselves.
+//
+// after, if not nil, is the request after which the search begins. It drops finished entries
+// from the front of the line, so a line costs what is in it, and not what has gone through it.
 func (d *Index) first(q *queue, now int64, after *claimRequest) *claimRequest {
 	for len(q.wait) > 0 && q.wait[0].done {
 		q.wait[0] = nil

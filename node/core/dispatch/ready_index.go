@@ -25,10 +25,16 @@ import (
 // queue, the claim requests that wait, and what each request was granted.
 type Index struct {
 	queues map[string]*queue // with ready tasks or waiters
-	dirty  []*queue          // queues with waiters whose head may have changed
+	// Invariant: a queue is in dirty once if its own flag says so, and not at all otherwise. A
+	// flag without the entry would keep its waiters from being served until something else
+	// happens to the queue (Audit).
+	dirty  []*queue // queues with waiters whose head may have changed
 	byTime call.ByTime[*claimRequest]
 	byConn map[uint64]map[uint64]*claimRequest
 	lines  map[uint64]*line // clients' connections that have asked for work
+	// Invariant: of several requests with one session and number one waits at most: each
+	// request in byTime that has a number is the one of its key here. Two would be granted
+	// twice what one may have (Audit).
 	byAsk  map[message.AskKey]*claimRequest
 	asked  map[message.AskKey]*asked
 	widest uint64 // see [widest]
@@ -43,13 +49,17 @@ type Index struct {
 	away       away.Kept
 	partitions int
 	see        func(ring.Partition) *vnode.Vnode
-	last       map[string]int64 // wall ns at which a client last asked for tasks of a queue; as many as there may be queues
-	most       int              // of those
-	number     uint64           // of the last answer to a claim request
+	// Invariant: last has at most most names, so that clients cannot fill the memory by
+	// inventing queues (Audit).
+	last   map[string]int64 // wall ns at which a client last asked for tasks of a queue; as many as there may be queues
+	most   int              // of those
+	number uint64           // of the last answer to a claim request
 
 	lookedAt int64 // when it was looked who has the most waits, mono ns
 }
 
+// newIndex makes an index without tasks and without waiters. Its hooks do nothing until [New]
+// sets them.
 func newIndex() *Index {
 	return &Index{
 		queues:  make(map[string]*queue),
@@ -78,7 +88,10 @@ func (d *Index) asks(now clock.Time, name string) {
 type queue struct {
 	name  string
 	heads *claim.Merge
-	wait  []*claimRequest // first come, first served; may hold done ones
+	// Invariant: wait is in the order of arrival, by Number; a request that comes back from
+	// another leader keeps its number and with it its place. Without that it would wait behind
+	// all who came meanwhile (Audit).
+	wait []*claimRequest // first come, first served; may hold done ones
 	// Invariant: stale is how many in wait are done.
 	stale int // done ones among them
 	dirty bool
@@ -122,6 +135,8 @@ type trial struct {
 	fills uint64
 }
 
+// key names a request across connections and repetitions: the session of its worker and the
+// number in it.
 func (w *claimRequest) key() message.AskKey {
 	return message.AskKey{Session: w.ask.Session, Request: w.ask.Request}
 }
@@ -139,6 +154,8 @@ type asked struct {
 	answers []uint64
 }
 
+// queue gives the entry of a queue and makes it where there is none. Whoever makes one sees to
+// it that it goes again: names come from clients.
 func (d *Index) queue(name string) *queue {
 	q := d.queues[name]
 	if q == nil {
@@ -315,6 +332,9 @@ func (d *Index) granted(w *claimRequest) []message.GrantRef {
 
 // best finds the queue and partition with the best ready task that is not kept from the
 // worker of a request.
+//
+// A queue counts where it is not paused and its tenant has room. It returns nil where nothing
+// is ready for this worker.
 func (d *Index) best(w *claimRequest) (best *queue, partition int, rank *claim.Rank) {
 	kept := d.away.Of(takerOf(&w.ask))
 	for _, name := range w.names {
@@ -364,6 +384,9 @@ func (d *Index) park(w *claimRequest) {
 
 // drop takes a waiter out; the queues' lists lose it when they come across it
 // or when most of a list is done.
+//
+// It costs O(log n) for the heap and amortized O(1) for each line: a line is cleaned when more
+// than half of its entries are done.
 func (d *Index) drop(w *claimRequest) {
 	w.done = true
 	d.bytes -= w.bytes

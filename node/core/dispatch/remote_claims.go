@@ -46,6 +46,8 @@ const (
 type remoteClaims struct {
 	c     *Machine
 	heads map[register.Member]map[string]*remote
+	// Invariant: each is the newest request with its key that is under way, and its Join is a
+	// *remoteClaim: a repeated request finds it here and replaces it.
 	asked map[message.AskKey]*router.Scatter // claims on their way
 	at    int64                              // mono ns of the next look at who waits
 	turn  int
@@ -61,11 +63,13 @@ type remoteClaims struct {
 
 // remote is what is known of one queue at another leader.
 type remote struct {
-	known  bool
-	ready  bool
-	rank   claim.Rank
-	marks  message.RankSample
-	open   int // requests on their way
+	known bool
+	ready bool
+	rank  claim.Rank
+	marks message.RankSample
+	open  int // requests on their way
+	// Invariant: credit is at least 1 and at most [maxCredit]. At 0 the node would never be
+	// asked again (Audit).
 	credit int
 	few    int    // see [message.QueueHead]
 	fills  uint64 // how often it was told that there is something
@@ -78,6 +82,8 @@ type remote struct {
 
 // full tells whether as many requests as make sense are on their way to a queue
 // elsewhere: one for each of a few tasks, this node's share of many.
+// The window is that of TCP's slow start (Jacobson 1988): it doubles with each success and
+// falls to one without, so this node learns how much another one gives it without being told.
 func (s *remoteClaims) full(h *remote) bool {
 	if h.known && h.ready && h.few > 0 {
 		return h.open >= min(h.credit, h.few)
@@ -85,6 +91,7 @@ func (s *remoteClaims) full(h *remote) bool {
 	return h.open >= max(h.credit, h.marks.Count()/(1+len(s.leaders())))
 }
 
+// newRemoteClaims makes the view of a process that knows nothing of other leaders.
 func newRemoteClaims(c *Machine) *remoteClaims {
 	return &remoteClaims{
 		c: c, heads: make(map[register.Member]map[string]*remote), asked: make(map[message.AskKey]*router.Scatter),
@@ -107,6 +114,9 @@ func (s *remoteClaims) leaders() []register.Member {
 	return s.who
 }
 
+// of gives what is known of a queue at a member, and makes an entry where there is none. Past
+// MaxQueues names of one member all of its entries go: they are hints, and the next news brings
+// back those that matter.
 func (s *remoteClaims) of(m register.Member, name string) *remote {
 	queues := s.heads[m]
 	if queues == nil {
@@ -186,6 +196,10 @@ func (s *remoteClaims) claim(now clock.Time, w *claimRequest) bool {
 // ask sends a request to another leader. The one that is asked first may decline: what
 // made it the first may be gone by the time it is asked. Then the next one is to grant
 // whatever it has, so that no request goes in circles.
+//
+// The request is sent without its wait: the leader answers at once, and the waiting is done
+// here, where the client's connection ends. The number of tasks and the key go along, so that
+// the leader repeats its grants if the same request reaches it twice.
 func (s *remoteClaims) ask(now clock.Time, w *claimRequest, to register.Member) {
 	first := len(w.tried) == 0 && !w.mustServe
 	for _, name := range w.names {
@@ -216,10 +230,13 @@ type remoteClaim struct {
 	err    *proto.Error
 }
 
+// Take keeps the reply of the leader. It is part of router.Joiner, as are Fail and Answer.
 func (k *remoteClaim) Take(_ []int, m gproto.Message) { k.reply, _ = m.(*nornv1.ClaimReply) }
 
+// Fail keeps the error in its place.
 func (k *remoteClaim) Fail(_ []int, err *proto.Error) { k.err = err }
 
+// Answer is not used: came answers by itself, because a reply without tasks is not passed on.
 func (k *remoteClaim) Answer() (gproto.Message, *proto.Error) { return k.reply, nil }
 
 // abandoned notes that the request is no longer on its way.
@@ -385,6 +402,8 @@ func (s *remoteClaims) resumed(now clock.Time, name string) {
 
 // meet asks those who have begun to lead for the ones that wait, so that they know of them.
 // What was known of one that has led before is of before: it may have started anew since.
+// A new leader is asked even if nothing is known of its queues: it may be full of tasks that
+// the node before it has never told of, as a failed leader cannot.
 func (s *remoteClaims) meet(now clock.Time) {
 	leaders, again := s.leaders(), s.shy <= now.Mono
 	if s.metAs == s.seen && !again {
@@ -468,6 +487,8 @@ func (s *remoteClaims) strand(now clock.Time) {
 	}
 }
 
+// head is the best task here that may be handed out, as others are told: without the sample of
+// ranks.
 func (s *remoteClaims) head(name string) message.QueueHead {
 	h := message.QueueHead{Queue: name}
 	if q := s.c.Index.queues[name]; q != nil && !s.c.Index.paused[name] {
@@ -488,6 +509,7 @@ func (s *remoteClaims) many(w *claimRequest) bool {
 }
 
 // few counts the ready tasks of a queue, if they are.
+// It gives 0 for none and for more than [maxFew]: then a number would be no help.
 func (s *remoteClaims) few(q *queue) (n int) {
 	if q.heads.Len() > maxFew {
 		return 0

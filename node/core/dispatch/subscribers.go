@@ -25,6 +25,8 @@ const (
 // has nothing waits until it has, and who was told that it has something follows what becomes of
 // that for a while.
 type subscribers struct {
+	// Invariant: a member is in waits or in follows, not in both, and once. Who were in both
+	// would be told of each task twice, and would ask for each twice (Audit).
 	waits   []register.Member
 	follows map[register.Member]int64 // until when, mono ns
 	told    message.QueueHead         // what those who follow were told last
@@ -85,6 +87,10 @@ func (s *headGossip) filled(name string) {
 
 // notify tells those that wait: all of them when there is much, else a few at first, and
 // more and more for as long as there is something.
+//
+// The first [firstTold] of them hear at once, and as many again each [tellAgain]: exponential
+// growth, so the last one of n hears after about log2(n) pauses, while a single task wakes two
+// nodes and not all.
 func (s *headGossip) notify(now clock.Time) {
 	if len(s.notices) == 0 {
 		return

@@ -31,6 +31,10 @@ const fewWaits = 4
 
 // yields sends the newest request that waits on the connection with the most of them away,
 // for the sake of one that has fewer, and tells whether it did.
+//
+// It ends a request of the widest connection, even if that one is not at fault: max-min
+// fairness among the connections, and the newest of its requests is the one that has waited
+// least.
 func yields(c *Machine, own, bytes int) bool {
 	d, most := c.Index, widest(c)
 	if waitsOf(c, most) <= max(own+1, fewWaits) {
@@ -62,6 +66,8 @@ func waitsOf(c *Machine, conn uint64) int {
 const widestAgain = 100 * time.Millisecond
 
 // widest is the client's connection with the most requests that wait, or about so.
+// The answer is kept for [widestAgain], because the walk over all connections is O(connections)
+// and every request past the limit asks for it.
 func widest(c *Machine) uint64 {
 	d := c.Index
 	if c.Round.Now.Mono < d.lookedAt+int64(widestAgain) && waitsOf(c, d.widest) > fewWaits {

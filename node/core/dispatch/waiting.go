@@ -6,6 +6,9 @@ import (
 
 // Serve hands new work to the waiters of the queues it came to, first come,
 // first served: exactly as many are answered as there is work for.
+//
+// It goes over the queues of which the best task has changed, and over those only. A grant may
+// make further queues dirty; they are served in the same call.
 func (c *Machine) Serve(now clock.Time) {
 	if c.limited && c.Partitions.Claimed() < c.MaxClaims {
 		c.limited = false

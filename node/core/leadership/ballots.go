@@ -21,6 +21,8 @@ const maxClaimBytes = 1 << 20
 type Voter struct{ *Machine }
 
 // Ballots answers all partitions that a candidate asks for.
+// An answer has at most about [maxClaimBytes] of claims, unless one partition alone has more:
+// the messages of an election share a connection with the heartbeats that it is judged by.
 func (e Voter) Ballots(now clock.Time, from register.Member, m *message.Ballots) {
 	answer, size := &message.Votes{}, 0
 	for i := range m.Ballots {
@@ -42,6 +44,10 @@ func (e Voter) Ballots(now clock.Time, from register.Member, m *message.Ballots)
 // Vote answers one ballot. A vote that is granted is persisted with the round,
 // and with it leaves what is known of the claims by then: what is accepted later
 // is of this epoch or a later one.
+//
+// A pre-vote promises nothing and is refused while the leader is well. A vote promises the
+// epoch and is refused below an earlier promise. It returns a vote that is not granted, with
+// the promise in the way, so that the candidate can stand above it.
 func (e Voter) Vote(now clock.Time, from register.Member, b *message.Ballot) message.CastVote {
 	a := &e.Acceptors.All[b.Partition]
 	if b.Pre {
@@ -106,6 +112,9 @@ func (e Voter) Pushes(now clock.Time, from register.Member, m *message.Pushes) {
 	e.env.Round.Send(from, answer)
 }
 
+// pushed takes the claims of one partition from its candidate. It grants only where no other
+// candidate has this node's vote in the same epoch, and what it takes is on disk before the
+// answer leaves.
 func (e Voter) pushed(now clock.Time, from register.Member, m *message.Pushed) message.Vote {
 	a := &e.Acceptors.All[m.Partition]
 	v := message.Vote{Partition: m.Partition, Epoch: m.Epoch, Nonce: m.Nonce}

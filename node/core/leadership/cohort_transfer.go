@@ -20,7 +20,9 @@ import (
 // acknowledged by then is among what the voters have; what is acknowledged later
 // is fenced by the open proposals.
 type CohortTransfer struct {
-	ask    election.HandOver[register.Member]
+	ask election.HandOver[register.Member]
+	// Invariant: pull and left never name this node; it has what it has. left has those of the
+	// new cohort that the tally has not counted (Audit).
 	pull   []register.Member // voters that are still to be compared with
 	tally  *quorum.Tally[register.Member]
 	left   []register.Member // of the new cohort, not compared with since
@@ -49,6 +51,8 @@ func (e *Machine) Expects(now clock.Time, p ring.Partition) bool {
 const MaxHandFailures = 3
 
 // begin begins a hand-over.
+// begin begins a hand-over: this node is in the tally from the start, because the tally is read
+// only after it has compared with every voter.
 func (e *Machine) begin(_ clock.Time, h election.HandOver[register.Member]) *CohortTransfer {
 	o := &CohortTransfer{ask: h, tally: quorum.NewTally(h.To)}
 	others := func(all []register.Member) []register.Member {
@@ -93,6 +97,7 @@ func (e *Machine) handOver(now clock.Time) (progress bool) {
 	return progress
 }
 
+// handed ends a hand-over and tells the candidacy what came of it.
 func (e *Machine) handed(now clock.Time, p ring.Partition, o *CohortTransfer, done bool) {
 	delete(e.Hands, p)
 	e.Runs.HandedOver(now, p, o.ask.Epoch, done)
@@ -119,6 +124,7 @@ func (o *CohortTransfer) next(up func(register.Member) bool) (register.Member, b
 	return register.Member{}, false
 }
 
+// took counts a member of the new cohort that has everything now.
 func (o *CohortTransfer) took(m register.Member) {
 	o.left = slices.DeleteFunc(o.left, func(x register.Member) bool { return x == m })
 	o.tally.Add(m)

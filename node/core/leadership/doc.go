@@ -14,4 +14,25 @@
 //     has them and all facts first.
 //
 // What others do when it leads or does so no more is told to [Others] at once.
+//
+// In: changes of cells and of who is in reach ([Machine.Changed], [Machine.Look]), messages
+// ([Voter.Ballots], [Voter.Votes], [Voter.Pushes], [Voter.Stand]), ends of comparisons
+// ([Machine.Compared]), wishes of placement ([Machine.Want]), time ([Machine.Work],
+// [Machine.Next]). Out: messages in [round.Writer], changes of cells to [Register],
+// [Others.Won] and [Others.Lost].
+//
+// How an election goes (design 7.2; the single-decree Paxos of Lamport 1998 for each epoch,
+// with the cell of the register as its decision). A candidate asks without promises first
+// (pre-vote; Ongaro 2014, 9.6), then for promises of the old cohort, whose votes bring what
+// each member knows of claims. It pushes the union to the new cohort, has its facts compared
+// where the cohort changes, and swaps the cell in the register. Only the swap makes it leader.
+// Package election has these phases as a pure machine; here is who stands, when, and what is
+// done with the result.
+//
+// Invariant: the promise of a partition never goes down, not even when its partition is deleted
+// here, and it is on disk before the vote that it was made for leaves (the simulator's witness:
+// "promise"; mutant PromiseInMemory).
+//
+// Invariant: a vote that is granted carries all claims that this member holds at that moment,
+// and none is accepted in a lower epoch after it (the witness: "vote"; mutant UnpromisedVotes).
 package leadership

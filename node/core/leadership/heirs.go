@@ -61,6 +61,10 @@ func (e *Machine) refer(now clock.Time, s *message.Stand) {
 
 // heir is the member in reach that is to lead a partition after this node: for
 // each partition another one, and the next one with each turn.
+//
+// Members are ordered by a hash of partition and member (rendezvous hashing; Thaler and
+// Ravishankar 1998), so the partitions of one node that goes spread over all others instead of
+// falling to one.
 func (e *Machine) heir(p ring.Partition, cell *register.Cell, turn int) (heir register.Member, ok bool) {
 	var able []register.Member
 	for _, m := range cell.Cohort {

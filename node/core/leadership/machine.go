@@ -50,18 +50,24 @@ type Machine struct {
 	pauses    map[ring.Partition]pause
 	vacant    map[ring.Partition]int64 // since when the leader is not in reach, or this node stands in its stead, mono ns
 	cut       map[ring.Partition]bool  // without a leader and a majority in reach, when last looked at
-	alone     map[ring.Partition]int64 // since when a majority of a cohort led here is not, mono ns
-	Hands     map[ring.Partition]*CohortTransfer
-	voted     map[ring.Partition]backOffFor
-	nudged    map[ring.Partition]int64 // until when nobody is asked again, mono ns
-	passed    map[ring.Partition]passed
-	dirty     bool
-	at        int64 // mono ns of the next look
-	wake      int64 // of the candidacies and hand-overs
-	resign    bool  // this node is about to stop: others are to lead
-	asked     int   // how often they were asked to
-	askAt     int64 // when they are asked again, mono ns
-	stuck     bool  // the disk does not answer: others are to lead
+	// Invariant: alone has partitions that are led here, no others. One that stayed behind
+	// would let this node step down at once the next time that it leads, without the [Lonely]
+	// of grace (Audit).
+	alone map[ring.Partition]int64 // since when a majority of a cohort led here is not, mono ns
+	Hands map[ring.Partition]*CohortTransfer
+	// Invariant: this node does not stand while a candidate that it has voted for may still
+	// win: two that stand by turns would keep each other from winning for ever. Safety does not
+	// depend on it.
+	voted  map[ring.Partition]backOffFor
+	nudged map[ring.Partition]int64 // until when nobody is asked again, mono ns
+	passed map[ring.Partition]passed
+	dirty  bool
+	at     int64 // mono ns of the next look
+	wake   int64 // of the candidacies and hand-overs
+	resign bool  // this node is about to stop: others are to lead
+	asked  int   // how often they were asked to
+	askAt  int64 // when they are asked again, mono ns
+	stuck  bool  // the disk does not answer: others are to lead
 
 	// Won and Defeats count candidacies, Unread votes and claims that could not be read.
 	Won, Defeats, Unread uint64
@@ -99,6 +105,9 @@ func New(acceptors *Acceptors, all *partitions.Set, s *standing.Machine) *Machin
 func (e *Machine) Look() { e.dirty = true }
 
 // Changed takes over the register's cells.
+//
+// Whoever leads by an older cell steps down here, in the same round in which the register's
+// word arrives: nothing is granted between the two.
 func (e *Machine) Changed(now clock.Time) {
 	for p := range e.env.View.Cells {
 		p := ring.Partition(p)
@@ -203,6 +212,9 @@ func (e *Machine) Want(now clock.Time, changes []register.Change) {
 // has promised more than the register shows, or has voted for a cohort that never
 // came to be. Until a higher epoch is registered the one may not forget, and
 // every write has to reach the other.
+//
+// floor is the promise that stands in the way, if one does: the next candidacy is above it. It
+// is sent to the leader, and to nobody else: it has the best chance, as it needs no hand-over.
 func (e *Machine) RequestElection(now clock.Time, p ring.Partition, floor uint64) {
 	cell := &e.env.View.Cells[p]
 	leader, ok := placement.Leading(cell)
@@ -300,6 +312,10 @@ func (e *Machine) Reach(cell *register.Cell) (n int) {
 
 // stands gives when this node is to stand for a partition that it does not lead,
 // mono ns: never while its leader is in reach and can lead.
+//
+// The order in which members stand is drawn per partition (rank), [StandAfter] apart, so that
+// usually the first one is elected before the second one stands. Without a majority in reach a
+// candidacy costs messages and cannot succeed; it is tried rarely.
 func (e *Machine) stands(now clock.Time, p ring.Partition, cell *register.Cell, leader register.Member) int64 {
 	at := max(now.Mono, e.defers(p))
 	if leader != e.env.Self {
@@ -348,12 +364,17 @@ func (e *Machine) rank(p ring.Partition, cell *register.Cell) (rank int) {
 	return rank
 }
 
+// lot is the place of a member in the order of a partition: a hash of both, the same on every
+// node.
 func lot(p ring.Partition, m register.Member) uint64 {
 	b := append([]byte(m.Node), byte(p>>8), byte(p))
 	return xxhash.Sum64(append(b, m.Incarnation[:]...))
 }
 
 // Work goes on with the candidacies of this node.
+//
+// The loop ends because each turn moves a candidacy on by a phase, and there are fewer than
+// ten.
 func (e *Machine) Work(now clock.Time) {
 	if !e.env.View.Joined {
 		return
@@ -402,6 +423,9 @@ func (e *Machine) advance(now clock.Time) bool {
 }
 
 // Lead begins to hand out the claims of a partition.
+//
+// It is called when the register has shown the cell. If a later promise or cell has come in
+// between, the victory is void: nothing was granted by it.
 func (e *Machine) Lead(now clock.Time, w *election.Victory[register.Member]) {
 	p := w.Partition
 	e.Won++
@@ -454,6 +478,10 @@ func (e *Machine) read(partitions []ring.Partition) {
 
 // write asks for the cells to be set. It leaves once everything is on disk that
 // the change depends on, and only the register knows what came of it.
+//
+// The change leaves only after the sync of this round: the votes that it stands on were counted
+// with this node's own, which is on disk by then. A result that is neither a success nor a
+// refusal leaves the candidacy open until the register shows which it was.
 func (e *Machine) write(writes []election.Write[register.Member]) {
 	var changes []register.Change
 	for i := range writes {

@@ -19,11 +19,16 @@ type acceptor = election.Acceptor[register.Member]
 // Acceptors are what this node has promised (design 7.2). Each is on disk before
 // anything leaves that depends on it: it is written in the batch of the round.
 type Acceptors struct {
+	// Invariant: this node leads no partition in an epoch below its promise: it would grant
+	// claims that a majority has promised not to take, or that the next leader does not know
+	// ([Machine.StepDownBelow] after each promise).
 	All []acceptor // by partition
 
 	env *Env
 }
 
+// acceptorVersion is the version of the record of a promise on disk. A record of another
+// version stops the start: to take it for absent would be to vote a second time.
 const acceptorVersion = 1
 
 // OpenAcceptors reads what was promised. It returns an error when a record
@@ -128,6 +133,8 @@ func (a *Acceptors) Proposed(p ring.Partition) bool {
 	return false
 }
 
+// appendAcceptor encodes version, promise, nonce, highest epoch seen, and the open proposals
+// (epoch, epoch of the old cell, members), all as varints; see package wire.
 func appendAcceptor(dst []byte, a *acceptor) []byte {
 	w := wire.Writer{B: dst}
 	w.Uint(acceptorVersion)
@@ -146,6 +153,7 @@ func appendAcceptor(dst []byte, a *acceptor) []byte {
 	return w.B
 }
 
+// readAcceptor decodes it. Errors wrap [vnode.ErrDamaged].
 func readAcceptor(b []byte) (a acceptor, err error) {
 	r := wire.NewReader(b)
 	if v := r.Uint(); v != acceptorVersion {

@@ -22,6 +22,13 @@ var breakerPauses = clock.Backoff{First: 50 * time.Millisecond, Most: 500 * time
 // while tasks of other partitions are to be had. Which of them can grant again is found
 // out without a request: after each pause, and when a node has come in reach or gone, the
 // release of what failed is sent once more. A majority that takes it ends the pause.
+//
+// It is a circuit breaker (Nygard 2007), one per partition, whose probe is the release of a
+// claim that failed before: it needs the same majority as a grant and takes no task from
+// anybody.
+//
+// Invariant: there are entries only for partitions that are led here, and nothing of a
+// partition whose breaker is open is handed out (Audit; Hides).
 type breakers struct{ all map[ring.Partition]*breaker }
 
 // breaker is one such partition.
@@ -36,6 +43,9 @@ type breaker struct {
 }
 
 // Judge notes what became of a grant.
+//
+// It opens the breaker on a failure that any claim of the partition would have met, and not on
+// a refusal of this very task. A success closes it.
 func (g *Machine) Judge(now clock.Time, ref message.GrantRef, pl *Proposal) {
 	a, p := &g.breakers, ref.Partition
 	switch l := a.all[p]; {
@@ -56,6 +66,7 @@ func (g *Machine) Judge(now clock.Time, ref message.GrantRef, pl *Proposal) {
 }
 
 // pause begins the next one.
+// The pauses double from 50 ms to 500 ms.
 func (l *breaker) pause(now clock.Time) {
 	l.until = now.Add(breakerPauses.Pause(l.failures)).Mono
 	l.failures++

@@ -23,6 +23,8 @@ const AskAgain = time.Second
 // epoch, none this time: who does has promised nobody else anything, and the claims that
 // had lapsed when it was asked are over.
 type confirmations struct {
+	// Invariant: asked and last have partitions that are led here only: an answer that was
+	// given to an earlier epoch confirms nothing about this one (Audit).
 	asked map[ring.Partition]int64 // mono ns at which they are asked again
 	last  map[ring.Partition]int64 // mono ns of the last time at which nobody else led
 }
@@ -45,6 +47,9 @@ func (g *Machine) Confirm(p ring.Partition) {
 }
 
 // ConfirmedSince tells whether nobody else led a partition at some time, mono ns, or later.
+//
+// It compares with the time at which the majority was asked, not at which it answered: another
+// leader may have been elected in between.
 func (g *Machine) ConfirmedSince(p ring.Partition, mono int64) bool {
 	return !g.Shared(p) || g.confirms.last[p] >= mono
 }

@@ -25,4 +25,23 @@
 // ([Machine.Await]), and what [Others] hear.
 //
 // It knows neither requests nor clients: who asks for a grant waits in dispatch.
+//
+// How a claim goes. What dispatch grants in a round is proposed here; at the end of the round
+// all proposals of a partition go to its cohort in one message, and a majority of answers
+// decides each one by itself. A member answers after its own sync, and refuses a claim if its
+// promise is higher, if another claim of the task is alive on its clock, or if the task is
+// finished. That is a lease (Gray and Cheriton 1989) held by a quorum: two leases of a task
+// that overlap would need a member that has granted both.
+//
+// Invariant: of the claims of one task that a majority has accepted at most one is alive by any
+// clock that is within eta of the true time (the checker's "overlap", the witness's
+// "majority").
+//
+// Invariant: nothing of a partition is proposed in an epoch in which this node does not lead. A
+// proposal of an epoch that has ended fails, even if its majority arrives later: its leader
+// could not know what the next one has granted (mutant StaleLeader).
+//
+// A claim that could not be taken back is remembered in [reclaims] until a majority or its
+// leader has it released: otherwise its task would wait for lease and buffer with nobody at
+// work. The memory is bounded, and a restart forgets it; then the lease ends the matter.
 package lease

@@ -29,9 +29,11 @@ type Machine struct {
 	// claims that ended here because nobody will hear of them.
 	Skewed, Undelivered uint64
 
-	env         Env
-	fresh       []*Proposal // of this round
-	number      uint64
+	env    Env
+	fresh  []*Proposal // of this round
+	number uint64
+	// Invariant: open is in the order of numbers and of times. [Machine.Taken] finds a batch by
+	// bisection and [Machine.Expire] looks at the first one only (Audit).
 	open        []*batch      // by number
 	reconcileAt int64         // mono ns of the next look for claims that are stuck
 	reclaims    reclaims      // grants that others have to take back
@@ -57,8 +59,9 @@ type Proposal struct {
 	owner        *pendingAnswer // whose answer waits for it; nil: nobody's
 	state        proposalState
 	epoch        uint64
-	tripsBreaker bool      // failed, as any other one of its partition would have: nobody has refused it for itself
-	twin         *Proposal // an earlier one of the round about the same claim; decided with this one
+	tripsBreaker bool // failed, as any other one of its partition would have: nobody has refused it for itself
+	// Invariant: it is decided together with this one (Audit).
+	twin *Proposal // an earlier one of the round about the same claim; decided with this one
 }
 
 // Committed tells whether a majority has it, Failed that none will have it any more.
@@ -67,6 +70,8 @@ func (pl *Proposal) Committed() bool { return pl.state == committed }
 // Failed is the opposite of [Proposal.Committed] once it is decided.
 func (pl *Proposal) Failed() bool { return pl.state == failed }
 
+// proposalState is what has become of a proposal. It leaves waiting once and never changes
+// after that.
 type proposalState uint8
 
 const (
@@ -79,8 +84,11 @@ const (
 // are decided.
 type pendingAnswer struct {
 	pledges []*Proposal
-	left    int
-	finish  func(clock.Time)
+	// Invariant: left is how many of the pledges are not decided: finish runs exactly once,
+	// when it falls to 0. Too high, and the client waits for ever; too low, and it is told of a
+	// claim that no majority holds (Audit).
+	left   int
+	finish func(clock.Time)
 }
 
 // batch is one round of pledges on its way.
@@ -121,6 +129,9 @@ func (g *Machine) Propose(p ring.Partition, task id.ID, r *claim.Record, release
 
 // Await has an answer wait for its pledges; finish is called at once when there is
 // nothing to wait for.
+//
+// pledges may have nil entries, for claims that this node's own disk decides. finish runs in
+// this call or in a later round, and never concurrently: a machine has one caller.
 func (g *Machine) Await(now clock.Time, pledges []*Proposal, finish func(clock.Time)) {
 	o := &pendingAnswer{finish: finish}
 	for _, pl := range pledges {
@@ -139,6 +150,9 @@ func (g *Machine) Await(now clock.Time, pledges []*Proposal, finish func(clock.T
 }
 
 // decide ends the waiting of a pledge.
+//
+// It may run finish, which may propose more; so whoever decides several looks at its own state
+// anew after each.
 func (g *Machine) decide(now clock.Time, pl *Proposal, to proposalState) {
 	if pl.state != waiting {
 		return
@@ -267,6 +281,7 @@ func (part *batchPart) await(self register.Member) {
 	part.open = len(part.pledges)
 }
 
+// heldOf gives the records of proposals as they travel.
 func heldOf(pledges []*Proposal) []vnode.Held {
 	all := make([]vnode.Held, len(pledges))
 	for i, pl := range pledges {
@@ -276,6 +291,10 @@ func heldOf(pledges []*Proposal) []vnode.Held {
 }
 
 // Stop gives up what waits for a partition that this node leads no longer.
+//
+// Some members may have taken a proposal that fails here. Whoever leads next hears of it in
+// their votes; what the client is told is that its outcome is unknown, or that nothing was
+// granted.
 func (g *Machine) Stop(p ring.Partition) {
 	now := g.env.Round.Now
 	delete(g.breakers.all, p)

@@ -21,6 +21,10 @@ const (
 )
 
 // Reconcile brings the claims of this node in line with their leaders' (design 6).
+//
+// A member may hold a claim that its leader has ended: the message that said so was lost, or it
+// was down. It asks the leader about claims that should have ended long ago, and drops those
+// that the leader does not hold, in an epoch that its promise allows.
 func (g *Machine) Reconcile(now clock.Time) {
 	if g.env.View.Alone || g.reconcileAt > now.Mono {
 		return

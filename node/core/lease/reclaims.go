@@ -35,6 +35,8 @@ const (
 // leader that it was or thought to be, without a majority that took it: as when it was cut
 // off from the others. They are in memory only: a restart forgets who has heard of what.
 type reclaims struct {
+	// Invariant: has holds exactly the entries of all that are not done, of which there are at
+	// most [maxReclaims] (Audit).
 	all []*reclaim // in the order in which they came
 	has map[message.GrantRef]*reclaim
 	at  int64 // mono ns of the next look
@@ -114,6 +116,10 @@ func (g *Machine) over(now clock.Time, o *reclaim) bool {
 // TakeBack frees a task whose grant surely nobody has heard of. It may have ended
 // by other means meanwhile; then there is nothing to free. Only a leader can: one
 // that was deposed since has the one after it do it.
+//
+// Where it leads, the release is a write and a proposal like a grant's. Where it does not lead
+// any more, it notes the claim and tells whoever leads now. An error of [vnode.ErrDamaged] ends
+// the process, as every read of a damaged record does.
 func (g *Machine) TakeBack(now clock.Time, ref message.GrantRef) {
 	existed, err := g.env.Partitions.Use(ref.Partition).Release(g.env.Round.Tx, ref.Task, ref.Token, now)
 	switch {

@@ -29,6 +29,11 @@ func (g *Machine) Asked(now clock.Time, from register.Member, m *message.Claims)
 
 // keep votes on the claims of one partition. room is how many bytes of facts are still to
 // be told: of finished tasks after that the leader learns the next time.
+//
+// It returns a refusal of the whole part where the epoch is too low, this node is not of the
+// cohort, or its clock or disk is in doubt; else a verdict for each claim that it does not
+// hold. Where the task has ended here it sends the facts that ended it: the leader has missed
+// them.
 func (g *Machine) keep(now clock.Time, m *message.PartClaims, answer *message.ClaimsTaken, room *int64) message.PartTaken {
 	p := m.Partition
 	t := message.PartTaken{Partition: p}
@@ -92,6 +97,9 @@ func promised(g *Machine, p ring.Partition, epoch uint64, all []vnode.Held) bool
 }
 
 // Taken counts what a member has accepted.
+//
+// Members may answer in any order, twice, or never. Each is counted once per part; a batch is
+// closed when all of its proposals are decided, and by time at [Timeout].
 func (g *Machine) Taken(now clock.Time, from register.Member, m *message.ClaimsTaken) {
 	for i := range m.Facts {
 		if int(m.Facts[i].Partition) < len(g.env.View.Cells) {
@@ -143,6 +151,9 @@ func Beyond(u, than *crdt.Update) bool {
 }
 
 // count takes the answer of one member for one partition.
+//
+// A refusal with a higher promise means that another candidate has this member's vote: this
+// node steps down rather than wait for its majority to melt away.
 func (g *Machine) count(now clock.Time, from register.Member, part *batchPart, t *message.PartTaken) {
 	if t.No || len(t.Refused) > len(part.pledges) {
 		if t.Promise > part.epoch {

@@ -74,14 +74,18 @@ func (c *Machine) Joined(r *message.Request, join *pages) func(*router.Scatter) 
 // pages is a [router.Joiner].
 type pages struct{ dump.Pages }
 
+// Take keeps the page of one member.
 func (j *pages) Take(_ []int, m gproto.Message) {
 	if page, ok := m.(*nornv1.BackupReply); ok {
 		j.Pages.Take(page)
 	}
 }
 
+// Fail notes a member that has none to give.
 func (j *pages) Fail(_ []int, err *proto.Error) { j.Pages.Fail(err) }
 
+// Answer joins them if they are enough, and refuses with UNAVAILABLE otherwise: the client asks
+// again.
 func (j *pages) Answer() (gproto.Message, *proto.Error) {
 	page, err := j.Pages.Answer()
 	if err != nil {
@@ -92,6 +96,9 @@ func (j *pages) Answer() (gproto.Message, *proto.Error) {
 
 // Restore joins what a backup has of some tasks with what is here, and sends all of it to
 // the others of the cohort, new here or not: so the answer says what is on their disks.
+//
+// It is idempotent: facts are joined by key, and a page that is restored twice changes nothing.
+// Tasks below the horizon are left out and named: they would be collected at once.
 func (c *Machine) Restore(now clock.Time, r *message.Request, m *nornv1.RestoreRequest) (gproto.Message, *proto.Error) {
 	tasks, bad := dump.Restored(m, len(c.View.Cells))
 	p := ring.Partition(m.GetPartition())

@@ -20,6 +20,9 @@ func Destroyed(s *register.State) bool {
 }
 
 // destroy ends the cluster.
+//
+// The ID has to be given, so that a command in the wrong window destroys nothing. Nodes out of
+// reach are refused, unless forced: they would come back with all their data.
 func (c *Machine) destroy(d *decision, m *nornv1.DestroyCluster) *proto.Error {
 	if id := c.Cluster.String(); m.GetClusterId() != id {
 		return proto.Invalid("this is cluster %s, not %q; nothing is destroyed", id, m.GetClusterId())

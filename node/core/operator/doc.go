@@ -18,4 +18,13 @@
 // that [Node] asks the register for.
 //
 // It keeps nothing between two requests.
+//
+// How a change goes. [Machine.Handle] reads the register (linearizably), works out a decision
+// from that state alone, and writes it with the versions that it was worked out from (compare
+// and swap). If somebody was faster nothing was written, and it is worked out anew. A decision
+// is a value: a dry run is the same one, not sent.
+//
+// Invariant: a decision is made from one state of the register and written against the versions
+// of that state; what has changed since makes it void (optimistic concurrency control; Kung and
+// Robinson 1981).
 package operator

@@ -18,4 +18,15 @@
 // of peers ([Machine.Step]), time ([Machine.Work], [Machine.Tend], [Machine.Due]), and copies
 // that a move or an election asks for ([Machine.Copy]). Out: messages in [round.Writer], facts
 // of peers ([Others.Keep]), ends of comparisons ([Others.Compared]).
+//
+// How a comparison goes (package antientropy does it; here is when, with whom and how many).
+// One of two members sends the root hash of its Merkle tree; the other answers with the
+// children that differ; they descend to leaves and exchange the facts. The work is proportional
+// to the difference and not to what is stored. Both trees are kept up to date with each fact
+// that is written, so a partition that has not changed costs one hash.
+//
+// Why three queues. Comparisons in turn keep replicas equal in the long run and must not be
+// felt. Those that somebody waits for (an operator, a new cohort) go before them. Copies of
+// whole partitions have a rate and a page size of their own, since a cluster that grows moves
+// everything it has.
 package repair

@@ -46,17 +46,21 @@ type Machine struct {
 	Well, Failed uint64
 
 	cfg     antientropy.Config
-	at      int64          // mono ns of the next start of what was asked for; Never: nothing waits
-	started int64          // mono ns of the last one of what differs
-	begun   []message.Pair // rounds that go on, in order
-	ours    map[message.Pair]*antientropy.Initiator
-	theirs  map[message.Pair]answerer
-	wake    map[message.Pair]int64 // when to go on with ours, mono ns
-	rouse   map[message.Pair]int64 // and with theirs
-	moved   uint64                 // facts
-	urgent  urgent
-	trees   trees
-	scrubs  scrubs
+	at      int64 // mono ns of the next start of what was asked for; Never: nothing waits
+	started int64 // mono ns of the last one of what differs
+	// Invariant: each pair is in begun once, and at most [MaxRounds] of them are with nodes in
+	// reach when the next one begins. Twice the same would
+	// count one comparison as two, and keep others waiting (Audit).
+	begun []message.Pair // rounds that go on, in order
+	// A new comparison of a pair replaces the old one, whose messages then match no session.
+	ours   map[message.Pair]*antientropy.Initiator
+	theirs map[message.Pair]answerer
+	wake   map[message.Pair]int64 // when to go on with ours, mono ns
+	rouse  map[message.Pair]int64 // and with theirs
+	moved  uint64                 // facts
+	urgent urgent
+	trees  trees
+	scrubs scrubs
 }
 
 // New makes a machine that compares nothing yet.
@@ -113,6 +117,8 @@ func (r *Machine) pause() time.Duration {
 func (r *Machine) Busy(k message.Pair) bool { return r.ours[k] != nil && r.ours[k].Busy() }
 
 // Work begins what is due and goes on with what waits.
+//
+// It sends at most a page for each comparison that waits, and begins one of what differs.
 func (r *Machine) Work(now clock.Time) {
 	r.Roots.Work(now)
 	if min(r.at, r.due()) <= now.Mono {
@@ -218,6 +224,7 @@ func (r *Machine) Room(now clock.Time) {
 	}
 }
 
+// initiator is the comparison of a pair, made if there is none; cfg says how fast it may go.
 func (r *Machine) initiator(k message.Pair, cfg antientropy.Config) *antientropy.Initiator {
 	i := r.ours[k]
 	if i == nil {
@@ -268,6 +275,10 @@ func (r *Machine) Forget(p ring.Partition) {
 }
 
 // Step goes on with a message of the other side.
+//
+// A partition that is not kept here, or is being deleted, is answered with a refusal, which
+// ends the other side's comparison at once. A message of an earlier session is ignored by the
+// machine that it goes to.
 func (r *Machine) Step(now clock.Time, from register.Member, m *message.Repair) {
 	if int(m.Partition) >= len(r.env.View.Cells) || m.Message == nil {
 		return
@@ -307,6 +318,8 @@ type answerer struct {
 	moves bool
 }
 
+// answerer is what answers a pair. It is made anew when the peer's comparisons change between
+// those in turn and those that copy a partition, which have other page sizes.
 func (r *Machine) answerer(k message.Pair, tree *antientropy.Tree, moves bool) answerer {
 	a, ok := r.theirs[k]
 	if !ok || a.moves != moves {
@@ -358,6 +371,7 @@ func (r *Machine) ready(k message.Pair, ready antientropy.Ready) {
 	}
 }
 
+// send sends a message of a comparison: after the sync where it says what this node has.
 func (r *Machine) send(k message.Pair, m *antientropy.Message) {
 	send := r.env.Round.Send
 	if promisesNothing(m) {

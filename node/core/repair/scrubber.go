@@ -24,19 +24,23 @@ const (
 // scrubs checks the trees against the facts, round and round, and first where a
 // comparison has found that something does not add up (design 6).
 type scrubs struct {
-	env      *Env
-	mended   uint64 // nodes of trees that were not what the facts say
-	at       int64  // mono ns of the next look; Never: there is nobody to compare with
-	p        ring.Partition
-	scrub    *antientropy.Scrubber // nil: none goes on
+	env    *Env
+	mended uint64 // nodes of trees that were not what the facts say
+	at     int64  // mono ns of the next look; Never: there is nobody to compare with
+	p      ring.Partition
+	scrub  *antientropy.Scrubber // nil: none goes on
+	// Invariant: there are at most [maxSuspects], each once (Audit).
 	suspects []suspect
 }
 
+// suspect is a place in a tree that a comparison could not make equal: most likely the tree
+// does not say what the facts say.
 type suspect struct {
 	partition ring.Partition
 	path      antientropy.Path
 }
 
+// pause is between two looks.
 func (s *scrubs) pause() int64 { return int64(cmp.Or(s.env.Scrub, scrubEvery)) }
 
 // changed begins when there is somebody to compare with.

@@ -15,6 +15,10 @@ const growStep = 2000
 
 // trees are built once a cluster has more than one node: a node that is alone
 // has nobody to compare with and does not pay for it.
+//
+// A tree is filled in steps of [growStep] facts from the store while new facts are counted as
+// they come. A fact that is written behind the place of the scan is counted by the write, one
+// before it by the scan.
 type trees struct {
 	env   *Env
 	roots *roots.Machine

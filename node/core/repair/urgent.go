@@ -14,6 +14,8 @@ import (
 // urgent are comparisons that somebody has asked for: they do not wait for their
 // turn.
 type urgent struct {
+	// Invariant: waits has exactly the pairs of todo, each once: a pair that is asked for a
+	// hundred times is compared once (Audit).
 	todo  []message.Pair
 	waits map[message.Pair]bool // those in todo
 	going map[message.Pair]bool

@@ -1,6 +1,9 @@
 package replication
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Audit tells which invariant of a machine does not hold. It is for tests.
 func (m *Machine) Audit() error {
@@ -15,6 +18,43 @@ func (m *Machine) Audit() error {
 	}
 	if len(m.Reads.Open) != len(m.Reads.byTime) {
 		return fmt.Errorf("replication: %d reads wait, and %d for their time", len(m.Reads.Open), len(m.Reads.byTime))
+	}
+	return errors.Join(m.Confirms.audit(), m.Reads.audit(), m.bounds())
+}
+
+// audit looks for waits that are neither requests nor answers.
+func (s *Confirmations) audit() error {
+	for i := range s.Waits {
+		if w := &s.Waits[i]; (w.r == nil) == (w.held == nil) {
+			return fmt.Errorf("replication: wait %d is neither a request nor an answer, or both", i)
+		}
+	}
+	return nil
+}
+
+// audit counts the reads of each request that waits for them.
+func (f *Reads) audit() error {
+	open := make(map[*unheard]int)
+	for _, q := range f.byTime {
+		if q.about != nil {
+			open[q.about]++
+		}
+	}
+	for u, n := range open { // Any order: each is judged for itself.
+		if n != u.open || n > maxUnheard {
+			return fmt.Errorf("replication: request %d waits for %d reads, and %d are under way", u.r.From.Request, u.open, n)
+		}
+	}
+	return nil
+}
+
+// bounds looks at what is limited, and at what ends with its request.
+func (m *Machine) bounds() error {
+	if n := len(m.Acks.List); n > MaxDeferredAcks {
+		return fmt.Errorf("replication: %d answers wait, the limit is %d", n, MaxDeferredAcks)
+	}
+	if n := len(m.Writes.items); n > 0 {
+		return fmt.Errorf("replication: %d items of a request are left after it", n)
 	}
 	return nil
 }

@@ -22,7 +22,9 @@ import (
 // Confirmations are requests and answers that wait until a majority has said that this node still
 // leads what they are about ([lease.Machine.Confirm]).
 type Confirmations struct {
-	m       *Machine
+	m *Machine
+	// Invariant: each has either a request or an answer, never both and never none;
+	// [Confirmations.GoOn] would drop what it cannot tell apart (Audit).
 	Waits   []ConfirmationWait
 	Look    bool                   // one of them may be done
 	hearing message.ConfirmedSince // of the request that is being handled
@@ -45,6 +47,10 @@ const MaxConfirmationWaits = 1 << 14
 // process that stood still would give the key of a task that has been retried since, or
 // under an ID that has been used and is done, or retry a task whose key another one has by
 // now, or which has been retried and died again.
+//
+// This is the read index of Raft (Ongaro 2014, 6.4) with one difference: it is asked for before
+// the decision and again before the answer ([Confirmations.Decided]), as the decision itself is
+// a write that another leader might not see.
 func (s *Confirmations) ReadIndex(now clock.Time, r *message.Request) (waits bool) {
 	if s.hearing = r.Confirm; r.Confirm.At != 0 || r.Unsure || s.m.View.Alone {
 		return false // it was asked, or too few of the same members have just answered something else

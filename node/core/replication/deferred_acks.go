@@ -19,11 +19,15 @@ const MaxDeferredAcks = 1024
 // nothing, or the register which cohort is the newest. That is the matter of a moment
 // after a start, and nobody is to wait for the next try of who has sent them.
 type Acks struct {
-	m    *Machine
+	m *Machine
+	// Invariant: there are at most [MaxDeferredAcks]; whose answer finds no place sends its
+	// facts again (Audit).
 	List []deferredAck
 	Look bool // something has changed
 }
 
+// deferredAck is one answer that waits, with the partitions and epochs that it is about. The
+// facts themselves are merged already and not kept a second time.
 type deferredAck struct {
 	to      register.Member
 	until   int64          // mono ns: then nobody waits for it
@@ -76,6 +80,11 @@ func (o *Acks) Work(now clock.Time) {
 
 // took answers facts that were kept, but for those of some partitions; false when it
 // cannot be said yet whether their copies count here, or for which cohorts.
+//
+// It is false where the register has not shown this node yet which cohort is the newest, or too
+// few members have told it that its disk has lost nothing. A copy of a node that may have
+// forgotten its promises must not count: its acknowledgement would let a write pass for durable
+// that an election does not see.
 func (o *Acks) took(from register.Member, m *message.Facts, refused []ring.Partition) bool {
 	answer := &message.FactsTaken{Write: m.Write, Refused: refused}
 	for i := range m.Parts {

@@ -25,4 +25,18 @@
 // and answers in [round.Writer], and what [Node] is to merge or to handle.
 //
 // Invariant: the bytes of all open writes are those of their facts, none of which is in two of them.
+//
+// How a write goes. All facts that one round stores form one write with a number: one message
+// per member, one sync here, one answer per member for all requests of the round (group commit;
+// Gray and Reuter 1993). A request waits for its own partitions alone. An answer names the
+// write and nothing else, so whatever changes whom a write is meant for gives it a new number
+// ([Writes.Taken] and its fences): an answer to the old one does not count for the new.
+//
+// How a read goes. A read of R members waits for R answers, merges what they say here, and
+// reads here: the union of facts is what R of them know, as facts only grow (package crdt).
+// Read repair then sends each of them what it lacks (DeCandia et al. 2007, Dynamo).
+//
+// Invariant: no answer says more copies than there are members of one cohort with the facts on
+// disk; the simulator's checker calls the opposite "lost" once such a write is gone (mutants
+// EarlyAck, LostRound).
 package replication

@@ -58,6 +58,14 @@ func TestAnAuditSeesWhatIsMiscounted(t *testing.T) {
 		"bytes":   func(m *Machine) { m.Writes.Bytes-- },
 		"order":   func(m *Machine) { m.Writes.Open[1].Number = 1 },
 		"reads":   func(m *Machine) { m.Reads.Open = map[uint64]*Fetch{1: nil} },
+		"wait":    func(m *Machine) { m.Confirms.Waits = []ConfirmationWait{{}} },
+		"acks":    func(m *Machine) { m.Acks.List = make([]deferredAck, MaxDeferredAcks+1) },
+		"items":   func(m *Machine) { m.Writes.items = []item{{}} },
+		"unheard": func(m *Machine) {
+			q := &Fetch{about: &unheard{r: &message.Request{}, open: 2}}
+			m.Reads.Open = map[uint64]*Fetch{1: q}
+			m.Reads.byTime.Add(q)
+		},
 	} {
 		m := New(Env{})
 		m.Writes.Open, m.Writes.Bytes = []*write{{Number: 1, Bytes: 3}, {Number: 2, Bytes: 4}}, 7

@@ -28,12 +28,14 @@ const maxUnheard = 64
 // say by itself that there is no such task: a majority is asked first, as by a read, and what
 // they know is kept here.
 type unheard struct {
-	f      *Reads
-	r      *message.Request
-	left   []id.ID // that the others are to be asked about still
-	open   int     // that they are being asked about
-	asking bool    // [unheard.ask] is running
-	given  bool    // its sender has given it up
+	f    *Reads
+	r    *message.Request
+	left []id.ID // that the others are to be asked about still
+	// Invariant: open is the number of reads in Reads.Open about this request, at most
+	// [maxUnheard]: the request goes on exactly when the last of them has ended (Audit).
+	open   int  // that they are being asked about
+	asking bool // [unheard.ask] is running
+	given  bool // its sender has given it up
 }
 
 // ReadBeforeDecide has the others asked about what a request is about and is not known here, and
@@ -64,6 +66,8 @@ func (f *Reads) ReadBeforeDecide(now clock.Time, r *message.Request, refused []*
 }
 
 // tasksOf are the tasks whose absence would be the answer to a request, or hidden in it.
+// Requests that name no task, and those of which every answer is right (an enqueue), are not
+// among them.
 func tasksOf(m gproto.Message) [][]byte {
 	switch m := m.(type) {
 	case *nornv1.CancelRequest:
@@ -162,6 +166,9 @@ func (u *unheard) ask(now clock.Time) {
 
 // told hears that enough have answered about one task, or that too few have. Then the
 // rest is not asked about: they would not answer either.
+// The request is handled again from the start, marked as Heard. Where too few have answered it
+// is marked Unsure, too: then its handler says UNAVAILABLE where it would have said "not
+// found".
 func (u *unheard) told(now clock.Time, enough bool) {
 	u.open--
 	if !enough {

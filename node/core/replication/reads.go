@@ -60,9 +60,11 @@ func (f *Reads) held(conn uint64) (n int64) {
 type Fetch struct {
 	call.Deadline
 	call.Quorum
-	from     message.Origin
-	task     id.ID
-	need     int // replicas, this one counted
+	from message.Origin
+	task id.ID
+	need int // replicas, this one counted
+	// Invariant: each has been counted in Quorum once; [Quorum.Take] is false for a second
+	// answer, which would let one member stand for two.
 	answered []*answeredFetch
 	read     message.Read
 	enough   func() bool                       // nothing more is to be seen; else all are asked
@@ -70,6 +72,8 @@ type Fetch struct {
 	then     func(now clock.Time, enough bool) // goes on instead of the read, when enough have answered or too few; nil: nothing does
 }
 
+// answeredFetch is what one member has answered: the keys of its facts, by which read repair
+// finds what it lacks.
 type answeredFetch struct {
 	from  register.Member
 	facts map[crdt.Key]bool
@@ -85,6 +89,11 @@ func (a *answeredFetch) lacks(k crdt.Key) bool {
 
 // Get reads a task from as many replicas as the request asks for. It tells
 // whether it takes the request: one replica is read by the caller.
+//
+// need is the number of members that the consistency level of the request means in this cohort.
+// With one member the caller reads by itself. Errors: INVALID for a level that the cluster can
+// never give, UNAVAILABLE for one that the cohort cannot give now, OVERLOADED past [MaxFetches]
+// reads.
 func (f *Reads) Get(now clock.Time, r *message.Request, m *nornv1.GetRequest) (takes bool, err *proto.Error) {
 	task, bad := convert.ReadID(m.GetId())
 	if bad != nil {
@@ -145,6 +154,8 @@ func (f *Reads) Majority(now clock.Time, task id.ID, then func(now clock.Time, e
 	})
 }
 
+// begin sends a read to the cohort and counts this node where its own copy counts. It runs at
+// most until [ReadTimeout] or the deadline of its request.
 func (f *Reads) begin(now clock.Time, r *message.Request, p ring.Partition, q *Fetch) {
 	if f.Number == 0 {
 		f.Number = f.m.Random()
@@ -167,6 +178,8 @@ func (f *Reads) begin(now clock.Time, r *message.Request, p ring.Partition, q *F
 	f.settle(q)
 }
 
+// ask sends a read to members. Who does not answer is not asked again within it: the client's
+// retry does that.
 func (f *Reads) ask(q *Fetch, who []register.Member) {
 	for _, m := range who {
 		f.m.Round.Send(m, &message.Fetch{Number: q.Number, Epoch: q.Epoch, Task: q.task})
@@ -239,6 +252,7 @@ func (f *Reads) serve(q *Fetch) {
 	f.m.Round.Ready.Reads = append(f.m.Round.Ready.Reads, q.read)
 }
 
+// drop ends a read, whatever has come of it.
 func (f *Reads) drop(q *Fetch) {
 	delete(f.Open, q.Number)
 	f.byTime.Remove(q)

@@ -70,6 +70,10 @@ func (w *Writes) repeatWrite(p ring.Partition, task id.ID, about crdt.Key) bool 
 // fits into writeTimeout. They get it by comparison once they are back, as all that has
 // waited for that long. With room it is kept: who is back soon is sent it sooner. Who is
 // in reach and does not keep up is waited for, and slows down who writes.
+//
+// Only a write that its majorities have on disk is let go, with nobody waiting for it: what is
+// lost is the early delivery to a member that is out of reach, and repair delivers it when that
+// one is back. The limit keeps one node that is down from stopping the writes of all others.
 func (w *Writes) shed() {
 	if w.Bytes <= ShedBytes {
 		return
@@ -118,6 +122,8 @@ func (w *Writes) lonely(o *write) bool {
 }
 
 // hopeless tells whether a request waits for copies that those in reach cannot make.
+// An answer of this kind comes as soon as the members in reach can no longer be enough, instead
+// of after [WriteTimeout]: the client may ask another node while it still has time.
 func (w *Writes) hopeless(o *write, h *waitingAnswer) bool {
 	return slices.ContainsFunc(h.items, func(it item) bool {
 		part := o.parts[it.partition]

@@ -62,18 +62,23 @@ type Writes struct {
 	again map[factRef]bool               // of these, what was here before and is sent again
 	newly id.ID                          // whose fact was stored last, until its item is bought
 
-	Resent int              // bytes of again
-	items  []item           // of the request that is being handled
-	held   []*waitingAnswer // answers of this round that wait for it
+	Resent int // bytes of again
+	// Invariant: items is empty between two requests. What were left would make the answer to
+	// the next request wait for copies that are none of its own (Audit).
+	items []item           // of the request that is being handled
+	held  []*waitingAnswer // answers of this round that wait for it
 
 	number uint64
 	// Invariant: Open is in the order of numbers, and Bytes are at least those of its facts.
 	Open  []*write
 	Bytes int
 
-	largest int                        // cohort
-	sole    bool                       // of some partition this node is the whole cohort
-	taker   map[register.Member]uint64 // newest write that each has answered
+	largest int  // cohort
+	sole    bool // of some partition this node is the whole cohort
+	// Invariant: a member's number in taker only goes up, in the order of wrapping numbers. It
+	// tells a lost message (later ones were answered) from a slow member, which must not be
+	// sent everything again.
+	taker map[register.Member]uint64 // newest write that each has answered
 }
 
 // item is one result of a request: what it says of its copies follows when
@@ -119,6 +124,9 @@ type write struct {
 // copies counts who has the facts of one partition.
 type copies struct {
 	call.Quorum
+	// Invariant: this node's own copy is counted exactly when hint is false. A copy that is not
+	// of the cohort, or of a disk that may have forgotten promises, is durable and counts for
+	// nothing (mutants OutsiderCounts, CountsForgotten).
 	hint  bool // this node's copy does not count: it is not of the cohort, or may have forgotten something
 	facts []crdt.Fact
 }
@@ -140,6 +148,7 @@ func (w *Writes) Stored(p ring.Partition, f crdt.Fact) {
 	}
 }
 
+// add has a fact sent to the members of its partition at the end of this round.
 func (w *Writes) add(p ring.Partition, f crdt.Fact) {
 	if w.round == nil {
 		w.round = make(map[ring.Partition][]crdt.Fact)
@@ -282,6 +291,9 @@ func (o *write) complete() bool {
 }
 
 // begin makes a write of what the round has gathered.
+//
+// A write that has nothing to be sent (all was there before and is on its way already) still
+// has a number: answers of its round wait in it.
 func (w *Writes) begin(now clock.Time) {
 	if w.number == 0 {
 		if w.number = w.m.Random(); mutant.OldSeries.On() {
@@ -426,6 +438,8 @@ func (w *Writes) anew(o *write) {
 	w.send(o, 0)
 }
 
+// forget takes a write out, whatever has become of it. Its bytes are subtracted by the caller,
+// as one that is sent anew keeps them.
 func (w *Writes) forget(o *write) {
 	w.Open = slices.DeleteFunc(w.Open, func(x *write) bool { return x == o })
 }
@@ -524,6 +538,9 @@ func (w *Writes) Check(d *nornv1.Durability) *proto.Error { return w.within(d, M
 // CheckEnd does so for what ends tasks.
 func (w *Writes) CheckEnd(d *nornv1.Durability) *proto.Error { return w.within(d, MaxEndBytes) }
 
+// limit is how many bytes of facts may wait for copies. Errors: INVALID for a level that makes
+// no sense or that the cluster can never give, UNAVAILABLE for one that the present cohorts
+// cannot, OVERLOADED past the limit.
 func (w *Writes) within(d *nornv1.Durability, limit int) *proto.Error {
 	cohort := max(1, w.largest)
 	switch l := d.GetLevel(); {
@@ -551,6 +568,7 @@ func (w *Writes) within(d *nornv1.Durability, limit int) *proto.Error {
 const FactBytes = 96
 
 // level is how many copies a write level means in a cohort.
+// It gives 0 for COUNT without copies, which the caller refuses.
 func level(d *nornv1.Durability, cohort int) int {
 	switch d.GetLevel() {
 	case nornv1.WriteLevel_WRITE_LEVEL_ONE:

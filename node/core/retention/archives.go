@@ -19,6 +19,8 @@ type Archiving struct {
 	from map[ring.Partition]vnode.DuesCursor // where it goes on
 
 	// Tag is of the archive under way; 0: none. Dues are what it is made of.
+	// Invariant: at most one archive is under way, and while it is Safe is empty: what the
+	// archive has is collected before the next one begins (Audit).
 	Tag  uint64
 	Dues []vnode.Due
 	// Safe are archived, to be collected.
@@ -49,6 +51,9 @@ func archived(d *vnode.Detail) *nornv1.Task {
 
 // Archive begins an archive of what is due in a partition, or tells whether there is more to
 // Look at.
+//
+// The tasks are read in another goroutine from a snapshot, at most [archiveBytes] of them; the
+// answer says how many it took. Whatever it left out is due again.
 func (m *Machine) Archive(now clock.Time, v *vnode.Vnode) (more bool) {
 	a := &m.Archiving
 	if a.Tag != 0 || len(a.Safe) > 0 || now.Mono < a.Again {

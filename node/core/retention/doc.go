@@ -21,4 +21,15 @@
 // the view ([Tombstones.Follow], [Tombstones.Forget]), time ([Machine.Work], [Machine.Due]).
 // Out: messages, archives and tombstones in [round.Writer]; keys that move on (Env.PassKey).
 // Others ask it whether facts are older than what is remembered ([Tombstones.BelowHorizon]).
+//
+// The problem. Replicas exchange facts in any order, so a deletion has to be a fact itself: a
+// tombstone. If it goes too early, a replica that missed it brings the task back; if it never
+// goes, the store grows without end (death certificates of Demers et al. 1987). Two things have
+// to be known before it goes: that no client can enqueue the task's ID any more (gc-grace and
+// clock bounds), and that every member has the tombstone. The second is proven by comparisons:
+// one that began after the tombstone had come here and ended without a difference.
+//
+// Invariant: a task is collected only if nobody can know more of it than this leader does, and
+// a tombstone goes only if every member of the cohort has it (the checker's "collected";
+// mutants PurgeByTime, MarkOfBefore, SkippedAgreed).
 package retention

@@ -16,6 +16,8 @@ import (
 )
 
 // Rule says what happens to finished tasks in the end.
+//
+// A queue's own settings replace single fields of it (see [Machine.Rule]).
 type Rule struct {
 	What nornv1.Retention // delete, archive or keep
 	// After is how long completed and cancelled tasks stay.

@@ -22,7 +22,10 @@ type Machine struct {
 	// Pass is where the collector is.
 	Pass Pass
 	// At is when it takes its next step, mono ns. Seen is when it took the last one.
-	At   int64
+	At int64
+	// Invariant: between two steps the wall clock and the monotonic one advance alike, or the
+	// step is left out. A clock that jumps by a day must not delete a day's tasks (mutant
+	// JumpCollects).
 	Seen clock.Time
 	// Collected and Archived count tasks.
 	Collected, Archived uint64
@@ -31,6 +34,9 @@ type Machine struct {
 }
 
 // Pass is how far the collector has come with a partition.
+//
+// It is in memory only. After a restart a pass begins anew, which costs reads and loses
+// nothing.
 type Pass struct {
 	Partition int
 	From      vnode.DuesCursor // where it goes on in the partition's finished tasks
@@ -136,6 +142,7 @@ func (m *Machine) Look(now clock.Time, v *vnode.Vnode) (more bool) {
 	return more
 }
 
+// keysOf is sweepKeys in the form that Look takes.
 func (m *Machine) keysOf(now clock.Time, v *vnode.Vnode) (more bool) {
 	return m.sweepKeys(now, v.Partition)
 }
@@ -204,6 +211,9 @@ func (m *Machine) Due() int64 {
 }
 
 // collect collects a task that was due, if it still is: an archive takes time.
+//
+// It returns false where somebody else leads by now, or the rule of the queue has changed since
+// the task was found.
 func (m *Machine) collect(now clock.Time, d vnode.Due) bool {
 	v := m.vnode(d.Task)
 	if v.Leading() == 0 || !m.Policy.RetentionStale && d.At > m.Cutoff(now, v.Partition, m.Rule(d.Queue).What)(d.State, d.Queue) {

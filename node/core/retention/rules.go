@@ -14,6 +14,10 @@ import (
 )
 
 // Rule is what holds for a queue.
+//
+// Settings of the queue come before the defaults of the node. Where nodes have different
+// defaults, the longer one counts for collecting and the shorter one for refusing retries: both
+// err towards keeping.
 func (m *Machine) Rule(queue string) Rule { return m.ruleOf(queue, true) }
 
 // ruleOf is what holds for a queue by the longer default, or by the shorter one.

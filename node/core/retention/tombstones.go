@@ -28,6 +28,9 @@ import (
 // clocks agree but the grace itself.
 type Tombstones struct {
 	*Env
+	// Invariant: rounds and heard have the newest comparison of each pair and direction. An
+	// answer with another session proves nothing: it may be of a comparison that began before a
+	// tombstone came.
 	rounds map[message.Pair]comparison // comparisons that this node has begun
 	heard  map[message.Pair]comparison // that others have
 	// Marks are what is known of other members.
@@ -47,6 +50,9 @@ type comparison struct {
 // Mark is what is known of another member: what was here at the mono ns proven
 // it has, and has had for some time. A newer such time waits until that is so.
 type Mark struct {
+	// Invariant: Proven never exceeds what a comparison began with, less [Tombstones.Margin],
+	// and is at least [Tombstones.Hold] old when it counts; a member that joins meanwhile has
+	// copied from one that had it.
 	Proven, Waiting int64 // mono ns
 	Latest          int64 // mono ns: what was at either side then is at both
 	Known, Waits    bool  // that Proven, or Waiting, is one
@@ -63,6 +69,8 @@ type graveScan struct {
 // maxHold bounds [Tombstones.Hold].
 const maxHold = time.Hour
 
+// newTombstones makes the memory of a process that has compared nothing: until each member has
+// been compared with, no tombstone goes.
 func newTombstones(e *Env) *Tombstones {
 	return &Tombstones{
 		Env: e, rounds: make(map[message.Pair]comparison), heard: make(map[message.Pair]comparison), Marks: make(map[message.Pair]*Mark),
@@ -147,6 +155,10 @@ func (p *Tombstones) members(k message.Pair) bool {
 }
 
 // mark notes that the peer has what was here when a comparison began.
+//
+// A comparison counts from its beginning, because a fact that comes while it runs may be on
+// either side of it. A change of epoch in between makes it void: the member may have left, lost
+// everything, and come back.
 func (p *Tombstones) mark(now clock.Time, k message.Pair, o comparison) {
 	if o.epoch != p.View.Cells[k.Partition].Epoch && !p.Policy.MarkOfBefore || !p.members(k) {
 		return // it may have left and come back meanwhile
@@ -192,6 +204,7 @@ func (p *Tombstones) Follow(at ring.Partition) {
 	}
 }
 
+// sortedMembers gives a cohort in a fixed order, to compare two of them.
 func sortedMembers(all []register.Member) []register.Member {
 	return slices.SortedFunc(slices.Values(all), register.Member.Compare)
 }
@@ -395,6 +408,9 @@ func (p *Tombstones) drop(v *vnode.Vnode, tasks []id.ID, upTo int64) (gone []id.
 // Take lets tombstones go that the leader has let go. What it says is not trusted
 // with anything else, and what a task here waits for stays: the leader may not keep that
 // one, nor have been told. It gets the tombstone back.
+//
+// A member follows its leader, with one eta less to wait. It keeps what a task here still waits
+// for.
 func (p *Tombstones) Take(now clock.Time, from register.Member, m *message.Purge) {
 	if int(m.Partition) >= len(p.View.Cells) || !p.members(message.Pair{Partition: m.Partition, Peer: from}) || m.Epoch < p.View.Cells[m.Partition].Epoch {
 		return

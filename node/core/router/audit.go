@@ -25,5 +25,24 @@ func Audit(r *Machine) error {
 	if left != len(r.parts) || len(r.of) != len(r.byTime) || held != len(r.byTime) {
 		return fmt.Errorf("router: %d requests wait with %d parts; %d, %d and %d are counted", len(r.byTime), len(r.parts), len(r.of), left, held)
 	}
+	for i, m := range r.peers {
+		if n, known := r.conns[m]; !known || r.Peer(n) != m || n != message.PeerConns|uint64(i) {
+			return fmt.Errorf("router: node %s has the connection %d, and is the peer %d", m.Node, n, i)
+		}
+	}
+	return r.abandonedLegs.audit()
+}
+
+// audit compares the two views of parts that nobody waits for.
+func (f *abandonedLegs) audit() error {
+	has := 0
+	for _, number := range f.order {
+		if f.has[number] {
+			has++
+		}
+	}
+	if has < len(f.has) || len(f.order) > MaxWaiting {
+		return fmt.Errorf("router: %d parts are remembered, of %d it is known when they were given up, the limit is %d", len(f.has), len(f.order), MaxWaiting)
+	}
 	return nil
 }

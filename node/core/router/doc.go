@@ -24,4 +24,10 @@
 // [round.Writer], and what [Node] is to handle here.
 //
 // It knows neither tasks nor claims: what a request is about its caller says by a [List].
+//
+// How it works. A request with items of several partitions is taken apart: one leg per node,
+// with a number of its own; a [Joiner] puts the answers together in the order of the items. The
+// leg of this node is handled like a request of a client and its answer comes back through
+// [Machine.Deliver]. So there is one way to answer, and what waits for a disk waits in one
+// place.
 package router

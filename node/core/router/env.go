@@ -12,6 +12,9 @@ import (
 )
 
 // Env is what a machine reads and writes.
+//
+// Node is called back in the course of a call: [Machine.Forward] may answer before it returns,
+// where this node does.
 type Env struct {
 	// Self is this node in this incarnation.
 	Self register.Member

@@ -12,6 +12,8 @@ import (
 )
 
 // List is a request that is a list, each item judged for itself.
+//
+// All functions are pure: they are called several times for an item, in any order.
 type List struct {
 	N    int
 	Hint bool                           // one copy is enough, and it may be a hint
@@ -44,6 +46,9 @@ func Pick[T any](all []T, idx []int) []T {
 }
 
 // Results are the answers to the items of one list.
+//
+// An item has either an answer or an error in All. The client gets one error for the whole
+// where every item broke the same rule, and the list otherwise.
 type Results[M gproto.Message, R any] struct {
 	All    []R
 	Of     func(M) []R

@@ -63,9 +63,13 @@ func TestAnAuditSeesWhatIsMiscounted(t *testing.T) {
 		"parts":       func(r *Machine) { r.parts[9] = &leg{g: &Scatter{}} },
 		"connections": func(r *Machine) { r.held[7]++ },
 		"time":        func(r *Machine) { r.byTime = nil },
+		"peer":        func(r *Machine) { r.peers[0].Node = "c" },
+		"given up":    func(r *Machine) { r.abandonedLegs.order = nil },
 	} {
 		r := bench(t)
 		r.Gather(clock.Time{Wall: 1, Mono: 1}, &message.Request{From: message.Origin{Conn: 7, Request: 1}}, &Whole{}, time.Minute)
+		r.Conn(register.Member{Node: "b"})
+		r.abandonedLegs.add(3)
 		spoil(r)
 		if err := Audit(r); (err != nil) != (what != "nothing") {
 			t.Errorf("%s: %v", what, err)

@@ -32,6 +32,8 @@ const (
 // a leader decides is decided by it.
 type Machine struct {
 	Env
+	// Invariant: conns is the inverse of peers, and nobody is ever taken out: a peer's number
+	// is in requests that wait, and names the same peer as long as this process lives (Audit).
 	peers  []register.Member          // by connection
 	conns  map[register.Member]uint64 // back
 	number uint64
@@ -139,6 +141,9 @@ func (r *Machine) Pass(now clock.Time, q *message.Request, task []byte, wait tim
 }
 
 // Split sends the items of a request to those who can judge them.
+//
+// It returns false where this node can handle the request as it is. An item without anybody to
+// judge it fails by itself, as unreachable; the others go on.
 func (r *Machine) Split(now clock.Time, q *message.Request, list List) bool {
 	if list.N == 0 || list.N > proto.MaxBatchTasks || r.View.Holder && !list.Led && !list.anyBest() {
 		return false // refused here, or answered here
@@ -246,6 +251,9 @@ func (r *Machine) Each(now clock.Time, g *Scatter, who *call.Groups, body gproto
 }
 
 // Crowds tells whether one more request of a connection may not wait for other nodes.
+//
+// Connections share [MaxWaiting] by [portion.Fits]: one may have much while few others want
+// anything, and less and less as the room fills.
 func (r *Machine) Crowds(from message.Origin) bool {
 	own := int64(0)
 	if from.Conn < message.OwnConns {

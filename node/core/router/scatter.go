@@ -54,10 +54,13 @@ type leg struct {
 // sure that nobody has heard of an answer. Of those that are forgotten what was granted
 // waits for its lease.
 type abandonedLegs struct {
+	// Invariant: there are at most [MaxWaiting] in order, each of which is in has or was taken;
+	// has never has one that is not in order (Audit).
 	has   map[uint64]bool
 	order []uint64
 }
 
+// add notes a part that nobody waits for any more; past the limit the oldest one is forgotten.
 func (f *abandonedLegs) add(number uint64) {
 	if f.has == nil {
 		f.has = make(map[uint64]bool)
@@ -87,6 +90,10 @@ type Joiner interface {
 }
 
 // Gather begins one. wait is how long the request itself may wait.
+//
+// The number of a request is unique in this process and drawn at its start. A second request
+// with the origin of one that is open replaces it: clients use numbers once, and answers could
+// not be told apart.
 func (r *Machine) Gather(now clock.Time, q *message.Request, join Joiner, wait time.Duration) *Scatter {
 	g := &Scatter{From: q.From, Scope: q.Scope, by: q.By, Join: join, left: make(map[uint64]*leg)}
 	g.Until = now.Mono + int64(wait+ForwardTimeout)
@@ -166,6 +173,10 @@ func (r *Machine) Asked(now clock.Time, from register.Member, m *message.Forward
 }
 
 // Answered takes the answer to a part.
+//
+// An answer to a part that was given up grants nothing to anybody: its grants are sent back to
+// who has granted them. An answer that comes twice is dropped, since its client may have heard
+// of the first one.
 func (r *Machine) Answered(number uint64, from register.Member, reply *message.Reply) {
 	p := r.parts[number]
 	if p == nil || p.at != from {
@@ -199,6 +210,7 @@ func (r *Machine) lose(p *leg, err *proto.Error) {
 	r.settle(p)
 }
 
+// settle takes a part out, answered or not.
 func (r *Machine) settle(p *leg) {
 	delete(r.parts, p.number)
 	delete(p.g.left, p.number)
@@ -218,6 +230,7 @@ func (r *Machine) Finish(g *Scatter) {
 	r.Round.Answer(message.Reply{To: g.From, Message: m, Err: err, Grants: g.Grants, After: r.Round.After(g.Round)})
 }
 
+// forget takes a request out of all three indexes.
 func (r *Machine) forget(g *Scatter) {
 	r.byTime.Remove(g)
 	delete(r.of, message.NumberOf(g.From))

@@ -41,6 +41,8 @@ func (r *Machine) WorkRequest(now clock.Time, q *message.Request, m *nornv1.Work
 }
 
 // workPart is a part of a WorkRequest.
+//
+// It stands in the place of an item's index, by which the joiner tells the parts apart.
 type workPart int
 
 const (
@@ -56,6 +58,7 @@ type worked struct {
 	reply *nornv1.WorkReply
 }
 
+// Take puts the answer to a part in its place.
 func (w *worked) Take(idx []int, m gproto.Message) {
 	if claims, ok := m.(*nornv1.ClaimReply); ok {
 		w.reply.Claim = claims
@@ -93,4 +96,5 @@ func (w *worked) Fail(idx []int, err *proto.Error) {
 	}
 }
 
+// Answer gives all parts together. Parts that were not asked for stay empty.
 func (w *worked) Answer() (gproto.Message, *proto.Error) { return w.reply, nil }

@@ -11,6 +11,9 @@ import (
 )
 
 // without tells whether a majority of these is there and intact without a node.
+//
+// counts says which of the others are there with all that they have acknowledged. A cohort that
+// does not have this node in it can always do without it.
 func without(self register.Member, needs []register.Member, counts func(register.Member) bool) bool {
 	if !slices.Contains(needs, self) {
 		return true // it is nothing to them
@@ -62,6 +65,9 @@ type Attestation struct {
 }
 
 // Attest gives the witness as it is now; nil: as it was.
+//
+// It returns nil as long as nothing has changed: the caller publishes the value to other
+// goroutines, and most rounds change nothing.
 func (m *Machine) Attest(was *Attestation) *Attestation {
 	s, sight := &m.Disk.Peers, m.env.View
 	now := Attestation{
@@ -82,6 +88,9 @@ func (m *Machine) Attest(was *Attestation) *Attestation {
 }
 
 // For is what a witness says to one who asks; nil is none, and says that it does not count.
+//
+// Needs names each cohort and each set of the register's voters that the asker is in. The asker
+// ends only where a majority of each of them says Sound without it.
 func (w *Attestation) For(who register.Member) (s message.MayRetire) {
 	if w == nil || !w.sound || who == w.self {
 		return s

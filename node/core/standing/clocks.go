@@ -48,13 +48,18 @@ type Clocks struct {
 	set   bool                    // the wall clock was set, and it is not known yet for all cohorts how good it is now
 	Doubt map[ring.Partition]bool // those for which it is not: nothing is renewed there
 	right reckoning
-	asks  []clock.Time // when others were asked last: only what answers that counts
-	owed  map[register.Member]question
+	// Invariant: asks has at most [maxAsks] beats of this process. An answer to any other one
+	// is dropped: it may tell what was so before this disk was set back.
+	asks []clock.Time // when others were asked last: only what answers that counts
+	// Questions that are answered with this node's next beat, in one frame with its own.
+	owed map[register.Member]question
 }
 
 // question is one that is answered together with this node's own next one.
 type question struct{ sent, came clock.Time }
 
+// newClocks makes the clocks of a process that has asked nobody yet: until a majority has
+// answered its own is [ClockUnsure], and after [Unsure] it is [ClockOff].
 func newClocks(env *Env, disk *Disk) *Clocks {
 	return &Clocks{
 		env: env, disk: disk, Peers: offset.New(offset.Config{Self: env.Self.Incarnation.ID()}), boot: env.Boot,
@@ -160,6 +165,9 @@ func (k *Clocks) Stepped(now clock.Time) {
 // Judge finds the partitions that this node is no good for by its clock, gives
 // up those of them that it leads, and tells the vnodes whether the wall clock is
 // confirmed.
+//
+// It is called with each beat, after the wall clock was set, and when a member answers for the
+// first time. Each cohort is judged once, however many partitions share it.
 func (k *Clocks) Judge(now clock.Time) {
 	verdicts := make(map[string]Judgement)
 	clear(k.Doubt)
@@ -249,6 +257,8 @@ func (k *Clocks) GoodFor(now clock.Time, key string, cohort []register.Member) J
 
 // OffsetOf is how far another node's wall clock is ahead of this one's, and the
 // bound on that, ms.
+//
+// It is 0 and 0 for a node that has not been measured.
 func (k *Clocks) OffsetOf(all []offset.Offset, m register.Member) (ms, within float64) {
 	for _, o := range all {
 		if o.Peer == m.Incarnation.ID() {

@@ -63,32 +63,42 @@ const (
 // leaders, or forget a claim. Detection is best effort: who knew better may be
 // away, and what nobody was told is not missed.
 type Disk struct {
-	env         *Env
-	Durable     uint64
-	Base        uint64                     // when this process began
-	round       uint64                     // that has that number; 0: it is of before this process
-	owed        map[register.Member]bool   // who was sent what counts with this disk's copy, and has not heard of its mark since
-	tellAt      int64                      // when they are told, mono ns
-	told        map[register.Member]uint64 // the highest mark that each has been told
-	before      map[register.Member]uint64 // of these, those that each had been told when it was asked last
-	quiet       bool                       // this round writes what was seen of others alone
+	env *Env
+	// Invariant: Durable grows by one with each batch that an acknowledgement depends on, and
+	// never falls while the process runs: the others take a lower number for a disk that was
+	// set back.
+	Durable uint64
+	Base    uint64                     // when this process began
+	round   uint64                     // that has that number; 0: it is of before this process
+	owed    map[register.Member]bool   // who was sent what counts with this disk's copy, and has not heard of its mark since
+	tellAt  int64                      // when they are told, mono ns
+	told    map[register.Member]uint64 // the highest mark that each has been told
+	before  map[register.Member]uint64 // of these, those that each had been told when it was asked last
+	quiet   bool                       // this round writes what was seen of others alone
+	// Invariant: a number in HeardOf only grows, and there are at most [MaxMarks] of them
+	// (Audit). To forget one is to let its disk be set back unnoticed.
 	HeardOf     map[register.Member]uint64
 	dirty       int64                    // since when seen is not on disk, mono ns; 0: it is
 	at          int64                    // it is not written again before, mono ns
 	ConfirmedBy map[register.Member]bool // who has said what it has seen of this node
-	sure        []bool                   // by partition: enough of its cohort have
-	Peers       peerHealth               // who of the others has forgotten nothing
-	Lost        uint64                   // a mark that others know and this disk does not; 0: none
-	By          register.Member          // who knows it
-	since       int64                    // when that was found out, mono ns; 0: at the start
-	why         string                   // it was found out otherwise than by a mark, in these words
-	asked       bool                     // that is somebody's word, and is asked back about: nothing is decided by it here
-	firm        bool                     // this node has found it out itself, or its operator's register has: it is no word of one
-	Words       words                    // of others
-	noted       bool                     // all that is on disk: by its own mark the disk will get there again
-	Written     bool                     // there is something of it on disk
+	// Invariant: sure is cleared whenever the cells change: a majority of another cohort has
+	// said nothing yet.
+	sure    []bool          // by partition: enough of its cohort have
+	Peers   peerHealth      // who of the others has forgotten nothing
+	Lost    uint64          // a mark that others know and this disk does not; 0: none
+	By      register.Member // who knows it
+	since   int64           // when that was found out, mono ns; 0: at the start
+	why     string          // it was found out otherwise than by a mark, in these words
+	asked   bool            // that is somebody's word, and is asked back about: nothing is decided by it here
+	firm    bool            // this node has found it out itself, or its operator's register has: it is no word of one
+	Words   words           // of others
+	noted   bool            // all that is on disk: by its own mark the disk will get there again
+	Written bool            // there is something of it on disk
 }
 
+// openDisk reads what this disk says of itself and of others. An error wraps
+// [vnode.ErrDamaged]: a record that cannot be read is not taken for one that is absent, since
+// that would be to forget a loss.
 func openDisk(env *Env, view store.View, now clock.Time) (*Disk, error) {
 	partitions := 0
 	if env.View != nil { // who only reads the disk has none
@@ -159,6 +169,9 @@ func (m *Disk) sum() (sum uint64) {
 // before, and takes back what was not so, however far the disk is by then. A round that
 // writes only what was seen of others is not numbered: nobody goes by it, and each number
 // would have the others write what they have seen.
+//
+// A message that says something of this disk bears the number of the batch that it waits for.
+// Who cannot be told a number (it has not said yet what it knows) gets 0, which means nothing.
 func (m *Disk) Stamp(ready *message.Ready) {
 	if m.env.Round.Tx.Pending() > 0 && !m.env.View.Alone && !m.quiet {
 		m.Durable++
@@ -229,6 +242,9 @@ func (m *Disk) tellThem(to []register.Member) {
 }
 
 // Saw notes how far another node's disk was.
+//
+// A number that is out of all proportion is dropped: it would make this member's own disk look
+// set back for ever.
 func (m *Disk) Saw(now clock.Time, from register.Member, mark uint64) {
 	old, known := m.HeardOf[from]
 	if mark > maxMark || known && mark > old+maxMarkJump || mark <= old || !known && !m.room() {
@@ -312,6 +328,9 @@ func (m *Disk) Heard(from register.Member, mark uint64) {
 }
 
 // lose ends what this node stands for: others know of more than this disk has.
+//
+// It stands for nothing from here on. Only [Disk.regain] takes that back, when nobody says so
+// any more.
 func (m *Disk) lose(mark uint64, by register.Member) {
 	if m.Lost != 0 {
 		return
@@ -432,6 +451,7 @@ func (m *Disk) LostButNeeded() error {
 	return nil
 }
 
+// forgot is the error that ends the incarnation; it wraps [ErrForgot].
 func (m *Disk) forgot() error {
 	return fmt.Errorf("%w: %s", ErrForgot, m.Shown())
 }

@@ -36,4 +36,20 @@
 // acknowledgement with it waits for.
 //
 // Source: protocol (a) 3 and K4; design 7.3 for clocks.
+//
+// Why marks. A disk that comes back from a snapshot, or that has lost the end of its log, looks
+// healthy and remembers old promises (Chandra, Griesemer and Redstone 2007, 5.1, meet it as
+// disk corruption in Paxos). It cannot notice by itself. So every batch that an acknowledgement
+// depends on carries a number, the others remember the highest number that they have seen of
+// each member, and a member that starts asks them. What the number costs is eight bytes in a
+// batch that is written anyway.
+//
+// Why offsets. Leases are judged by clocks. Each beat measures how far two clocks are apart and
+// how sure that is, by the round trip (Cristian 1989); a clock is good for a cohort while it is
+// surely within eta/4 of a majority of it (Marzullo 1984), so that two good clocks differ by
+// less than eta.
+//
+// Invariant: a node that has lost something counts nowhere: it neither votes, nor accepts, nor
+// leads, nor are its copies counted, from the moment at which one member says so (mutants
+// TrustsAlways, CountsForgotten).
 package standing

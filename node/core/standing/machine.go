@@ -52,6 +52,7 @@ type Event struct {
 	Partition ring.Partition
 }
 
+// say notes a change for the composition, which takes it with [Machine.Drain].
 func (e *Env) say(kind Kind, p ring.Partition) {
 	e.events = append(e.events, Event{kind, p})
 }
@@ -95,6 +96,8 @@ type Machine struct {
 
 // New opens the machine of a process over its store. epochs are those that the acceptors
 // knew of each partition.
+//
+// An error means that a record on the disk is damaged, and ends the start.
 func New(env Env, epochs []uint64, view store.View, now clock.Time) (*Machine, error) {
 	m := &Machine{env: &env}
 	var err error

@@ -15,6 +15,10 @@ const (
 )
 
 // May tells whether this node may do a duty for a partition now.
+//
+// It is a pure function of the view, of the clocks as last judged and of what others have said.
+// So all callers of one round get the same answer, and a duty is refused before anything is
+// done for it.
 func (m *Machine) May(p ring.Partition, d Duty) bool {
 	switch d {
 	case Vote:

@@ -21,7 +21,9 @@ type health struct {
 // each other, all of them would end, and nobody would be left who knows anything for
 // certain. Nothing of this is kept: after a start each asks anew.
 type peerHealth struct {
-	m        *Disk
+	m *Disk
+	// Invariant: Of has members in reach only, each with its newest answer. One that was out of
+	// reach may have come back on another disk (Audit).
 	Of       map[register.Member]health // those in reach
 	unproven []ring.Partition           // of those kept here: not enough others have said that this disk is as they know it
 	Look     bool                       // which these are has to be found out anew

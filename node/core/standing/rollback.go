@@ -20,9 +20,11 @@ var seenRegisterKey = []byte("!mark/register")
 // set back or brought back from a copy, or those of all. What was decided in between is gone,
 // and may be decided otherwise.
 type Rollback struct {
-	epochs               []uint64 // of each partition, what this disk knew when the process began
-	Generation, Revision uint64   // what it knows to have been read
-	Why                  string   // it has: how that shows; for good, for the next change hides it
+	epochs []uint64 // of each partition, what this disk knew when the process began
+	// Invariant: the pair only goes up, and is on disk with or before what this node does by
+	// it.
+	Generation, Revision uint64 // what it knows to have been read
+	Why                  string // it has: how that shows; for good, for the next change hides it
 }
 
 // began reads what the register is at least, by this disk.
@@ -58,6 +60,9 @@ func Earlier(generation, revision, thanGeneration, thanRevision uint64) bool {
 }
 
 // Judge looks at an answer, which is no older than the question.
+//
+// generation and revision are what this node had seen when it asked. The cells are compared,
+// too, since a register that was rebuilt may have a higher revision with lower epochs.
 func (b *Rollback) Judge(generation, revision uint64, s *register.State) {
 	if b.Why != "" || len(s.Cells) != len(b.epochs) {
 		return

@@ -32,6 +32,7 @@ const (
 // member takes it back or is replaced, or when the others know nothing of what cannot have
 // escaped them.
 type words struct {
+	// Invariant: of has at most [MaxMarks] words, the newest of each member (Audit).
 	of  map[register.Member]word
 	saw map[register.Member]uint64 // what each of those in reach has last said that it has seen, of any mark
 	at  int64                      // when to look again whether they are denied, mono ns
@@ -43,6 +44,9 @@ type words struct {
 }
 
 // word is that a member has seen a mark that this disk should have.
+//
+// The quorum for ending is two words, or more than those that deny it: with one word a single
+// damaged disk could end every other incarnation of its cohorts.
 type word struct {
 	mark   uint64
 	since  int64 // that it says so, mono ns of this process
@@ -50,6 +54,7 @@ type word struct {
 	denied bool
 }
 
+// newWords makes the record of a process about which nobody has said anything.
 func newWords() words {
 	return words{of: make(map[register.Member]word), saw: make(map[register.Member]uint64), at: clock.Never, met: make(map[string]bool)}
 }
@@ -82,6 +87,8 @@ func (w *words) says(who register.Member) bool {
 }
 
 // judge looks what the words come to, and whether this node still stands aside by them.
+//
+// One word is enough to stand aside. Whether the node ends is decided by [Disk.ends].
 func (w *words) judge(m *Disk) {
 	m.noted = false
 	if m.firm {

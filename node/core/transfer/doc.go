@@ -20,4 +20,16 @@
 // [FormerMember.Take]), time ([Machine.Work], [Quarantine.Work], [FormerMember.Work],
 // [Machine.Due]). Out: facts and messages in [round.Writer], and what [Elections], [Repairs] and
 // [Node] hear.
+//
+// How a partition comes here: compare with members of its cohort until nothing differs (package
+// antientropy), ask the register for admission, be elected into the cohort by its leader. How
+// it goes: compare with the cohort until a majority has all of it, ask that majority whether it
+// has voted for another cohort, then delete in steps. Both ways the copy exists twice for a
+// while, and never zero times.
+//
+// Invariant: a partition is either on its way here or on its way out, not both; a comparison
+// counts for one of them (Audit).
+//
+// Invariant: the facts of a partition that is being deleted are read by nobody. The blank vnode
+// in its place knows nothing, and [Machine.Refuses] keeps every write away from it.
 package transfer

@@ -45,6 +45,8 @@ type Env struct {
 }
 
 // Elections change cohorts.
+// It is what leadership does, seen from here. MayForget is the one that safety depends on: with
+// a promise still to be kept the partition stays, whatever the plan says.
 type Elections interface {
 	// Want asks for changes of cells, RequestElection has the leader of a partition stand in a
 	// higher epoch than some.
@@ -61,6 +63,8 @@ type Elections interface {
 }
 
 // Tombstones know what may have been collected.
+// It is what retention knows. Stale is why a comparison counts for a limited time: a tombstone
+// that has gone since on the other side would leave its task to be revived from here.
 type Tombstones interface {
 	// Stale tells whether tombstones may have gone since a comparison began.
 	Stale(now clock.Time, began int64) bool

@@ -25,10 +25,17 @@ const (
 
 // FormerMember is what a node that was removed does beside handing over: it finds out
 // who keeps what it has.
+//
+// The register talks to nodes that are in it, and a removed one is not. So it learns of later
+// cells from members, and believes one only when two of them, or the only other one, say the
+// same: a single member might show a cell that it had heard of from nobody (a bug, or a
+// set-back disk), and what is handed over is deleted here afterwards.
 type FormerMember struct {
 	m    *Machine
-	at   int64                                                // mono ns of the next question; Never: there is nothing to ask
-	turn int                                                  // whose it is to be asked
+	at   int64 // mono ns of the next question; Never: there is nothing to ask
+	turn int   // whose it is to be asked
+	// Invariant: for a partition there are answers of at most [register.MaxNodes]+1 members:
+	// past it all are forgotten, so that messages with invented senders cannot fill the memory.
 	said map[ring.Partition]map[register.Member]register.Cell // what each has last said
 }
 

@@ -79,6 +79,8 @@ type Machine struct {
 	Copied, Left uint64
 
 	entries placement.Entries
+	// Invariant: each partition of Incoming and Outgoing is in todo. One that is not would
+	// never move, and a node that leaves would never be done (Audit).
 	todo    []ring.Partition // of in and out, by urgency
 	at      int64            // mono ns of the next look
 	wake    int64            // of the driver, mono ns
@@ -87,17 +89,23 @@ type Machine struct {
 
 // Move is one partition on its way.
 type Move struct {
-	Cell  register.Cell     // that it is about; another one begins it anew
-	Met   []Met             // compared with, and nothing was left
-	Busy  register.Member   // compared with now; zero: nobody
-	Since int64             // when that has begun, mono ns
-	Probe uint64            // asks whether the cohort is about to change; 0: not asked
+	Cell register.Cell // that it is about; another one begins it anew
+	Met  []Met         // compared with, and nothing was left
+	// Invariant: where somebody is named here, the pair is in [Machine.Busy] until the
+	// comparison has ended. Otherwise the move waits for an end that never comes (Audit).
+	Busy  register.Member // compared with now; zero: nobody
+	Since int64           // when that has begun, mono ns
+	Probe uint64          // asks whether the cohort is about to change; 0: not asked
+	// Invariant: Clear is empty while Probe is 0. An answer to an earlier question says nothing
+	// of votes that were given since (Audit; mutant Unprobed).
 	Clear []register.Member // who has answered that it is not
 	Pause int64             // mono ns until which nothing is tried
 	Aside AsideMove         // what is kept aside of it
-	Lacks bool              // something came here after the comparison under way had begun
-	tries int               // comparisons in a row after which something was left
-	vain  register.Member   // with whom a comparison has come to nothing last; zero: nobody
+	// Invariant: what was taken in since a comparison began is not covered by it; Lacks is set
+	// before the answer to who has sent it leaves (mutant LacksIgnored).
+	Lacks bool            // something came here after the comparison under way had begun
+	tries int             // comparisons in a row after which something was left
+	vain  register.Member // with whom a comparison has come to nothing last; zero: nobody
 }
 
 // New makes the machine of a process that moves nothing.
@@ -118,6 +126,9 @@ func (m *Machine) Recover(p ring.Partition) {
 }
 
 // Learn takes over the register and who is alive.
+//
+// It makes the sets of moves anew from the plan and keeps those that go on. A partition that
+// has become this node's since counts as Copied.
 func (m *Machine) Learn(now clock.Time) {
 	m.Driver.Step(now, placement.Input{State: m.View.State, Leads: m.View.Leads, Alive: m.View.Members})
 	m.View.Retire()
@@ -210,6 +221,10 @@ func (m *Machine) Keep(old *Move, p ring.Partition) *Move {
 }
 
 // Work does what is due.
+//
+// One call plans (the placement driver), deletes one step of one partition, and looks at each
+// partition that moves. It returns at once when nothing is due, which is the state of a healthy
+// cluster.
 func (m *Machine) Work(now clock.Time) {
 	if m.wake <= now.Mono {
 		var requests []register.Request
@@ -274,6 +289,11 @@ func (m *Machine) Bring(now clock.Time, p ring.Partition, move *Move, asks []reg
 
 // hand goes on with a partition that others keep now: they are given what only
 // this node may have.
+//
+// Deleting needs four things in this order: a majority that has compared, this node outside of
+// the cohort, no promise that counts on it, and the answer of a majority that it has voted for
+// no other cohort since. The last one closes a gap that the model found: votes from before the
+// comparison (docs/contributors/model.md).
 func (m *Machine) hand(now clock.Time, p ring.Partition, move *Move) {
 	if m.wait(now, move) {
 		return
@@ -375,6 +395,8 @@ func (m *Machine) wait(now clock.Time, move *Move) bool {
 	return false
 }
 
+// hold has a move wait before it goes on, longer after each try that has brought nothing: 1 s
+// to 5 min.
 func (m *Machine) hold(now clock.Time, move *Move) {
 	move.Pause = now.Mono + int64(movePauses.Pause(move.tries))
 	m.at = min(m.at, move.Pause)

@@ -35,6 +35,11 @@ const (
 // Before it deletes a partition a majority of the cohort keeps them aside in its
 // stead. They come back only where their task turns out to be known after all. A
 // log line and metrics tell of them, and through any node the status and Verify.
+//
+// Why not delete them: a fact older than gc-grace of an unknown task is nearly always one of a
+// task that was collected. But it may also be the last copy of a task whose enqueue is lost
+// elsewhere, and only a person can tell. So it stays, apart, until its task turns up or a
+// person drops it.
 type Quarantine struct {
 	// Count counts tasks that were put aside here, Last is the last one. Full counts the times
 	// that there was no room.
@@ -162,6 +167,9 @@ func (a *Quarantine) Belongs(now clock.Time, v *vnode.Vnode, facts []crdt.Fact) 
 // handed tells whether a majority of the cohort keeps aside what this node keeps
 // aside of a partition that it is about to delete, and sees to it: page by page,
 // the next one when a majority has the one before on disk.
+//
+// A page is acknowledged by a majority before the next one goes, so a crash at any point
+// repeats one page. Pages are merged by key on the other side and may come twice.
 func (a *Quarantine) handed(now clock.Time, p ring.Partition, move *Move) bool {
 	if tasks, _ := vnode.KeptAside(a.m.Partitions.See(p)); tasks == 0 || move.Aside.done {
 		return true
@@ -187,6 +195,9 @@ func (a *Quarantine) handed(now clock.Time, p ring.Partition, move *Move) bool {
 }
 
 // AsideMove is how far a partition's facts that are kept aside are handed over.
+// Invariant: from is the first place that a majority does not have; it moves only when upTo is
+// acknowledged by one. Were it to move sooner the facts between would be deleted with the
+// partition.
 type AsideMove struct {
 	from, upTo vnode.AsidePlace
 	Write      uint64 // 0: none is under way

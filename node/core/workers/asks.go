@@ -36,10 +36,14 @@ var settlePauses = clock.Backoff{First: workPause, Most: 4 * time.Second}
 
 // Asks are the requests of the sessions to the cluster.
 type Asks struct {
-	s        *Machine
-	Number   uint64 // of the newest request
-	open     map[uint64]func(clock.Time, *message.Reply)
-	answers  []message.Reply  // to be taken
+	s      *Machine
+	Number uint64 // of the newest request
+	// Invariant: each request that was put is here until its answer comes, which takes it out
+	// before it is carried out. An answer is taken once, even if it comes twice.
+	open    map[uint64]func(clock.Time, *message.Reply)
+	answers []message.Reply // to be taken
+	// Invariant: there is one entry per wish that the dispatcher has open; what comes for
+	// another one is given back ([session.Dispatcher.Granted]).
 	wants    map[uint64]*want // by their number
 	Shares   map[session.Instance]*session.Shares
 	later    call.ByTime[*workLater]
@@ -62,6 +66,9 @@ func (a *Asks) start(s *Machine) {
 }
 
 // put asks the cluster; then takes the answer.
+//
+// The request carries who the worker is, so that its rights are judged like any client's. The
+// answer comes in this round or in a later one, never within the call.
 func (a *Asks) put(now clock.Time, method nornv1.Method, body gproto.Message, then func(clock.Time, *message.Reply)) (number uint64) {
 	a.Number++
 	number = a.Number
@@ -155,6 +162,7 @@ func (a *Asks) end(now clock.Time, list []*ending) {
 	scope.By(&a.holders, list, func(e **ending) session.Instance { return (*e).Instance }, func(list []*ending) { a.endAll(now, list) })
 }
 
+// endAll asks for the ends of claims, one request per method and leader.
 func (a *Asks) endAll(now clock.Time, list []*ending) {
 	for _, method := range []nornv1.Method{nornv1.Method_METHOD_COMPLETE, nornv1.Method_METHOD_FAIL, nornv1.Method_METHOD_RELEASE} {
 		var some []*ending
@@ -302,6 +310,9 @@ func refusedEnd(err *proto.Error) session.Outcome {
 }
 
 // ended passes on what became of an end. One that its worker repeats is left to it.
+//
+// An end that its worker reports is repeated by the worker. Only those that no worker stands
+// for are tried again here, for [settleFor].
 func (a *Asks) ended(now clock.Time, e *ending, o session.Outcome) {
 	if e.Why == session.WhyEnded || e.Why == session.WhyNotRunning {
 		a.s.Dispatcher.Settled(now, e.Instance, e.Claim, o)

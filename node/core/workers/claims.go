@@ -25,7 +25,9 @@ const (
 // its worker what that runs; what the worker does not know of, because the dispatcher
 // before has died with it on its lips, only leaders know.
 type Holdings struct {
-	s     *Machine
+	s *Machine
+	// Invariant: at is no later than the earliest time of a lookup; one that lies before it
+	// would never be asked.
 	looks map[session.Instance]*lookup
 	at    int64 // mono ns of the next look
 	ends  []endOf
@@ -45,6 +47,7 @@ type endOf struct {
 	instance session.Instance
 }
 
+// begin makes it that of a process that knows of no worker.
 func (h *Holdings) begin(s *Machine) {
 	h.s, h.at, h.looks = s, clock.Never, make(map[session.Instance]*lookup)
 }
@@ -92,6 +95,7 @@ func (h *Holdings) work(now clock.Time) {
 	}
 }
 
+// send sends news of workers to a node, after the sync: it says what this node has on its disk.
 func (h *Holdings) send(to register.Member, items []message.WorkItem) {
 	h.s.Round.Send(to, &message.Work{Items: items})
 }
@@ -132,6 +136,9 @@ func (h *Holdings) Take(now clock.Time, from register.Member, m *message.Work) {
 // heldBy lists what workers hold of the partitions led here, but for what they were
 // granted in the associations named: their dispatcher knows of that, or is about to.
 // It looks at every claim here, for all of the workers at once.
+//
+// It costs a walk over all claims of the partitions led here, for any number of workers; a
+// dispatcher that fails turns hundreds of them to others at once.
 func (h *Holdings) heldBy(asked map[session.Instance]uint64) (items []message.WorkItem) {
 	held := make(map[session.Instance][]message.WorkClaim)
 	for _, v := range h.s.Partitions.Each() {

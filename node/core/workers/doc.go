@@ -21,4 +21,14 @@
 // news of other nodes ([Holdings.Take]), claims that end ([Holdings.Ended]), time
 // ([Machine.Work], [Machine.Late], [Machine.Due]). Out: answers and messages in [round.Writer],
 // requests and changes of names by [Node].
+//
+// The layers. Package session has the protocol of workers as a pure machine
+// ([session.Dispatcher]): associations, heartbeats, what is on its way, what is lost. This
+// package is its other half: it makes requests of the cluster of what the machine wants, and
+// brings the answers back ([Asks]); it has the way to each worker, with its bounds (Stream); it
+// keeps names as leases in the register ([Names]; Gray and Cheriton 1989).
+//
+// Invariant: a worker is told of a task only by the association that asked for it, and a task
+// that cannot be told is given back. Otherwise its claim would run out with nobody at work,
+// once for each worker that reconnects.
 package workers

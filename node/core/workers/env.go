@@ -59,6 +59,8 @@ type Joiner interface {
 }
 
 // Node carries out what sessions want of the cluster.
+//
+// Request is not re-entrant in its answers: they come through [Asks.Answered], after the call.
 type Node interface {
 	// Closed tells that requests are taken no more.
 	Closed() bool

@@ -29,9 +29,11 @@ const (
 type Questions struct {
 	s      *Machine
 	number uint64
-	Open   []question // oldest first; all wait equally long, unless their clients do not
+	// Invariant: there are at most [MaxQuestions], in the order of numbers (Audit).
+	Open []question // oldest first; all wait equally long, unless their clients do not
 }
 
+// question is one that waits for a worker's lines of a task.
 type question struct {
 	number uint64
 	from   message.Origin

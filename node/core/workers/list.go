@@ -144,6 +144,9 @@ func placeOf(w *nornv1.Worker) []byte {
 }
 
 // past tells whether a worker comes after a place; all come after none.
+//
+// The order is by name and then by instance, on all nodes alike: a page of several nodes can be
+// cut anywhere.
 func past(w *nornv1.Worker, place []byte) bool {
 	n := len(session.Instance{})
 	return len(place) < n ||
@@ -157,6 +160,7 @@ type lists struct {
 	limit uint32
 }
 
+// Take joins the page of a node.
 func (l *lists) Take(_ []int, m gproto.Message) {
 	part, ok := m.(*nornv1.WorkersReply)
 	if !ok {
@@ -183,6 +187,7 @@ func (l *lists) ended(part *nornv1.WorkersReply) {
 // fail: what a node that is away knows is found by others in its time.
 func (l *lists) Fail([]int, *proto.Error) {}
 
+// Answer gives the joined page.
 func (l *lists) Answer() (gproto.Message, *proto.Error) { return l.page(), nil }
 
 // page orders workers by name and instance, and cuts them where a part that has more has

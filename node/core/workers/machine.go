@@ -57,7 +57,10 @@ type Machine struct {
 	Known     Holdings
 	Questions Questions
 
-	dirty   []*Stream // with something to say, or an answer too many
+	// Invariant: a stream is in dirty once if its own flag says so (Audit).
+	dirty []*Stream // with something to say, or an answer too many
+	// Invariant: waits has exactly the requests of Open: one that were missing would never be
+	// answered (Audit).
 	waits   call.ByTime[*Held]
 	arrived uint64     // of requests
 	wakeAt  int64      // of the dispatcher
@@ -73,6 +76,9 @@ type Stream struct {
 	instance    session.Instance
 	association uint64
 	conn        uint64
+	// Invariant: bytes is the size of what is in out, and there are at most [maxStreamOut]
+	// messages (Audit). A message that does not fit is dropped and its task given back; the
+	// worker says what it has with its next heartbeat.
 	out         []session.Message
 	bytes       int
 	dirty       bool
@@ -112,6 +118,10 @@ func (s *Machine) vnode(task id.ID) *vnode.Vnode { return s.Partitions.Use(s.par
 
 // Request takes messages of a worker. Its answer brings what there is to say, now
 // or as soon as there is something.
+//
+// It answers later, through [round.Writer], with whatever there is to say: one long poll per
+// worker and connection. Errors: INVALID for a bundle that cannot be read, PERMISSION_DENIED
+// for a session of another principal.
 func (s *Machine) Request(now clock.Time, r *message.Request, m *nornv1.SessionRequest) (gproto.Message, *proto.Error) {
 	all, err := session.Unbundle(m)
 	if err != nil {
@@ -210,6 +220,7 @@ func (s *Machine) drop(now clock.Time, st *Stream) {
 	s.Dispatcher.Closed(now, st.instance, st.association)
 }
 
+// forget takes a request out of all indexes, answered or not.
 func (s *Machine) forget(h *Held) {
 	delete(s.Open, message.NumberOf(h.from))
 	s.waits.Remove(h)
@@ -323,6 +334,8 @@ func (s *Machine) impatient(now clock.Time) {
 	}
 }
 
+// unsaid gives a task back that a worker could not be told of. Other messages are repeated by
+// the protocol.
 func (s *Machine) unsaid(now clock.Time, m session.Message) {
 	if t, ok := m.Body.(*session.RunTask); ok && t.Check == 0 {
 		s.Dispatcher.Unsent(now, m.Instance, t.Claim)
@@ -388,6 +401,7 @@ func (s *Machine) answer(h *Held, all []session.Message) {
 	s.Round.Answer(r)
 }
 
+// partition is that of a task.
 func (s *Machine) partition(task id.ID) ring.Partition { return ring.Of(task, len(s.View.Cells)) }
 
 // Work does what the time has come for, and what has come in wants.
@@ -419,6 +433,9 @@ func (s *Machine) Late(now clock.Time) {
 }
 
 // pump carries out what the machine wants until it wants nothing more.
+//
+// The loop ends because each turn either takes answers, which are finite, or makes requests,
+// which are answered in a later turn or round.
 func (s *Machine) pump(now clock.Time) {
 	for {
 		s.Asks.collect(now)

@@ -37,14 +37,20 @@ const (
 // itself, by its own monotonic clock: the whole lease and the buffer must have run
 // since it first saw the write, which came after the lease began.
 type Names struct {
-	s       *Machine
-	at      uint64 // revision that the cells are of
-	cells   map[string]*shard
+	s  *Machine
+	at uint64 // revision that the cells are of
+	// Invariant: cells is what the register has at revision at, with the time at which this
+	// node first saw each version; seen of a version never changes, or a lease would never
+	// lapse.
+	cells map[string]*shard
+	// Invariant: of has the living holders of cells, and none else (Audit).
 	of      map[session.Instance]string // holders
 	set     session.SetVersion
 	waiting []session.NameRequest
 	since   int64 // mono ns since when renewals wait; clock.Never: none do
 	urgent  bool  // one waits that is no renewal
+	// Invariant: at most one change of names is at the register at a time. A second one could
+	// decide the same name by the state before the first.
 	busy    bool  // a request is at the register
 	sweepAt int64 // mono ns
 }
@@ -60,6 +66,7 @@ type shard struct {
 	seen      int64 // mono ns at which this node saw the version
 }
 
+// begin makes it that of a process that has seen no register yet.
 func (n *Names) begin(s *Machine) {
 	n.s, n.since, n.sweepAt = s, clock.Never, clock.Never
 	n.cells, n.of = make(map[string]*shard), make(map[session.Instance]string)
@@ -129,6 +136,8 @@ func (n *Names) told(now clock.Time, old, next *shard) []session.NameAnswer {
 	return []session.NameAnswer{a}
 }
 
+// readShard decodes a name of the register. What cannot be read is nobody's: a name must not be
+// lost for good to a damaged value.
 func readShard(name string, held register.Name, now clock.Time) *shard {
 	var w nornv1.SessionName
 	c := &shard{version: held.Version, seen: now.Mono}
@@ -148,6 +157,9 @@ func readShard(name string, held register.Name, now clock.Time) *shard {
 }
 
 // lapsed tells whether a lease is surely over, wherever its holder's clock stands.
+//
+// The clock of the holder does not matter: this node has seen the write, and since then the
+// whole lease, the bound on drift, and the buffer have run on its own monotonic clock.
 func (n *Names) lapsed(c *shard, now clock.Time) bool {
 	return now.Mono-c.seen >= int64(c.lease+clock.Margin(c.lease, 0)+n.s.Buffer)
 }
@@ -243,6 +255,7 @@ func (n *Names) written(now clock.Time, asked []nameLease, res register.Result) 
 	}
 }
 
+// answer tells the dispatcher what has become of a request for a name.
 func (n *Names) answer(now clock.Time, r session.NameRequest, v session.NameVerdict, holder session.Identity) {
 	if r.No == 0 {
 		return // of a sweep

@@ -26,8 +26,10 @@ const (
 // renewals are those that gather.
 type renewals struct {
 	waiting []session.Renew
-	claims  int
-	at      int64 // mono ns at which they are asked for; clock.Never: none wait
+	// Invariant: claims is how many there are in waiting; at [maxRenewGather] they are asked
+	// for at once (Audit).
+	claims int
+	at     int64 // mono ns at which they are asked for; clock.Never: none wait
 }
 
 // renew has the claims of heartbeats renewed, now or soon.
@@ -58,6 +60,9 @@ type renewing struct {
 }
 
 // renewAll renews the claims of heartbeats, by one request per leader.
+//
+// A claim that is not answered for stays undecided: the worker's deadline decides, and the
+// worker asks again.
 func (a *Asks) renewAll(now clock.Time, all []session.Renew) {
 	type one struct {
 		of    *renewing

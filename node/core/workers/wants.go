@@ -48,6 +48,7 @@ func (a *Asks) want(now clock.Time, m session.Want) {
 	a.seek(now, w)
 }
 
+// seek asks for tasks, by one request or by shares.
 func (a *Asks) seek(now clock.Time, w *want) {
 	w.asked, w.failed = clock.Never, 0
 	if plain(&w.Want) {
@@ -69,6 +70,9 @@ func (a *Asks) seek(now clock.Time, w *want) {
 // share asks queues for their shares of the room that is left. first says that these
 // are what weights have earned; then what is left over is offered to those who gave
 // all of theirs.
+//
+// Each queue gets its part of the room by weight ([session.Shares]), and what one does not use is
+// offered to the others.
 func (a *Asks) share(now clock.Time, w *want, first bool) {
 	sums := a.Shares[w.Instance]
 	divide := sums.Leftover

@@ -61,14 +61,17 @@ type Env struct {
 
 // Machine finds the partitions in which this node and another member of the cohort differ.
 type Machine struct {
-	env    Env
-	At     int64    // mono ns of the next message; Never: there are no others
-	Equal  uint64   // comparisons without a difference
-	First  int      // how many partitions this node compares fact by fact where they differ
+	env   Env
+	At    int64  // mono ns of the next message; Never: there are no others
+	Equal uint64 // comparisons without a difference
+	First int    // how many partitions this node compares fact by fact where they differ
+	// Invariant: shared is in the order of peers and partitions, each once: what a peer shares
+	// lies side by side, and is found by bisection (Audit).
 	shared []Shared // by peer and partition
 	from   int      // of those, the first of the next message
 	differ []message.Pair
-	waits  map[message.Pair]bool // those in differ
+	// Invariant: waits has exactly the pairs of differ (Audit).
+	waits map[message.Pair]bool // those in differ
 }
 
 // New makes a machine that shares nothing with anybody yet.
@@ -102,12 +105,17 @@ type rootSaid struct {
 	at      int64 // mono ns
 }
 
+// comparePeers orders pairs by peer and then by partition: the partitions of one message lie
+// side by side.
 func comparePeers(a, b message.Pair) int {
 	return cmp.Or(a.Peer.Compare(b.Peer), cmp.Compare(a.Partition, b.Partition))
 }
 
 // Begins tells whether of two members the first one compares a partition. Each two nodes
 // share the partitions that both keep out evenly.
+//
+// It is a hash of the partition and of both members that does not depend on their order: both
+// sides come to opposite answers without a message.
 func Begins(p ring.Partition, self, other register.Member) bool {
 	low, high := self, other
 	if high.Compare(low) < 0 {
@@ -316,6 +324,8 @@ func (s *Machine) Completed(now clock.Time, from register.Member, m *message.Roo
 	}
 }
 
+// agree notes that both sides had the same sum. The first such time stays as long as the sum
+// does.
 func (s *Machine) agree(e *Shared, sum crdt.Sum, epoch uint64, at int64) {
 	if a := &e.agreed; a.is && a.sum == sum && a.epoch == epoch {
 		a.at = max(a.at, at)

@@ -1,0 +1,87 @@
+package workers
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/norn-dev/norn/session"
+)
+
+// Audit tells which invariant of a machine does not hold. It is for tests.
+func (s *Machine) Audit() error {
+	if len(s.Open) != len(s.waits) {
+		return fmt.Errorf("workers: %d requests are open, %d wait", len(s.Open), len(s.waits))
+	}
+	return errors.Join(s.auditStreams(), s.Names.audit(), s.Asks.renewals.audit(), s.Questions.audit(), s.Known.audit())
+}
+
+// auditStreams looks at what is on its way to workers.
+func (s *Machine) auditStreams() error {
+	dirty := make(map[*Stream]bool)
+	for _, st := range s.dirty {
+		if !st.dirty || dirty[st] {
+			return errors.New("workers: a stream is to be looked at that is not dirty, or twice")
+		}
+		dirty[st] = true
+	}
+	for _, st := range s.Streams { // Any order: each is judged for itself.
+		size := 0
+		for _, m := range st.out {
+			size += session.Size(m)
+		}
+		switch {
+		case st.dirty && !dirty[st]:
+			return errors.New("workers: a stream is dirty, and nobody is going to look at it")
+		case size != st.bytes || len(st.out) > maxStreamOut:
+			return fmt.Errorf("workers: %d messages with %d bytes are on their way, %d are counted", len(st.out), size, st.bytes)
+		}
+		for _, h := range st.Open {
+			if h.stream != st {
+				return errors.New("workers: a request waits at the stream of another worker")
+			}
+		}
+	}
+	return nil
+}
+
+// audit compares holders and names.
+func (n *Names) audit() error {
+	for i, name := range n.of { // Any order: each is judged for itself.
+		if c := n.cells[name]; c == nil || c.cell.Dead || c.cell.Holder.Instance != i {
+			return fmt.Errorf("workers: name %q is not its holder's", name)
+		}
+	}
+	return nil
+}
+
+// audit counts the claims that wait to be renewed.
+func (w *renewals) audit() error {
+	claims := 0
+	for _, r := range w.waiting {
+		claims += len(r.Claims)
+	}
+	if claims != w.claims {
+		return fmt.Errorf("workers: %d claims wait to be renewed, %d are counted", claims, w.claims)
+	}
+	return nil
+}
+
+// audit looks at the order of questions, and how many there are.
+func (l *Questions) audit() error {
+	for i := range l.Open {
+		if i >= MaxQuestions || i > 0 && int64(l.Open[i].number-l.Open[i-1].number) <= 0 {
+			return fmt.Errorf("workers: %d questions are open, out of order or too many", len(l.Open))
+		}
+	}
+	return nil
+}
+
+// audit looks for a lookup that nobody would do.
+func (h *Holdings) audit() error {
+	for _, l := range h.looks { // Any order: each is judged for itself.
+		if l.at < h.at {
+			return fmt.Errorf("workers: leaders are to be asked at %d, the next look is at %d", l.at, h.at)
+		}
+	}
+	return nil
+}
