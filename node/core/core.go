@@ -470,7 +470,7 @@ func (c *Core) wake() (wall, mono int64) {
 func (c *Core) Audit() error {
 	return errors.Join(c.vnodes.Audit(), c.tenants.Audit(len(c.view.Cells), c.vnodes.See),
 		c.dispatch.Audit(), router.Audit(c.routes), c.replication.Audit(), c.logs.Audit(),
-		c.transfer.Audit(), c.elector.Audit(), c.leases.Audit(), c.standing.Audit(), c.dependency.Audit(),
+		c.transfer.Audit(), c.elector.Audit(), lease.Audit(c.leases), c.standing.Audit(), c.dependency.Audit(),
 		c.retention.Audit(), c.repairs.Audit(), c.sessions.Audit())
 }
 

@@ -11,19 +11,19 @@ import (
 
 // Audit tells which invariant of a machine does not hold. It is for tests.
 func (c *Machine) Audit() error {
-	return errors.Join(c.Index.Audit(), c.offers.audit(), c.abandoned.audit(), c.remote.audit(), c.gossip.audit(), c.probes.audit())
+	return errors.Join(c.Index.Audit(), auditOffers(&c.offers), auditAbandoned(c.abandoned), auditRemote(c.remote), auditGossip(c.gossip), auditProbes(c.probes))
 }
 
-// audit looks at the order of postponed requests.
-func (o *offers) audit() error {
+// auditOffers looks at the order of postponed requests.
+func auditOffers(o *offers) error {
 	if !slices.IsSortedFunc(o.postponed, func(a, b postponedClaim) int { return cmp.Compare(a.at, b.at) }) {
 		return errors.New("dispatch: postponed requests are not in the order of their times")
 	}
 	return nil
 }
 
-// audit compares the two views of abandoned requests.
-func (u *abandonedClaims) audit() error {
+// auditAbandoned compares the two views of abandoned requests.
+func auditAbandoned(u *abandonedClaims) error {
 	for _, o := range u.order {
 		if !u.known[o.key] {
 			return fmt.Errorf("dispatch: request %d was given up, and is not known", o.key.Request)
@@ -35,8 +35,8 @@ func (u *abandonedClaims) audit() error {
 	return nil
 }
 
-// audit looks at the windows of requests to other leaders.
-func (s *remoteClaims) audit() error {
+// auditRemote looks at the windows of requests to other leaders.
+func auditRemote(s *remoteClaims) error {
 	for m, queues := range s.heads { // Any order: each is judged for itself.
 		for name, h := range queues { // Any order: likewise.
 			if h.credit < 1 || h.credit > maxCredit || h.open < 0 {
@@ -47,8 +47,8 @@ func (s *remoteClaims) audit() error {
 	return nil
 }
 
-// audit looks at who is told of what, and how often.
-func (s *headGossip) audit() error {
+// auditGossip looks at who is told of what, and how often.
+func auditGossip(s *headGossip) error {
 	if most := max(s.c.MaxQueues, 1); len(s.subscribers) > most || len(s.renewals) > most {
 		return fmt.Errorf("dispatch: others ask for %d queues, %d are asked for, the limit is %d", len(s.subscribers), len(s.renewals), most)
 	}
@@ -69,8 +69,8 @@ func (s *headGossip) audit() error {
 	return nil
 }
 
-// audit counts the requests that are held.
-func (q *freshnessProbes) audit() error {
+// auditProbes counts the requests that are held.
+func auditProbes(q *freshnessProbes) error {
 	if len(q.held) > MaxProbes {
 		return fmt.Errorf("dispatch: %d requests are held, the limit is %d", len(q.held), MaxProbes)
 	}
@@ -96,7 +96,7 @@ func (d *Index) Audit() error {
 	if bytes != d.bytes || waiting > len(d.byTime) {
 		return fmt.Errorf("dispatch: %d requests wait with %d bytes, and %d with %d are counted", len(d.byTime), bytes, waiting, d.bytes)
 	}
-	if err := d.auditLines(); err != nil {
+	if err := auditLines(d); err != nil {
 		return err
 	}
 	for key, a := range d.asked { // Any order: each is judged for itself.
@@ -111,7 +111,7 @@ func (d *Index) Audit() error {
 }
 
 // auditLines looks at the lines of the queues, and at which of them are dirty.
-func (d *Index) auditLines() error {
+func auditLines(d *Index) error {
 	dirty := make(map[*queue]bool)
 	for _, q := range d.dirty {
 		if q == nil || !q.dirty || dirty[q] || d.queues[q.name] != q {

@@ -15,7 +15,7 @@
 //
 // What others do when it leads or does so no more is told to [Others] at once.
 //
-// In: changes of cells and of who is in reach ([Machine.Changed], [Machine.Look]), messages
+// In: changes of cells and of who is up ([Machine.Changed], [Machine.Look]), messages
 // ([Voter.Ballots], [Voter.Votes], [Voter.Pushes], [Voter.Stand]), ends of comparisons
 // ([Machine.Compared]), wishes of placement ([Machine.Want]), time ([Machine.Work],
 // [Machine.Next]). Out: messages in [round.Writer], changes of cells to [Register],

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -77,4 +78,27 @@ func (e *Machine) heir(p ring.Partition, cell *register.Cell, turn int) (heir re
 	}
 	slices.SortFunc(able, func(a, b register.Member) int { return cmp.Compare(lot(p, a), lot(p, b)) })
 	return able[turn%len(able)], true
+}
+
+// Retreat has others lead what this node leads: it is about to stop. What was
+// asked may get lost, or who was asked may not be able to: others are asked again
+// and again, each in its turn.
+func (e *Machine) Retreat(now clock.Time) {
+	e.resign = true
+	e.askAt = now.Mono + int64(retreatAgain)
+	to := make(map[register.Member]*message.Elect)
+	for p, v := range e.env.Partitions.Each() {
+		if v.Leading() == 0 {
+			continue
+		}
+		cell := &e.env.View.Cells[p]
+		heir, ok := e.heir(ring.Partition(p), cell, e.asked)
+		if !ok {
+			continue // nobody could
+		}
+		mail := round.For(to, heir)
+		mail.Stand = append(mail.Stand, message.Stand{Partition: ring.Partition(p), Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort})
+	}
+	round.SendAll(e.env.Round.Send, to)
+	e.asked++
 }

@@ -554,29 +554,6 @@ func (e *Machine) push(now clock.Time, pushes []election.Push[register.Member]) 
 	round.SendAll(e.env.Round.Send, to)
 }
 
-// Retreat has others lead what this node leads: it is about to stop. What was
-// asked may get lost, or who was asked may not be able to: others are asked again
-// and again, each in its turn.
-func (e *Machine) Retreat(now clock.Time) {
-	e.resign = true
-	e.askAt = now.Mono + int64(retreatAgain)
-	to := make(map[register.Member]*message.Elect)
-	for p, v := range e.env.Partitions.Each() {
-		if v.Leading() == 0 {
-			continue
-		}
-		cell := &e.env.View.Cells[p]
-		heir, ok := e.heir(ring.Partition(p), cell, e.asked)
-		if !ok {
-			continue // nobody could
-		}
-		mail := round.For(to, heir)
-		mail.Stand = append(mail.Stand, message.Stand{Partition: ring.Partition(p), Epoch: cell.Epoch, Nonce: cell.Nonce, To: cell.Cohort})
-	}
-	round.SendAll(e.env.Round.Send, to)
-	e.asked++
-}
-
 // Stall has this node lead nothing while its disk does not answer. Nobody is
 // asked to lead instead, because nothing leaves before what is on its way to the
 // disk: the others see that this node's connections end. Alone it goes on.

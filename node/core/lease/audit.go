@@ -7,12 +7,12 @@ import (
 
 // Audit tells which invariant of a machine does not hold. It is for tests. That claims do not
 // overlap is what the simulator's witness looks at.
-func (g *Machine) Audit() error {
-	return errors.Join(g.auditBatches(), g.reclaims.audit(), g.auditLed())
+func Audit(g *Machine) error {
+	return errors.Join(auditBatches(g), g.reclaims.audit(), auditLed(g))
 }
 
 // auditBatches looks at what is on its way and who waits for it.
-func (g *Machine) auditBatches() error {
+func auditBatches(g *Machine) error {
 	for i, o := range g.open {
 		if i > 0 && (int64(o.number-g.open[i-1].number) <= 0 || o.until < g.open[i-1].until) {
 			return fmt.Errorf("lease: batch %d comes after %d, and may be given up before it", o.number, g.open[i-1].number)
@@ -66,7 +66,7 @@ func (f *reclaims) audit() error {
 }
 
 // auditLed looks for what is remembered of partitions that this node does not lead.
-func (g *Machine) auditLed() error {
+func auditLed(g *Machine) error {
 	for p := range g.breakers.all { // Any order: each is judged for itself.
 		if g.env.Partitions.See(p).Leading() == 0 {
 			return fmt.Errorf("lease: partition %d has a breaker, and is not led here", p)

@@ -22,7 +22,7 @@
 // Out: messages, archives and tombstones in [round.Writer]; keys that move on (Env.PassKey).
 // Others ask it whether facts are older than what is remembered ([Tombstones.BelowHorizon]).
 //
-// The problem. Replicas exchange facts in any order, so a deletion has to be a fact itself: a
+// The problem. Members exchange facts in any order, so a deletion has to be a fact itself: a
 // tombstone. If it goes too early, a replica that missed it brings the task back; if it never
 // goes, the store grows without end (death certificates of Demers et al. 1987). Two things have
 // to be known before it goes: that no client can enqueue the task's ID any more (gc-grace and

@@ -12,11 +12,11 @@ func (s *Machine) Audit() error {
 	if len(s.Open) != len(s.waits) {
 		return fmt.Errorf("workers: %d requests are open, %d wait", len(s.Open), len(s.waits))
 	}
-	return errors.Join(s.auditStreams(), s.Names.audit(), s.Asks.renewals.audit(), s.Questions.audit(), s.Known.audit())
+	return errors.Join(auditStreams(s), auditNames(&s.Names), auditRenewals(&s.Asks.renewals), auditQuestions(&s.Questions), auditHoldings(&s.Known))
 }
 
 // auditStreams looks at what is on its way to workers.
-func (s *Machine) auditStreams() error {
+func auditStreams(s *Machine) error {
 	dirty := make(map[*Stream]bool)
 	for _, st := range s.dirty {
 		if !st.dirty || dirty[st] {
@@ -44,8 +44,8 @@ func (s *Machine) auditStreams() error {
 	return nil
 }
 
-// audit compares holders and names.
-func (n *Names) audit() error {
+// auditNames compares holders and names.
+func auditNames(n *Names) error {
 	for i, name := range n.of { // Any order: each is judged for itself.
 		if c := n.cells[name]; c == nil || c.cell.Dead || c.cell.Holder.Instance != i {
 			return fmt.Errorf("workers: name %q is not its holder's", name)
@@ -54,8 +54,8 @@ func (n *Names) audit() error {
 	return nil
 }
 
-// audit counts the claims that wait to be renewed.
-func (w *renewals) audit() error {
+// auditRenewals counts the claims that wait to be renewed.
+func auditRenewals(w *renewals) error {
 	claims := 0
 	for _, r := range w.waiting {
 		claims += len(r.Claims)
@@ -66,8 +66,8 @@ func (w *renewals) audit() error {
 	return nil
 }
 
-// audit looks at the order of questions, and how many there are.
-func (l *Questions) audit() error {
+// auditQuestions looks at the order of questions, and how many there are.
+func auditQuestions(l *Questions) error {
 	for i := range l.Open {
 		if i >= MaxQuestions || i > 0 && int64(l.Open[i].number-l.Open[i-1].number) <= 0 {
 			return fmt.Errorf("workers: %d questions are open, out of order or too many", len(l.Open))
@@ -76,8 +76,8 @@ func (l *Questions) audit() error {
 	return nil
 }
 
-// audit looks for a lookup that nobody would do.
-func (h *Holdings) audit() error {
+// auditHoldings looks for a lookup that nobody would do.
+func auditHoldings(h *Holdings) error {
 	for _, l := range h.looks { // Any order: each is judged for itself.
 		if l.at < h.at {
 			return fmt.Errorf("workers: leaders are to be asked at %d, the next look is at %d", l.at, h.at)
