@@ -9,13 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
 // directory is a store in a directory.
 type directory struct {
-	path  string
-	calls Calls
+	path   string
+	calls  Calls
+	looked atomic.Int64 // when it was last looked for what crashes have left, s since 1970
 }
 
 var _ Store = (*directory)(nil)
@@ -36,6 +38,9 @@ const partial = ".part"
 
 // oldPartial is when a file that is being written is what a crash has left.
 const oldPartial = 24 * time.Hour
+
+// lookEvery is how many seconds are between two looks for such files.
+const lookEvery = 60
 
 // failed names the place, and ErrNotFound where it is that.
 func (d *directory) failed(what, name string, err error) error {
@@ -114,6 +119,10 @@ func (d *directory) prepare(ctx context.Context, name string, data []byte) error
 	}
 	if err := os.MkdirAll(d.path, 0o770); err != nil {
 		return d.failed("make", "", err)
+	}
+	now := time.Now().Unix()
+	if last := d.looked.Load(); now-last < lookEvery || !d.looked.CompareAndSwap(last, now) {
+		return nil
 	}
 	all, err := os.ReadDir(d.path)
 	if err != nil {

@@ -52,6 +52,9 @@ func (c *Machine) Page(r *message.Request, m *nornv1.BackupRequest) (gproto.Mess
 	case c.View.Deleting(p) || !c.Standing.Disk.Counts(p, epoch):
 		return nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "what node %s holds of partition %d does not count now", c.Self.Node, p).Again(replication.WriteTimeout / 10)
 	}
+	if len(m.GetBounds()) > 0 || m.GetDivide() > 0 {
+		vnode.Settled(c.Partitions.Use(p), c.Round.Tx) // else what the tree has not written yet is counted from the facts
+	}
 	return c.Round.Read(message.Read{From: r.From, AsOf: dump.Session(m), Func: func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
 		reply, err := dump.Read(view, p, m)
 		if err == nil {
