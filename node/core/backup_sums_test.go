@@ -1,6 +1,7 @@
 package core
 
 import (
+	"iter"
 	"slices"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/node/core/dump"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
 )
 
 // TestSumsOfRuns: after a backup of each partition the sums of its ranges are what they were
@@ -137,5 +139,44 @@ func TestARunFromOneReplica(t *testing.T) {
 	r.settle()
 	if e := r.peers[0].replies[from].Err; e == nil || e.Kind != nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE {
 		t.Errorf("of a stranger alone: %v", e)
+	}
+}
+
+// counting is a view of which it is counted how many keys are read in rows.
+type counting struct {
+	store.View
+	keys int
+}
+
+func (c *counting) Scan(lower, upper []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func([]byte, []byte) bool) {
+		for key, value := range c.View.Scan(lower, upper) {
+			if c.keys++; !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+// TestSumsAreNotOverTheFacts: replicas write what their trees have not written yet before those are summed up, so
+// that a backup costs what has changed, also right after many tasks came.
+func TestSumsAreNotOverTheFacts(t *testing.T) {
+	r := newTrio(t)
+	r.tell()
+	for range 400 { // in one second: too few leaves for the trees to be written
+		r.enqueue(0, r.ids.Next(r.now.Wall), nil)
+	}
+	r.settle()
+	for p := range uint32(testPartitions) {
+		m := &nornv1.BackupRequest{Partition: p, Bounds: make([]byte, id.Size)}
+		want := ask[*nornv1.BackupReply](r, 1, m)
+		view := &counting{View: r.peers[1].store}
+		got, err := dump.Read(view, ring.Partition(p), m)
+		if err != nil || !slices.Equal(got.Sums, want.Sums) {
+			t.Fatalf("partition %d: %x, not %x: %v", p, got.GetSums(), want.Sums, err)
+		}
+		if _, facts := backup.SumAt(got.Sums, 0); facts < 20 || view.keys > 10 {
+			t.Errorf("partition %d: %d keys are read for the sum over %d facts", p, view.keys, facts)
+		}
 	}
 }
