@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/hunt/policies"
+	"github.com/norn-dev/norn/node/core/arrivals"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/repair"
@@ -117,7 +118,7 @@ func TestARetryIsNotBuriedWithoutAnArchive(t *testing.T) {
 	d, err := vnode.ReadTask(c.round.Tx, 1, task, vnode.ReadOptions{NoLog: true})
 	r.check(err)
 	c.retention.Interval, c.retention.HasArchive = time.Second, false
-	c.cfg.Retention.What = nornv1.Retention_RETENTION_ARCHIVE
+	c.sharedConfig.Retention.What = nornv1.Retention_RETENTION_ARCHIVE
 	if e := c.retention.Buried(r.now.Add(2*time.Hour), c.vnodes.Use(1), d); e == nil {
 		t.Error("a retry of a task that another node may have archived is taken")
 	}
@@ -196,13 +197,13 @@ func TestWhatIsThereAlreadyCountsAsTaken(t *testing.T) {
 	elsewhere := r.at(2)
 	for name, x := range map[string]struct {
 		facts []crdt.Fact
-		want  kept
+		want  arrivals.Kept
 	}{
-		"known":             {[]crdt.Fact{f}, kept{0, 1}},
-		"another partition": {[]crdt.Fact{crdt.Enqueued{Queue: "q"}.Fact(elsewhere)}, kept{0, 0}},
-		"new":               {[]crdt.Fact{crdt.Enqueued{Queue: "q"}.Fact(r.at(1))}, kept{1, 1}},
+		"known":             {[]crdt.Fact{f}, arrivals.Kept{Taken: 1}},
+		"another partition": {[]crdt.Fact{crdt.Enqueued{Queue: "q"}.Fact(elsewhere)}, arrivals.Kept{}},
+		"new":               {[]crdt.Fact{crdt.Enqueued{Queue: "q"}.Fact(r.at(1))}, arrivals.Kept{Changed: 1, Taken: 1}},
 	} {
-		if got, _, _ := (peers{c}).keep(r.now, r.peers[0].self, &message.PartFacts{Partition: 1, Facts: x.facts}, false); got != x.want {
+		if got, _, _ := c.arrivals.Keep(r.now, r.peers[0].self, &message.PartFacts{Partition: 1, Facts: x.facts}, false); got != x.want {
 			t.Errorf("%s: %+v, not %+v", name, got, x.want)
 		}
 	}

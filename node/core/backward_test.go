@@ -29,14 +29,14 @@ func TestARegisterThatGoesBackIsNoticed(t *testing.T) {
 	r.pass(time.Second)
 	answer := func(c *Core, revision int, late bool) {
 		r.manual = true
-		c.ask(nil)
-		asked := c.asked.tag
+		c.register.Ask(nil)
+		asked := lastAsked(c)
 		state := c.view.State
 		if late { // it has moved on since it was asked
 			c.view.State.Revision++
 		}
 		state.Revision += uint64(revision)
-		c.registered(r.now, register.Result{Tag: asked, State: state})
+		c.register.Answered(r.now, register.Result{Tag: asked, State: state}, c.learn)
 		r.turn()
 		r.manual, r.waiting = false, nil
 	}

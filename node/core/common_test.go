@@ -4,9 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/norn-dev/norn/node/core/retention"
-	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
 // common has the nodes of a cluster compare what they are configured with; each keeps
@@ -71,35 +68,12 @@ func TestANodeThatIsAloneDiffersFromNobody(t *testing.T) {
 	r.lead(0)
 	r.done(0, r.stock(0, 1)...)
 	r.linger(10 * time.Minute)
-	m := &r.peers[0].core.sharedConfig
-	if m.differs() == "" {
+	m := r.peers[0].core.sharedConfig
+	if m.Differs() == "" {
 		t.Fatal("with others it does not differ")
 	}
-	m.c.view.State.Cells = nil
-	if got := m.differs(); got != "" {
+	m.View.State.Cells = nil
+	if got := m.Differs(); got != "" {
 		t.Errorf("alone it differs in %s", got)
-	}
-}
-
-// TestTheLongerAndTheShorterRetention: a task that is dead and stays until it is retried
-// stays for longer than any time, and keeping is more than archiving, and that than
-// deleting.
-func TestTheLongerAndTheShorterRetention(t *testing.T) {
-	const del, archive, keep = nornv1.Retention_RETENTION_DELETE, nornv1.Retention_RETENTION_ARCHIVE, nornv1.Retention_RETENTION_KEEP
-	rule := func(what nornv1.Retention, after, dead time.Duration) retention.Rule {
-		return retention.Rule{What: what, After: after, Dead: dead}
-	}
-	for _, of := range []struct{ own, is, longer, shorter retention.Rule }{
-		{rule(del, 5, 0), retention.Rule{}, rule(del, 5, 0), rule(del, 5, 0)},
-		{rule(del, 5, 0), rule(keep, 4, 7), rule(keep, 5, 0), rule(del, 4, 7)},
-		{rule(archive, 4, 7), rule(del, 5, 8), rule(archive, 5, 8), rule(del, 4, 7)},
-	} {
-		m := &sharedConfig{c: &Core{cfg: Config{Retention: of.own}}, is: of.is}
-		if got := m.retention(true); got != of.longer {
-			t.Errorf("the longer of %v and %v is %v", of.own, of.is, got)
-		}
-		if got := m.retention(false); got != of.shorter {
-			t.Errorf("the shorter of %v and %v is %v", of.own, of.is, got)
-		}
 	}
 }

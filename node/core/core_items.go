@@ -3,22 +3,30 @@ package core
 import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/node/core/convert"
+	"github.com/norn-dev/norn/node/core/intake"
+	"github.com/norn-dev/norn/node/core/replication"
 	"github.com/norn-dev/norn/node/core/router"
-	"github.com/norn-dev/norn/proto"
+	"github.com/norn-dev/norn/node/core/settle"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	gproto "google.golang.org/protobuf/proto"
 )
 
-// itemsOf tells whether a request is a list. An enqueue that brings no ID is
+// lists finds the parts of requests that are lists.
+type lists struct {
+	intake *intake.Machine
+	settle *settle.Machine
+	reads  *replication.Reads
+}
+
+// of tells whether a request is a list. An enqueue that brings no ID is
 // given one.
-func itemsOf(c *Core, now clock.Time, m gproto.Message) (router.List, bool) {
+func (c lists) of(now clock.Time, m gproto.Message) (router.List, bool) {
 	switch m := m.(type) {
 	case *nornv1.EnqueueRequest:
 		all := m.GetTasks()
 		return router.List{
-			N: len(all), Hint: one(m), Task: func(i int) []byte { return place(c, now, all[i]) },
+			N: len(all), Hint: one(m), Task: func(i int) []byte { return c.intake.Place(now, all[i]) },
 			Best: func(i int) bool { return all[i].GetKey() != "" },
 			Some: func(idx []int) gproto.Message {
 				return &nornv1.EnqueueRequest{Tasks: router.Pick(all, idx), Durability: m.GetDurability()}
@@ -40,13 +48,13 @@ func itemsOf(c *Core, now clock.Time, m gproto.Message) (router.List, bool) {
 			},
 		}, true
 	}
-	return writesOf(c, now, m)
+	return c.writes(now, m)
 }
 
-// writesOf are the lists that are answered by a WriteReply.
-func writesOf(c *Core, now clock.Time, m gproto.Message) (l router.List, ok bool) {
+// writes are the lists that are answered by a WriteReply.
+func (c lists) writes(now clock.Time, m gproto.Message) (l router.List, ok bool) {
 	strange := func(task []byte, token uint64) bool {
-		return len(task) == id.Size && settling{c}.unheardOf(now, id.ID(task), token)
+		return len(task) == id.Size && c.settle.UnheardOf(now, id.ID(task), token)
 	}
 	switch m := m.(type) {
 	case *nornv1.UpdateRequest:
@@ -70,7 +78,7 @@ func writesOf(c *Core, now clock.Time, m gproto.Message) (l router.List, ok bool
 	case *nornv1.CancelRequest:
 		all := m.GetIds()
 		// The state of a task is best known to its leader, who knows the claims.
-		l = router.List{N: len(all), Best: func(i int) bool { return len(m.GetOnlyStates()) > 0 || c.replication.Reads.Misses(all[i]) }, Task: func(i int) []byte { return all[i] }, Some: func(idx []int) gproto.Message {
+		l = router.List{N: len(all), Best: func(i int) bool { return len(m.GetOnlyStates()) > 0 || c.reads.Misses(all[i]) }, Task: func(i int) []byte { return all[i] }, Some: func(idx []int) gproto.Message {
 			part := &nornv1.CancelRequest{Ids: router.Pick(all, idx), Reason: m.GetReason(), OnlyStates: m.GetOnlyStates(), Durability: m.GetDurability()}
 			part.ProtoReflect().SetUnknown(m.ProtoReflect().GetUnknown())
 			return part
@@ -97,34 +105,4 @@ func writesOf(c *Core, now clock.Time, m gproto.Message) (l router.List, ok bool
 // one tells whether a write asks for one copy, a hint included.
 func one(m interface{ GetDurability() *nornv1.Durability }) bool {
 	return m.GetDurability().GetLevel() == nornv1.WriteLevel_WRITE_LEVEL_ONE
-}
-
-// place names the partition of a task that is to be enqueued, by an ID in it.
-// What comes without an ID is given one that can be taken now. So is what comes with a key
-// that has a window: who judges it may have another clock, and the ID of another window may be
-// in another partition, which is not kept there.
-func place(c *Core, now clock.Time, t *nornv1.TaskSpec) []byte {
-	switch {
-	case t.GetKey() != "" && t.GetKeyWindowSeconds() > 0 && len(t.GetId()) == id.Size:
-		return t.GetId() // its window may be over
-	case t.GetKey() != "":
-		home := keyHome(c, now, t.GetQueue(), t.GetKey(), t.GetKeyWindowSeconds())
-		if proto.Seconds(t.GetKeyWindowSeconds()) > 0 && len(t.GetId()) == 0 {
-			t.Id = home
-		}
-		return home
-	case len(t.GetId()) == 0:
-		t.Id = c.routes.Draw(now).Bytes()
-	}
-	return t.GetId()
-}
-
-// keyHome names the partition that remembers a unique key: with a window it is
-// the one of the task itself.
-func keyHome(c *Core, now clock.Time, queue, key string, seconds float64) []byte {
-	window, start := int64(proto.Seconds(seconds)), int64(0)
-	if window > 0 {
-		start = convert.WindowStart(c.standing.Clocks.Wall(now), window)
-	}
-	return id.UniqueKey([16]byte(c.cfg.Cluster.ID), queue, key, start, 0).Bytes()
 }

@@ -440,7 +440,7 @@ func TestBadRequestsHaveNoEffect(t *testing.T) {
 
 func TestFullDiskRefusesEnqueuesAndTakesCompletions(t *testing.T) {
 	r := newRig(t)
-	r.core.cfg.DiskReserve = 1000
+	r.core.intake.Disk.Least = 1000
 	task := r.enqueue(spec("q"))[0]
 	g := r.claim("q", 1)[0]
 	r.step(message.DiskSpace{Free: 999})
@@ -536,7 +536,7 @@ func TestHeadsOverflow(t *testing.T) {
 
 func TestLimitsAreSaid(t *testing.T) {
 	r := newRig(t)
-	r.core.dispatch.MaxClaims, r.core.cfg.MaxQueues, r.core.dispatch.MaxWaiters = 2, 2, 1
+	r.core.dispatch.MaxClaims, r.core.queues.MaxQueues, r.core.dispatch.MaxWaiters = 2, 2, 1
 	r.enqueue(spec("a"), spec("a"), spec("a"), spec("b"))
 	res := must[*nornv1.EnqueueReply](r, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{spec("c"), spec("a")}}).Results
 	if res[0].Error.GetKind() != nornv1.ErrorKind_ERROR_KIND_OVERLOADED || !res[0].Error.GetLasting() || res[1].Error != nil {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
@@ -33,4 +34,10 @@ func (c *Core) drain(why *proto.Error) {
 	c.dispatch.Drain(why)
 	c.logs.Drain(why)
 	c.sessions.Drain(why)
+}
+
+// timeouts answers the requests whose wait is over.
+func (c *Core) timeouts(now clock.Time) {
+	c.dispatch.Timeouts(now)
+	c.logs.Timeouts(now)
 }

@@ -25,7 +25,7 @@ func TestAMasterWithAFullDiskLaunches(t *testing.T) {
 			r.settle()
 			for _, i := range full {
 				c := r.peers[i].core
-				c.cfg.DiskReserve, c.disk = 2, 1
+				c.intake.Disk.Least, c.intake.Disk.Free = 2, 1
 			}
 			for _, name := range []string{"a", "b", "c"} {
 				s := everySecond(name)

@@ -229,7 +229,7 @@ func TestHowOldWhatNobodyKnowsHasToBe(t *testing.T) {
 		t.Error("it is known")
 	}
 	retried := crdt.Requeued{Generation: 1, At: r.now.Add(grace + time.Minute).Wall}.Fact(task)
-	if _, ok := (peers{c}).merge(r.now, c.vnodes.Use(1), []crdt.Fact{retried}); !ok {
+	if _, ok := c.arrivals.Merge(r.now, c.vnodes.Use(1), []crdt.Fact{retried}); !ok {
 		t.Fatal("not merged")
 	}
 	if is, old := beyond(grace+time.Hour, gone); !is || !old {

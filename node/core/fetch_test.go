@@ -67,7 +67,7 @@ func TestAReadOfAMajorityFindsTheEndBehindALongLog(t *testing.T) {
 func TestAReadOfAMajorityFindsALargeTask(t *testing.T) {
 	r := newTrio(t)
 	reader, a, b := r.behind()
-	r.peers[a].core.cfg.MaxPayload = 16 << 20
+	r.peers[a].core.intake.MaxPayload = 16 << 20
 	s := spec("q")
 	task := r.in(0)
 	s.Id, s.Payload = task.Bytes(), make([]byte, replication.FetchBytes+1)

@@ -276,7 +276,7 @@ func TestWhatIsWaitedForIsKept(t *testing.T) {
 			task := r.in(3)
 			r.add(3, task, after("b", onFailWait, wanted))
 			for _, p := range r.peers {
-				p.core.cfg.Retention.Dead = time.Second
+				p.core.sharedConfig.Retention.Dead = time.Second
 			}
 			for _, g := range ask[*nornv1.ClaimReply](r, 0, &nornv1.ClaimRequest{Queues: []string{"a"}, MaxTasks: 2}).Grants {
 				ask[*nornv1.WriteReply](r, 0, &nornv1.FailRequest{Failures: []*nornv1.Failure{{Id: parse(t, g.Task.Id).Bytes(), Token: g.Token, Error: "e", Discard: true}}})

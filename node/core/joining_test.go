@@ -450,8 +450,7 @@ func TestCopiedPartitionsAreCounted(t *testing.T) {
 	g.settle(20 * time.Second)
 	g.join(1)
 	g.settle(60 * time.Second)
-	second := observer{g.cores[1]}
-	if got := second.movement().GetCopied(); got != 64 {
+	if got := g.cores[1].transfer.Copied; got != 64 {
 		t.Errorf("%d partitions were copied, of 64", got)
 	}
 }

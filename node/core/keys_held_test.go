@@ -72,7 +72,7 @@ func TestAnIDOfNoWindowIsRefused(t *testing.T) {
 func TestAKeyIsRememberedWhileItsTaskIsThere(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		r := newCollecting(t)
-		r.core.cfg.GCGrace, r.core.retention.GCGrace = 4*time.Hour, 4*time.Hour
+		r.core.keys.GCGrace, r.core.retention.GCGrace = 4*time.Hour, 4*time.Hour
 		one := parse(t, r.tryEnqueue(keyed("q", "k", 0)).Receipt.Id)
 		p := ring.Of(one, testPartitions)
 		r.finish("q")
@@ -121,7 +121,7 @@ func TestARetryBarsTheOtherTasksOfItsKey(t *testing.T) {
 	epoch := r.core.vnodes.See(p).Leading()
 	for task, want := range map[id.ID]string{b: "dead", a: "ready"} {
 		late := crdt.Requeued{Generation: (epoch-1)<<32 + 7, AfterToken: 1 << 60, At: r.now.Wall}.Fact(task)
-		if merged, ok := (peers{r.core}).merge(r.now, r.core.vnodes.Use(p), []crdt.Fact{late}); !ok || merged.Stored != 1 {
+		if merged, ok := r.core.arrivals.Merge(r.now, r.core.vnodes.Use(p), []crdt.Fact{late}); !ok || merged.Stored != 1 {
 			t.Fatalf("merged %+v", merged)
 		}
 		r.turn()
@@ -141,13 +141,13 @@ func TestWhatIsHeardOfAKeysTasks(t *testing.T) {
 	c, first := r.core, id.UniqueKey([16]byte(r.core.cfg.Cluster.ID), "q", "k", 0, 0)
 	p := ring.Of(first, testPartitions)
 	e := &crdt.Enqueued{Queue: "q", Key: "k"}
-	if keys := (keys{c}); vnode.KeyGeneration(c.round.Tx, p, first) != 1 {
+	if vnode.KeyGeneration(c.round.Tx, p, first) != 1 {
 		t.Fatal("the second one is not on record")
-	} else if keys.learn(r.now, a, e); vnode.KeyGeneration(c.round.Tx, p, first) != 1 {
+	} else if c.keys.Learn(r.now, a, e); vnode.KeyGeneration(c.round.Tx, p, first) != 1 {
 		t.Error("the first one, dead, has the key again")
 	}
 	vnode.SetKey(c.round.Tx, p, vnode.Key{First: first, Generation: 1, Current: a, Changed: r.now.Wall})
-	(keys{c}).learn(r.now, b, e)
+	c.keys.Learn(r.now, b, e)
 	if now, ok := vnode.KeyTask(c.round.Tx, p, first); !ok || now != b {
 		t.Errorf("on record is %v, not the one that was heard of, %v", now, b)
 	}
@@ -155,7 +155,7 @@ func TestWhatIsHeardOfAKeysTasks(t *testing.T) {
 		t.Fatal(res.Error)
 	}
 	vnode.SetKey(c.round.Tx, p, vnode.Key{First: first, Generation: 1, Current: b, Changed: r.now.Wall})
-	if (keys{c}).learn(r.now, a, e); vnode.KeyGeneration(c.round.Tx, p, first) != 0 {
+	if c.keys.Learn(r.now, a, e); vnode.KeyGeneration(c.round.Tx, p, first) != 0 {
 		t.Error("the first one, retried, has not the key")
 	}
 }
@@ -168,7 +168,7 @@ func TestATombstoneMovesItsKeyOn(t *testing.T) {
 	done := r.finish("q")
 	p := ring.Of(done, testPartitions)
 	stone := crdt.Tombstone{Outcome: crdt.StateCompleted, At: r.now.Wall, Collected: r.now.Wall}.Fact(done)
-	if _, ok := (peers{r.core}).merge(r.now, r.core.vnodes.Use(p), []crdt.Fact{stone}); !ok {
+	if _, ok := r.core.arrivals.Merge(r.now, r.core.vnodes.Use(p), []crdt.Fact{stone}); !ok {
 		t.Fatal("not merged")
 	}
 	if n := vnode.KeyGeneration(r.core.round.Tx, p, done); n != 1 {

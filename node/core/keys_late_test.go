@@ -30,7 +30,7 @@ func TestAKeyThatIsGivenLate(t *testing.T) {
 		}
 		return facts
 	})
-	late := (keys{r.peers[0].core}).look(r.now, "q", "k", 0).task
+	late := r.peers[0].core.keys.Look(r.now, "q", "k", 0).Task
 	r.peers[0].down = true
 	r.elect()
 	next := r.leader(p)

@@ -131,7 +131,7 @@ func TestARetryThatComesLateGivesNoKeyBack(t *testing.T) {
 			}
 			return facts
 		})
-		if s := (keys{r.peers[0].core}).state(dead); s != crdt.StateReady { // a read would tell the others
+		if s := r.peers[0].core.keys.State(dead); s != crdt.StateReady { // a read would tell the others
 			t.Fatalf("%s: by who retries it, it is %v", how, s)
 		}
 		r.peers[0].down = true

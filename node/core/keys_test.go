@@ -92,7 +92,7 @@ func TestNamesOfAKey(t *testing.T) {
 	for _, key := range []string{"", "a", "b"} {
 		first := id.UniqueKey([16]byte(c.cfg.Cluster.ID), "q", key, 0, 0)
 		for generation := range uint64(200) {
-			task := keys{c}.nth(first, "q", key, generation)
+			task := c.keys.Nth(first, "q", key, generation)
 			if seen[task] || task.Kind() != id.KindKey || ring.Of(task, len(c.view.Cells)) != ring.Of(first, len(c.view.Cells)) {
 				t.Fatalf("generation %d of key %q is %s", generation, key, task)
 			}

@@ -27,7 +27,7 @@ func TestALogIsFullAtItsLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	update := func(seq uint64, data string) *nornv1.WriteResult {
-		m, _ := settling{r.core}.update(r.now, &message.Request{}, &nornv1.UpdateRequest{Id: task.Bytes(), Token: token, Seq: seq, Data: []byte(data)})
+		m, _ := r.core.settle.Update(r.now, &message.Request{}, &nornv1.UpdateRequest{Id: task.Bytes(), Token: token, Seq: seq, Data: []byte(data)})
 		return m.(*nornv1.WriteReply).GetResults()[0]
 	}
 	if last := update(proto.MaxLogUpdates-1, "the last one"); last.GetError() != nil {
@@ -48,7 +48,7 @@ func TestALogIsFullAtItsLimit(t *testing.T) {
 	}
 	// Of several none is taken behind one that has no room, and at last there is some.
 	several := func(last bool) (refused []bool) {
-		m, _ := settling{r.core}.update(r.now, &message.Request{}, &nornv1.UpdateRequest{
+		m, _ := r.core.settle.Update(r.now, &message.Request{}, &nornv1.UpdateRequest{
 			Id: task.Bytes(), Token: token, Seq: proto.MaxLogUpdates - 1, Data: []byte("the last one"), Last: last,
 			More: []*nornv1.FurtherUpdate{{Seq: proto.MaxLogUpdates + 1}, {Seq: proto.MaxLogUpdates - 1, Data: []byte("the last one")}, {Seq: proto.MaxLogUpdates + 2}},
 		})

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/queues"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
 
@@ -76,7 +77,7 @@ func TestADeletedQueueLeavesTheRegister(t *testing.T) {
 	r := newCollecting(t)
 	r.set("empty", &nornv1.QueueSettings{Paused: true}, "paused")
 	r.deletes("empty")
-	if s := r.registered(); len(s.Queues) != 0 || r.core.queues.sets["empty"] != nil {
+	if s := r.registered(); len(s.Queues) != 0 || r.core.queues.Settings("empty") != nil {
 		t.Fatalf("left is %v", s.Queues)
 	}
 	r.enqueue(spec("q"))
@@ -88,7 +89,7 @@ func TestADeletedQueueLeavesTheRegister(t *testing.T) {
 	}
 	r.pass(r.core.cfg.GCGrace + 10*time.Second)
 	r.set("live", &nornv1.QueueSettings{Draining: true}, "draining")
-	if s := r.registered(); len(s.Queues) != 1 || r.core.queues.sets["q"] != nil {
+	if s := r.registered(); len(s.Queues) != 1 || r.core.queues.Settings("q") != nil {
 		t.Errorf("left is %v", s.Queues)
 	}
 }
@@ -203,15 +204,15 @@ func TestAnEmptyQueueDoesNotCount(t *testing.T) {
 // TestNamesThatDoNotCountAreBounded: the counters of all are one answer.
 func TestNamesThatDoNotCountAreBounded(t *testing.T) {
 	r := newRig(t)
-	r.pass(2 * unusedFor)
-	for n := range mostNames {
-		r.core.queues.known[fmt.Sprint("q", n)] = 1
+	r.pass(2 * queues.UnusedFor)
+	for n := range queues.MostNames {
+		r.core.queues.Known[fmt.Sprint("q", n)] = 1
 	}
-	if e := r.core.queues.room(r.now, "another"); e == nil {
+	if e := r.core.queues.Room(r.now, "another"); e == nil {
 		t.Error("one more than an answer can have")
 	}
-	delete(r.core.queues.known, "q1")
-	if e := r.core.queues.room(r.now, "another"); e != nil {
+	delete(r.core.queues.Known, "q1")
+	if e := r.core.queues.Room(r.now, "another"); e != nil {
 		t.Error(e)
 	}
 }

@@ -337,7 +337,7 @@ func TestANodeThatIsBehindKnowsNoVersion(t *testing.T) {
 // TestSettingsThatTheRegisterDoesNotTake are refused: it has room for so many names.
 func TestSettingsThatTheRegisterDoesNotTake(t *testing.T) {
 	r := newRig(t)
-	r.core.cfg.MaxQueues = register.MaxNamed + 10
+	r.core.queues.MaxQueues = register.MaxNamed + 10
 	for n := 0; n < register.MaxNamed; {
 		var q register.Request
 		for ; len(q.Queues) < 8192 && n < register.MaxNamed; n++ {

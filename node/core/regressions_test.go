@@ -268,8 +268,8 @@ func TestAnOlderAnswerOfTheRegisterUndoesNothing(t *testing.T) {
 	var old register.Result
 	r.register.Do(register.Request{Tag: 1 << 40}, func(res register.Result) { old = res })
 	r.set("q", &nornv1.QueueSettings{Paused: true}, "paused")
-	r.core.send(registerRequest{}, register.Request{})
-	old.Tag = r.core.asked.tag
+	r.core.register.Ask(nil)
+	old.Tag = lastAsked(r.core)
 	r.step(message.Registered{Result: old})
 	r.turn()
 	r.enqueue(spec("q"))

@@ -449,7 +449,7 @@ func TestAChangedQueueIsShownWithAllItsTasks(t *testing.T) {
 		r.cut[[2]int{i, 0}], r.cut[[2]int{0, i}] = true, true
 	}
 	from := r.send(0, &nornv1.SetQueueRequest{Name: queue, Settings: &nornv1.QueueSettings{Note: "cut off"}, Fields: []string{"note"}})
-	r.pass(statusTimeout)
+	r.pass(router.StatusTimeout)
 	reply := r.peers[0].replies[from]
 	if m, _ := reply.Message.(*nornv1.QueuesReply); reply.Err != nil || len(m.GetQueues()) != 1 || m.Queues[0].Settings.GetNote() != "cut off" {
 		t.Errorf("answered %+v", reply)

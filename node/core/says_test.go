@@ -58,7 +58,7 @@ func TestWhoseCopyCounts(t *testing.T) {
 	epoch := c.view.Cells[1].Epoch
 	refused := func(facts ...crdt.Fact) bool {
 		c.round.Ready.Send = nil
-		peers{c}.facts(r.now, r.peers[1].self, &message.Facts{Write: 9, Parts: []message.PartFacts{{Partition: 1, Epoch: epoch, Facts: facts}}})
+		c.arrivals.Take(r.now, r.peers[1].self, &message.Facts{Write: 9, Parts: []message.PartFacts{{Partition: 1, Epoch: epoch, Facts: facts}}})
 		if len(c.round.Ready.Send) != 1 {
 			t.Fatalf("it says %v", c.round.Ready.Send)
 		}
@@ -211,14 +211,14 @@ func TestAClockThatNobodyMeasures(t *testing.T) {
 func TestWhatTheRegisterDidNotTakeIsAskedForAgain(t *testing.T) {
 	r := newRig(t)
 	r.manual = true
-	r.core.cfg.Common = true
-	r.core.sharedConfig.compare(true)
-	tag := r.core.asked.tag
-	if r.core.sharedConfig.asked == 0 {
+	r.core.sharedConfig.Write = true
+	r.core.sharedConfig.Compare(true)
+	tag := lastAsked(r.core)
+	if r.core.sharedConfig.Asked == 0 {
 		t.Fatal("nothing is asked")
 	}
 	r.step(message.Registered{Result: register.Result{Tag: tag, Err: errors.New("no majority")}})
-	if r.core.sharedConfig.asked != 0 {
+	if r.core.sharedConfig.Asked != 0 {
 		t.Error("it is not asked again")
 	}
 }
@@ -242,9 +242,9 @@ func TestANodeThatWasRemovedLearnsOfItsPartitions(t *testing.T) {
 // TestAFullDiskTakesPartsOfOthers: they have room, and it is copied here anyway.
 func TestAFullDiskTakesPartsOfOthers(t *testing.T) {
 	r := newRig(t)
-	r.core.cfg.DiskReserve, r.core.disk = 2, 1
-	if e := (enqueuing{Core: r.core}); !e.shut(message.Origin{Conn: 1}) || e.shut(message.Origin{Conn: message.PeerConns}) {
-		t.Errorf("shut for clients: %v, for other nodes: %v", e.shut(message.Origin{Conn: 1}), e.shut(message.Origin{Conn: message.PeerConns}))
+	r.core.intake.Disk.Least, r.core.intake.Disk.Free = 2, 1
+	if e := r.core.intake; !e.Shut(message.Origin{Conn: 1}) || e.Shut(message.Origin{Conn: message.PeerConns}) {
+		t.Errorf("shut for clients: %v, for other nodes: %v", e.Shut(message.Origin{Conn: 1}), e.Shut(message.Origin{Conn: message.PeerConns}))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/query"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 )
@@ -104,7 +105,7 @@ func TestALimitWithNodesThatDoNotAnswer(t *testing.T) {
 		r.adds(0, 0)
 	}
 	c := r.peers[0].core
-	if n := c.queues.count("q", c.about(&message.Request{})).Total(); n != limit {
+	if n := c.queues.Count("q", query.About(c.view, c.vnodes, &message.Request{})).Total(); n != limit {
 		t.Errorf("%d tasks are in what is left of the cluster, where %d may be", n, limit)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/queues"
 	"github.com/norn-dev/norn/node/core/quota"
 	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
@@ -159,7 +160,7 @@ func TestATenantHasAsManyQueuesAsItMay(t *testing.T) {
 	for _, g := range r.claim("acme/a", 2) {
 		r.done(g)
 	}
-	r.pass(2 * unusedFor)
+	r.pass(2 * queues.UnusedFor)
 	if e := r.try("acme/c"); e != nil {
 		t.Errorf("with one that is not used any more: %v", e)
 	}

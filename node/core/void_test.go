@@ -50,7 +50,7 @@ func TestEmptyPartitionsAreNotLookedThroughAgain(t *testing.T) {
 	// What comes in all the same is found.
 	task := r.in(0)
 	fact := crdt.Enqueued{Queue: "q", Retry: crdt.Retry{MaxAttempts: 3, Initial: time.Second, Max: time.Minute, Multiplier: 2000}}.Fact(task)
-	peers{p.core}.keep(r.now, r.peers[0].self, &message.PartFacts{Partition: 0, Facts: []crdt.Fact{fact}}, false)
+	p.core.arrivals.Keep(r.now, r.peers[0].self, &message.PartFacts{Partition: 0, Facts: []crdt.Fact{fact}}, false)
 	if change(); p.core.transfer.Outgoing[0] == nil || len(p.core.transfer.Outgoing) != 1 {
 		t.Errorf("%v is to be handed over, not partition 0 alone", p.core.transfer.Outgoing)
 	}

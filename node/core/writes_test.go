@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/replication"
+	"github.com/norn-dev/norn/node/core/settle"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
 
@@ -60,7 +61,7 @@ func TestABatchThatComesAgain(t *testing.T) {
 	}
 	g := ask[*nornv1.ClaimReply](r, 0, claimUpTo(1)).Grants[0]
 	done := &nornv1.CompleteRequest{}
-	for range maxSame {
+	for range settle.MaxSame {
 		done.Completions = append(done.Completions, &nornv1.Completion{Id: task.Bytes(), Token: g.Token})
 	}
 	ids := &nornv1.CancelRequest{Ids: slices.Repeat([][]byte{r.put(0, 1).Bytes()}, 1000)}
@@ -99,13 +100,13 @@ func TestManyCompletionsOfOneTask(t *testing.T) {
 	r := newTrio(t)
 	task, other := r.put(0, 0), r.put(0, 1)
 	m := &nornv1.CompleteRequest{Completions: []*nornv1.Completion{{Id: other.Bytes(), Token: 99}}}
-	for n := range 2 * maxSame {
+	for n := range 2 * settle.MaxSame {
 		m.Completions = append(m.Completions, &nornv1.Completion{Id: task.Bytes(), Token: 1<<32 + uint64(n+1)})
 	}
 	m.Completions = append(m.Completions, &nornv1.Completion{Id: other.Bytes(), Token: 1<<32 + 1})
 	for i, res := range ask[*nornv1.WriteReply](r, 0, m).Results {
 		refused := res.GetError().GetKind() == nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT
-		if want := i == 0 || i > maxSame && i <= 2*maxSame; refused != want {
+		if want := i == 0 || i > settle.MaxSame && i <= 2*settle.MaxSame; refused != want {
 			t.Fatalf("item %d of %d: %v", i, len(m.Completions), res)
 		}
 	}

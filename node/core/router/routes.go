@@ -23,6 +23,9 @@ const (
 	// ForwardTimeout is how long the part of another node is waited for, beyond
 	// what the request asks for itself.
 	ForwardTimeout = 5 * time.Second
+	// StatusTimeout is how long the other nodes are waited for where what they say is nice to have,
+	// and is asked for when things go wrong.
+	StatusTimeout = time.Second
 	// MaxWaiting bounds the requests that wait for other nodes.
 	MaxWaiting = 1 << 16
 )

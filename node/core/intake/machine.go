@@ -1,0 +1,56 @@
+package intake
+
+import (
+	"time"
+
+	"github.com/norn-dev/norn/node/core/dependency"
+	"github.com/norn-dev/norn/node/core/partitions"
+	"github.com/norn-dev/norn/node/core/queues"
+	"github.com/norn-dev/norn/node/core/replication"
+	"github.com/norn-dev/norn/node/core/retention"
+	"github.com/norn-dev/norn/node/core/round"
+	"github.com/norn-dev/norn/node/core/router"
+	"github.com/norn-dev/norn/node/core/settle"
+	"github.com/norn-dev/norn/node/core/standing"
+	"github.com/norn-dev/norn/node/core/transfer"
+	"github.com/norn-dev/norn/node/core/uniquekeys"
+	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/register"
+)
+
+// Env is what a node takes tasks in by.
+type Env struct {
+	// Self is this node in this incarnation.
+	Self register.Member
+	// MaxPayload is how large the payload of a task may be, bytes.
+	MaxPayload int
+	// Eta bounds the difference of two clocks. GCGrace is how long an ID that is not known may
+	// be enqueued.
+	Eta, GCGrace time.Duration
+	// View and the others are those of the node.
+	View        *view.View
+	Round       *round.Writer
+	Partitions  *partitions.Set
+	Standing    *standing.Machine
+	Routes      *router.Machine
+	Transfer    *transfer.Machine
+	Replication *replication.Machine
+	Retention   *retention.Machine
+	Dependency  *dependency.Machine
+	Queues      *queues.Machine
+	Keys        *uniquekeys.Machine
+	Settle      *settle.Machine
+}
+
+// Machine takes tasks in, and ends or begins them anew by request of those who do not hold them.
+type Machine struct {
+	Env
+
+	// Disk has room for new tasks, or not.
+	Disk Disk
+	// Enqueued, Duplicates, Cancelled and Retried count what was done.
+	Enqueued, Duplicates, Cancelled, Retried uint64
+}
+
+// New takes tasks in. disk is what is known of the room for them.
+func New(env Env, disk Disk) *Machine { return &Machine{Env: env, Disk: disk} }
