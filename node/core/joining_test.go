@@ -48,6 +48,7 @@ type forming struct {
 	said       func(from, to int, m any) // hears each message
 	spoke      map[[2]int]int64          // when one node last said something to another one, mono ns
 	frames     int                       // of what was said: what leaves together is one
+	by         []int                     // frames and signs of life, by node
 	signs      int                       // seconds in which one had nothing else to say to another one
 	works      bool                      // a worker at each node claims one task after the other, and completes it
 	looks      bool                      // a worker that completes a task looks whether there is another one before it waits

@@ -33,8 +33,10 @@ func (g *forming) says(from, to int, m any, after time.Duration) {
 	g.said(from, to, m)
 	k, at := [2]int{from, to}, g.now.Mono+int64(after)
 	if g.spoke[k] != at {
+		signs := int(max(0, at-g.spoke[k]) / int64(signEvery))
 		g.frames++
-		g.signs += int(max(0, at-g.spoke[k]) / int64(signEvery))
+		g.signs += signs
+		g.by[from] += 1 + signs
 		g.spoke[k] = at
 	}
 }
@@ -44,7 +46,7 @@ func (g *forming) says(from, to int, m any, after time.Duration) {
 func (g *forming) count() (end func() (frames, signs, busiest float64, kinds map[string]int)) {
 	sent, kinds, began := make([]int, len(g.cores)), map[string]int{}, g.now.Mono
 	clear(g.spoke)
-	g.signs, g.frames = 0, 0
+	g.signs, g.frames, g.by = 0, 0, make([]int, len(g.cores))
 	for i := range g.cores {
 		for j := range g.cores {
 			if i != j && !g.down[i] && !g.down[j] {
@@ -57,8 +59,10 @@ func (g *forming) count() (end func() (frames, signs, busiest float64, kinds map
 		kinds[reflect.TypeOf(m).Elem().Name()]++
 	}
 	return func() (frames, signs, busiest float64, _ map[string]int) {
-		for _, last := range g.spoke { // Any order: they are counted.
-			g.signs += int((g.now.Mono - last) / int64(signEvery))
+		for k, last := range g.spoke { // Any order: they are counted.
+			signs := int((g.now.Mono - last) / int64(signEvery))
+			g.signs += signs
+			g.by[k[0]] += signs
 		}
 		g.said = nil
 		most := 0
@@ -302,6 +306,7 @@ func TestScale(t *testing.T) {
 		if each > flat*first {
 			t.Errorf("target: %d nodes: %.2f frames a second for each other node that a node shares cohorts with, %.2f in the smallest cluster", nodes, each, first)
 		}
+		g.registers(10)
 		g.load(10, 2) // who asks for a queue for the first time asks all who lead
 		end := g.count()
 		g.load(seconds/4, 2)
@@ -355,6 +360,35 @@ func (g *forming) rests(seconds int) (each, all float64) {
 		g.t.Errorf("target: %d nodes: a node sends %.1f frames a second, at most 400", nodes, frames+signs)
 	}
 	return frames / near, frames
+}
+
+// heartbeat is what the leader of the register's group says, and what is answered.
+type heartbeat struct{}
+
+// registers counts for so many seconds what the leader of the register says beside all else, and what the
+// other nodes say: four that vote hear it ten times a second, and the others each 0.8 s
+// (register/group, TestLearnersHearSeldom).
+func (g *forming) registers(seconds int) {
+	end, nodes := g.count(), len(g.cores)
+	for beat := range 10 * seconds {
+		for i := 1; i < nodes; i++ {
+			if i <= 4 || beat%8 == i%8 {
+				g.says(0, i, &heartbeat{}, 0)
+				g.says(i, 0, &heartbeat{}, time.Millisecond)
+			}
+		}
+		g.run(100 * time.Millisecond)
+	}
+	end()
+	others := 0
+	for _, n := range g.by[1:] {
+		others += n
+	}
+	leader, other := float64(g.by[0])/float64(seconds), float64(others)/float64((nodes-1)*seconds)
+	g.t.Logf("%d nodes, with the register: its leader sends %.1f frames and signs of life a second, another node %.1f", nodes, leader, other)
+	if leader > 2*other && nodes >= 50 {
+		g.t.Errorf("target: %d nodes: the leader of the register sends %.1f times what the others do", nodes, leader/other)
+	}
 }
 
 // changes loses so many nodes at once, under load, and lets in twice as many.

@@ -1494,7 +1494,7 @@ export interface components {
             failures?: components["schemas"]["Failure"][];
             /** @description ClaimRef names one claim. */
             releases?: components["schemas"]["ClaimRef"][];
-            /** @description Not set: no tasks are asked for. Its wait_seconds is 0: the answer comes as soon as what is ended is durable, with the tasks that were ready. Who gets none waits with METHOD_CLAIM. */
+            /** @description Not set: no tasks are asked for. Its wait_seconds is 0: the answer comes as soon as what is ended is durable, with tasks that are known to be ready. Who gets none waits with METHOD_CLAIM. */
             claim?: components["schemas"]["ClaimRequest"] | null;
         };
         /** @description CancelRequest cancels up to 10,000 tasks. A completion wins over it, whenever it comes; a worker hears of it at its next renewal. */

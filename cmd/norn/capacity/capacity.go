@@ -51,7 +51,7 @@ var Measured = Coefficients{
 	CPUOne: 211 + 442, CPUBatch: 24 + 61, CPUIdle: 10.9, CPUPeer: 0.05,
 	MemoryNode: 49, MemoryPeer: 0.085, MemoryPartition: 7.0 / 1024,
 	DiskTask: 110, DiskTombstone: 90, DiskSpare: 2,
-	PacketsTask: 25, FramesPeer: 2,
+	PacketsTask: 36, FramesPeer: 2,
 }
 
 const (

@@ -2346,7 +2346,7 @@ type WorkRequest struct {
 	Failures   []*Failure  `protobuf:"bytes,3,rep,name=failures,proto3" json:"failures,omitempty"`
 	Releases   []*ClaimRef `protobuf:"bytes,4,rep,name=releases,proto3" json:"releases,omitempty"`
 	// Not set: no tasks are asked for. Its wait_seconds is 0: the answer comes as soon as what
-	// is ended is durable, with the tasks that were ready. Who gets none waits with METHOD_CLAIM.
+	// is ended is durable, with tasks that are known to be ready. Who gets none waits with METHOD_CLAIM.
 	Claim         *ClaimRequest `protobuf:"bytes,5,opt,name=claim,proto3" json:"claim,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

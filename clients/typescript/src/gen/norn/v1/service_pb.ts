@@ -1028,7 +1028,7 @@ export type WorkRequest = Message<"norn.v1.WorkRequest"> & {
 
   /**
    * Not set: no tasks are asked for. Its wait_seconds is 0: the answer comes as soon as what
-   * is ended is durable, with the tasks that were ready. Who gets none waits with METHOD_CLAIM.
+   * is ended is durable, with tasks that are known to be ready. Who gets none waits with METHOD_CLAIM.
    *
    * @generated from field: norn.v1.ClaimRequest claim = 5;
    */
