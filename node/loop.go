@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/internal/portion"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/core/message"
@@ -199,11 +198,7 @@ func (n *Node) syncer() {
 			var due []message.Send
 			due, r.sends, r.replies = n.letGo(r.sends, r.replies, r.number-1) // all before it are durable
 			sendAll(n, due)
-			if mutant.AckBeforeSync.On() {
-				n.running.Go(r.durable)
-			} else {
-				n.stall.wait(factsSync, r.durable)
-			}
+			n.stall.wait(factsSync, r.durable)
 			n.metrics.Syncs.Add(1)
 		}
 		n.synced.Store(r.number)

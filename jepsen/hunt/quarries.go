@@ -55,7 +55,7 @@ func pages() []Quarry {
 		on(Crowds, mutant.PageEnd, sim.Pages),
 		by("node/core", "TestPagesOfTasksLoseNone", mutant.PageToLast),
 		by("node/core", "TestPagesOfSeveralNodesJoin", mutant.QueuePageEnd),
-		by("node/core", "TestPagesOfSeveralNodesJoin", mutant.WorkerPageEnd),
+		by("node/core/workers", "TestPagesOfSeveralNodesJoin", mutant.WorkerPageEnd),
 		by("node/core", "TestAPageThatIsFullByItsBytesIsNotTheLast", mutant.LargePage),
 		by("vnode", "TestALogIsReadInPages", mutant.LogPage),
 		on(Crowds, mutant.FirstLook, check.Stuck),

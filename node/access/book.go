@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/node/guard/rights"
 	"github.com/norn-dev/norn/proto"
@@ -30,6 +29,7 @@ const (
 
 // book is what the register says of roles and tokens. It does not change.
 type book struct {
+	policy               Policy
 	generation, revision uint64 // of the state that it is from
 	at                   uint64 // the newest revision that changed it
 	suspended            bool
@@ -61,7 +61,7 @@ type token struct {
 // A token that has not changed is kept with its principal and its time of use as long as no
 // role and no tenant has changed. So a change of one of 10,000 tokens decodes one.
 func (b *book) read(s *register.State) *book {
-	next := &book{generation: s.Generation, revision: s.Revision, at: s.AccessAt, roles: make(map[string]*role), tokens: make(map[string]*token),
+	next := &book{policy: b.policy, generation: s.Generation, revision: s.Revision, at: s.AccessAt, roles: make(map[string]*role), tokens: make(map[string]*token),
 		maps: make(map[string]*mapped), tenants: make(map[string]*tenant)}
 	_, next.suspended = s.Access[register.SuspendedKey]
 	same := true
@@ -205,7 +205,7 @@ func (b *book) live(id, name string, now int64) (*token, *proto.Error) {
 		return nil, unauthenticated("token %s (ID %s) was revoked; show another one", name, id)
 	case b.suspended:
 		return nil, unauthenticated(suspended)
-	case (now >= t.principal.Expires) != mutant.ExpiryReversed.On():
+	case (now >= t.principal.Expires) != b.policy.ExpiryReversed:
 		return nil, unauthenticated("token %s (ID %s) has expired at %s; show another one, or have it renewed (norn access token renew)", name, id, time.Unix(0, t.principal.Expires).UTC().Format(time.RFC3339))
 	}
 	return t, nil

@@ -33,6 +33,8 @@ const loginPause = 2 * time.Second
 
 // Config is what a desk goes by.
 type Config struct {
+	// Policy is the zero one but in the hunt.
+	Policy Policy
 	// Tokens are those of a file as it is now: who shows one may do everything. nil: nobody
 	// is asked.
 	Tokens func() secrets.Set
@@ -80,7 +82,7 @@ type Desk struct {
 // New makes a desk.
 func New(o Config) *Desk {
 	d := &Desk{o: o, changed: make(chan struct{}), began: time.Now()}
-	d.book.Store(&book{})
+	d.book.Store(&book{policy: o.Policy})
 	d.revision = newRevision(d)
 	return d
 }

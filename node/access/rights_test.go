@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/internal/secrets"
 	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
@@ -42,7 +43,7 @@ type desk struct {
 }
 
 func newTestDesk(t *testing.T) *desk {
-	d := &desk{t, New(Config{Node: "n1", Tokens: func() secrets.Set { return secrets.Set{"root"} }}), &oneRegister{state: register.State{Revision: 1}}}
+	d := &desk{t, New(Config{Policy: Policy{ExpiryReversed: mutant.ExpiryReversed.On()}, Node: "n1", Tokens: func() secrets.Set { return secrets.Set{"root"} }}), &oneRegister{state: register.State{Revision: 1}}}
 	d.Serve(d.r)
 	return d
 }

@@ -32,7 +32,7 @@ func (c *Core) request(now clock.Time, r *message.Request) {
 		return
 	}
 	if r.Scope != nil && c.view.Joined && c.closed == nil {
-		known := scope.Known{View: c.round.Tx, Vnodes: c.vnodes, Partitions: len(c.view.Cells)}
+		known := scope.Known{Policy: c.cfg.Policy.Scope, View: c.round.Tx, Vnodes: c.vnodes, Partitions: len(c.view.Cells)}
 		refused, left, err := scope.Judge(known, r)
 		if !c.round.Check(err) || c.replication.Reads.ReadBeforeDecide(now, r, refused) {
 			return
@@ -113,7 +113,7 @@ func (c *Core) route(now clock.Time, q *message.Request) bool {
 		c.routes.Finish(g)
 		return true
 	case *nornv1.ListRequest:
-		return c.routes.ScatterAll(now, q, &query.Lists{Limit: int(m.GetLimit())})
+		return c.routes.ScatterAll(now, q, &query.Lists{Policy: c.cfg.Policy.Query, Limit: int(m.GetLimit())})
 	case *nornv1.CountRequest:
 		return c.routes.ScatterAll(now, q, &query.Counts{})
 	case *nornv1.QueuesRequest:
@@ -193,7 +193,7 @@ func (c *Core) other(now clock.Time, r *message.Request) (gproto.Message, *proto
 		}
 		return c.round.Read(query.NewGet(r, m, len(c.view.Cells)))
 	case *nornv1.ListRequest:
-		return c.round.Read(query.NewList(r, m, query.About(c.view, c.vnodes, r), len(c.view.Cells)))
+		return c.round.Read(c.cfg.Policy.Query.NewList(r, m, query.About(c.view, c.vnodes, r), len(c.view.Cells)))
 	case *nornv1.CountRequest:
 		return c.queues.Counts(r, m)
 	case *nornv1.LogRequest:

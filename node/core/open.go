@@ -56,13 +56,13 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		Gone: func(p ring.Partition) *proto.Error { return c.transfer.Gone(p) },
 	})
 	c.replication = replication.New(replication.Env{
-		Self: cfg.Self, Cluster: [16]byte(cfg.Cluster.ID), Random: cfg.Rand.Uint64, View: c.view, Round: c.round,
+		Policy: cfg.Policy.Replication, Self: cfg.Self, Cluster: [16]byte(cfg.Cluster.ID), Random: cfg.Rand.Uint64, View: c.view, Round: c.round,
 	})
 	c.routes = router.New(router.Env{
-		Self: cfg.Self, Random: cfg.Rand.Uint64, IDs: id.NewGenerator(cfg.Rand.Uint32(), cfg.Rand.Uint64), View: c.view, Round: c.round,
+		Policy: cfg.Policy.Router, Self: cfg.Self, Random: cfg.Rand.Uint64, IDs: id.NewGenerator(cfg.Rand.Uint32(), cfg.Rand.Uint64), View: c.view, Round: c.round,
 	})
 	c.dispatch = dispatch.New(dispatch.Env{
-		Self: cfg.Self, Eta: cfg.Eta, PartitionCount: cfg.Cluster.Partitions,
+		Policy: cfg.Policy.Dispatch, Self: cfg.Self, Eta: cfg.Eta, PartitionCount: cfg.Cluster.Partitions,
 		MaxClaims: cfg.MaxClaims, MaxQueues: cfg.MaxQueues, MaxWaiters: cfg.MaxWaiters, Rand: cfg.Rand,
 		View: c.view, Round: c.round, Routes: c.routes, Tenants: c.tenants, Readers: c.logs,
 	})
@@ -76,7 +76,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	})
 	boot := cfg.Rand.Uint64()
 	c.schedules = schedules.New(schedules.Env{
-		Self: cfg.Self, Cluster: [16]byte(cfg.Cluster.ID), Grace: cfg.GCGrace, MaxPayload: cfg.MaxPayload, Rand: cfg.Rand,
+		Policy: cfg.Policy.Cron, Self: cfg.Self, Cluster: [16]byte(cfg.Cluster.ID), Grace: cfg.GCGrace, MaxPayload: cfg.MaxPayload, Rand: cfg.Rand,
 		View: c.view, Round: c.round, Routes: c.routes, Tenants: c.tenants,
 	})
 	return c, open(c, vcfg, boot, view, now)
@@ -90,14 +90,14 @@ func openFronts(c *Core) {
 		View: c.view, Send: c.register.Send,
 	})
 	c.queues = queues.New(queues.Env{
-		Self: cfg.Self, Retry: cfg.Retry, Lease: cfg.Lease, MaxQueues: cfg.MaxQueues, HasArchive: cfg.Archive, Eta: cfg.Eta, GCGrace: cfg.GCGrace,
+		Policy: cfg.Policy.Query, Self: cfg.Self, Retry: cfg.Retry, Lease: cfg.Lease, MaxQueues: cfg.MaxQueues, HasArchive: cfg.Archive, Eta: cfg.Eta, GCGrace: cfg.GCGrace,
 		View: c.view, Round: c.round, Tenants: c.tenants, Routes: c.routes, Register: c.register, Dispatch: c.dispatch,
 		Rule:    func(queue string) retention.Rule { return c.retention.Rule(queue) },
 		Copying: func(p ring.Partition) bool { return c.transfer.Incoming[p] != nil },
 		Origin:  func(m nornv1.Method) message.Origin { return c.schedules.Origin(m) },
 	})
 	c.keys = uniquekeys.New(uniquekeys.Env{
-		Self: cfg.Self, Cluster: [16]byte(cfg.Cluster.ID), Eta: cfg.Eta, GCGrace: cfg.GCGrace, View: c.view, Round: c.round,
+		Policy: cfg.Policy.UniqueKeys, Self: cfg.Self, Cluster: [16]byte(cfg.Cluster.ID), Eta: cfg.Eta, GCGrace: cfg.GCGrace, View: c.view, Round: c.round,
 	})
 	c.arrivals = arrivals.New(arrivals.Env{
 		View: c.view, Round: c.round, Keys: c.keys, Queues: c.queues, Replication: c.replication,
@@ -159,7 +159,7 @@ func open(c *Core, vcfg vnode.Config, boot uint64, view store.Reader, now clock.
 	}
 	c.queues.Partitions, c.keys.Partitions = c.vnodes, c.vnodes
 	if c.sessions, err = workers.New(workers.Env{
-		Self: cfg.Self, Buffer: cfg.Buffer, Sessions: cfg.Sessions, Random: cfg.Rand.Uint64,
+		Policy: cfg.Policy.Workers, Self: cfg.Self, Buffer: cfg.Buffer, Sessions: cfg.Sessions, Random: cfg.Rand.Uint64,
 		View: c.view, Round: c.round, Partitions: c.vnodes,
 	}); err != nil {
 		return fmt.Errorf("core: %w", err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/norn-dev/norn/jepsen/hunt/policies"
 	"github.com/norn-dev/norn/node/core/query"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -60,7 +61,7 @@ func TestPagesOfSeveralNodesJoin(t *testing.T) {
 		"it has no more here": {[]*nornv1.QueuesReply{{Queues: []*nornv1.Queue{queue("c", 0)}, NextCursor: cut}, {Queues: []*nornv1.Queue{queue("a", 0)}}}, "ac", "c"},
 		"too large":           {[]*nornv1.QueuesReply{{Queues: []*nornv1.Queue{queue("a", 3<<20)}}, {Queues: []*nornv1.Queue{queue("b", 3<<20)}}}, "a", "a"},
 	} {
-		l := &query.Queues{Asked: &nornv1.QueuesRequest{}}
+		l := &query.Queues{Policy: policies.Chosen().Query, Asked: &nornv1.QueuesRequest{}}
 		for _, p := range c.pages {
 			l.Take(nil, p)
 		}

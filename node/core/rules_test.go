@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/hunt/policies"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/query"
 	"github.com/norn-dev/norn/node/core/transfer"
@@ -44,7 +45,7 @@ func TestPagesOfTasksLoseNone(t *testing.T) {
 		"as many as fit":     {2, []*nornv1.ListReply{page(true, 0, 2), page(true, 1, 3)}, 2, true},
 		"one has shown less": {4, []*nornv1.ListReply{page(true, 0), page(false, 1, 2, 3)}, 1, true},
 	} {
-		l := &query.Lists{Limit: c.limit}
+		l := &query.Lists{Policy: policies.Chosen().Query, Limit: c.limit}
 		for _, p := range c.parts {
 			l.Take(nil, p)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/norn-dev/norn/internal/mutant"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	gproto "google.golang.org/protobuf/proto"
@@ -13,6 +14,9 @@ import (
 
 // TestEveryMethodNeedsAVerb fails for a method of the wire that nobody has given a verb.
 func TestEveryMethodNeedsAVerb(t *testing.T) {
+	if m := nornv1.Method_METHOD_SET_QUEUE; mutant.RouteUnjudged.On() {
+		methods[m] = need{known: true}
+	}
 	free := []nornv1.Method{nornv1.Method_METHOD_HELLO, nornv1.Method_METHOD_PING, nornv1.Method_METHOD_WHO_AM_I}
 	inner := []nornv1.Method{nornv1.Method_METHOD_UNSPECIFIED, nornv1.Method_METHOD_LAUNCH}
 	nobody, root := NewPrincipal("nobody", ByNothing, nil, nil, ""), Root("root", ByTokenFile)
@@ -144,6 +148,9 @@ func TestRandomAgainstReference(t *testing.T) {
 		}
 		prefix := []string{"", "", "acme/", "b/"}[r.IntN(4)]
 		p := NewPrincipal("p", ByToken, nil, rules, prefix)
+		if mutant.TenantSibling.On() {
+			p.scope.Prefix = strings.TrimSuffix(prefix, "/")
+		}
 		a := draw(r, names)
 		verb, _ := Verb(a.method)
 		want := a.worker == "" || strings.HasPrefix(a.worker, prefix)

@@ -4,7 +4,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/proto"
 )
 
@@ -30,10 +29,7 @@ type Scope struct {
 
 // Within tells whether a name is below the prefix of the tenant.
 func (s *Scope) Within(name string) bool {
-	if s == nil || mutant.TenantSibling.On() && strings.HasPrefix(name, strings.TrimSuffix(s.Prefix, "/")) {
-		return true
-	}
-	return strings.HasPrefix(name, s.Prefix)
+	return s == nil || strings.HasPrefix(name, s.Prefix)
 }
 
 // Tenant is the prefix of the tenant that it is of; empty: of none.

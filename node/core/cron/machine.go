@@ -9,7 +9,6 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/internal/mutant"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/schedule"
@@ -51,6 +50,8 @@ const (
 
 // Config is what a machine needs to know.
 type Config struct {
+	// Policy is the zero one but in the hunt.
+	Policy Policy
 	// Self is this node in this incarnation.
 	Self register.Member
 	// Cluster is the UUID of the cluster: it is part of the IDs of launches.
@@ -274,7 +275,7 @@ func (m *Machine) rewound(now clock.Time) {
 	switch {
 	case m.ahead == 0 || ahead > m.ahead:
 		m.ahead = ahead
-	case ahead < m.ahead-int64(look) && !mutant.NotPlacedAnew.On():
+	case ahead < m.ahead-int64(look) && !m.cfg.Policy.NotPlacedAnew:
 		m.ahead, m.stale = ahead, nil
 		for x := range m.seen.All() {
 			m.stale = append(m.stale, x.Name)

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -70,7 +71,8 @@ func newWorld(t testing.TB) *world {
 
 // succeed makes another machine the master: a process that has just started.
 func (w *world) succeed() {
-	w.machine = New(Config{Self: register.Member{Node: "n1"}, Cluster: [16]byte{1}, Grace: grace, Nonce: func() uint64 { w.nonce++; return w.nonce },
+	left := Policy{NotPlacedAnew: mutant.NotPlacedAnew.On(), RestoreLaunches: mutant.RestoreLaunches.On(), DoubtFinal: mutant.DoubtFinal.On()}
+	w.machine = New(Config{Policy: left, Self: register.Member{Node: "n1"}, Cluster: [16]byte{1}, Grace: grace, Nonce: func() uint64 { w.nonce++; return w.nonce },
 		Barred: func(map[string]register.Value, *nornv1.ScheduleMaker, string) string { return w.barred }})
 	w.machine.Observe(w.now, &w.state)
 	w.machine.Lead(w.now, true)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -127,7 +126,7 @@ func (m *Machine) consider(now clock.Time, it *item, out *Ready) {
 // 0 for none: of the last one the policy says so.
 func (m *Machine) learn(now clock.Time, it *item, r *record) (changed bool, failed int64) {
 	def := it.def()
-	if r.generation != m.generation && !mutant.RestoreLaunches.On() {
+	if r.generation != m.generation && !m.cfg.Policy.RestoreLaunches {
 		after, skips := policy.Restore(&def, r.policy, now.Wall)
 		for i := range r.history { // what was open is in doubt
 			if e := &r.history[i]; e.status == policy.Open {
@@ -430,7 +429,7 @@ func (m *Machine) task(now clock.Time, it *item, instant int64) (*nornv1.TaskSpe
 	}
 	t := d.GetSpec().GetTask()
 	dress(t, it.name, instant)
-	if mutant.LaunchAtNow.On() {
+	if m.cfg.Policy.LaunchAtNow {
 		instant = now.Wall
 	}
 	t.Id = id.Launch(m.cfg.Cluster, it.entry.UUID, instant).Bytes()
@@ -460,7 +459,7 @@ func (m *Machine) Launched(now clock.Time, tag uint64, errs []*proto.Error) (ask
 		case bad == nil, bad.Kind == nornv1.ErrorKind_ERROR_KIND_ALREADY_EXISTS: // as the version before wanted it
 			f.status = policy.Running
 			ask = append(ask, id.Launch(m.cfg.Cluster, it.entry.UUID, f.instant))
-		case final && b.doubt && !mutant.DoubtFinal.On(): // the node that refuses may not have heard of the task
+		case final && b.doubt && !m.cfg.Policy.DoubtFinal: // the node that refuses may not have heard of the task
 			b.refused, b.since, b.pause = bad.Message, now.Mono, 0
 			m.agenda.Set(it, math.MinInt64)
 			continue

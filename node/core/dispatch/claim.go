@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/decided"
@@ -281,10 +280,10 @@ func (c *Machine) repeat(now clock.Time, w *claimRequest) bool {
 			break
 		}
 		v := c.Partitions.Use(g.Partition)
-		if (c.Leases.Shared(g.Partition) || c.View.Company()) && g.Token>>32 != v.Leading() && !mutant.RepeatOfBefore.On() {
+		if (c.Leases.Shared(g.Partition) || c.View.Company()) && g.Token>>32 != v.Leading() && !c.Policy.RepeatOfBefore {
 			continue // the leader that granted it may have taken it back, or be about to (docs/contributors/model.md)
 		}
-		if held := vnode.EntryOf(v, g.Task).Of(g.Token); held != nil && !lease.Owns(&held.Record, w.ask.By) {
+		if held := vnode.EntryOf(v, g.Task).Of(g.Token); held != nil && !c.Leases.Owns(&held.Record, w.ask.By) {
 			continue
 		}
 		r, err := v.Renew(c.Round.Tx, g.Task, g.Token, w.ask.Lease, now)
@@ -298,7 +297,7 @@ func (c *Machine) repeat(now clock.Time, w *claimRequest) bool {
 		}
 		grants, refs = append(grants, convert.Grant(d, c.Eta, 0)), append(refs, g)
 	}
-	if len(grants) == 0 || mutant.GrantedAgain.On() {
+	if len(grants) == 0 || c.Policy.GrantedAgain {
 		return false
 	}
 	number := c.Index.answered(w.key(), refs)

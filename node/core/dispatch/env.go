@@ -19,6 +19,8 @@ import (
 
 // Env is what a machine reads and writes.
 type Env struct {
+	// Policy is the zero one but in the hunt.
+	Policy Policy
 	// Self is this node in this incarnation.
 	Self register.Member
 	// Eta bounds the difference of two clocks.

@@ -36,7 +36,7 @@ type Machine struct {
 // New makes one that nobody has asked anything.
 func New(env Env) *Machine {
 	c := &Machine{Env: env, Index: newIndex()}
-	c.Index.most, c.Index.partitions, c.Index.tenants = max(env.MaxQueues, 1), env.PartitionCount, env.Tenants
+	c.Index.most, c.Index.partitions, c.Index.tenants, c.Index.policy = max(env.MaxQueues, 1), env.PartitionCount, env.Tenants, env.Policy
 	c.remote, c.gossip, c.probes, c.abandoned = newRemoteClaims(c), newHeadGossip(c), &freshnessProbes{c: c}, newAbandonedClaims(c)
 	c.Index.changed, c.Index.see = c.gossip.changed, func(p ring.Partition) *vnode.Vnode { return c.Partitions.See(p) }
 	c.Index.hides = func(p ring.Partition, name string, ready bool) bool {

@@ -9,7 +9,6 @@ import (
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/away"
 	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/message"
@@ -45,6 +44,7 @@ type Index struct {
 	changed func(name string, ready bool)                        // hears of a queue whose best task is another one
 	hides   func(p ring.Partition, name string, ready bool) bool // tells of which partitions nothing is handed out
 
+	policy     Policy
 	tenants    *quota.Machine
 	away       away.Kept
 	partitions int
@@ -339,7 +339,7 @@ func (d *Index) best(w *claimRequest) (best *queue, partition int, rank *claim.R
 	kept := d.away.Of(takerOf(&w.ask))
 	for _, name := range w.names {
 		q := d.queues[name]
-		if q == nil || len(d.paused) > 0 && d.paused[name] && !mutant.PausedGranted.On() {
+		if q == nil || len(d.paused) > 0 && d.paused[name] && !d.policy.PausedGranted {
 			continue
 		}
 		p, r, ok := q.heads.Best()

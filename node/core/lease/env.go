@@ -33,7 +33,7 @@ type Env struct {
 	Standing   *standing.Machine
 	Leadership *leadership.Machine
 	Acceptors  *leadership.Acceptors
-	// Planned is the cohort that a partition is planned to have, for a mutant.
+	// Planned is the cohort that a partition is planned to have, for [Policy.PlannedCohort].
 	Planned func(p ring.Partition) []register.Member
 	// Others are told of what happens here, and asked for what is theirs to do.
 	Others Others

@@ -47,7 +47,7 @@ func (g *Machine) Reconcile(now clock.Time) {
 	round.SendAll(g.env.Round.Send, to)
 }
 
-// reconcileAll asks everybody about every claim, for a mutant.
+// reconcileAll asks everybody about every claim ([Policy.UngatedClaims]).
 func reconcileAll(g *Machine, now clock.Time, to map[register.Member]*message.AskOrphans) {
 	for p, v := range g.env.Partitions.Each() {
 		for _, m := range g.env.View.Cells[p].Cohort {

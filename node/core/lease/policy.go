@@ -11,4 +11,5 @@ type Policy struct {
 	UnpromisedGrant     bool // an acceptor takes claims without a look at its promise
 	UnfencedRenewal     bool // a renewal is taken whatever its epoch, and needs no majority
 	ClaimRefusalIgnored bool // a claim that a member refuses counts as taken by it
+	ClaimOfOthers       bool // everybody ends and renews the claims of every principal
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
@@ -25,6 +24,8 @@ func (f *failed) Fail(_ []int, err *proto.Error) { f.err = err }
 // Lists joins pages of several nodes into one, in ID order.
 type Lists struct {
 	failed
+	// Policy is the zero one but in the hunt.
+	Policy Policy
 	// Limit is that of the page; 0: the usual one.
 	Limit int
 	pages []*nornv1.ListReply
@@ -52,7 +53,7 @@ func (l *Lists) Answer() (gproto.Message, *proto.Error) {
 		reply.Tasks = append(reply.Tasks, page.GetTasks()...)
 		reply.LookedAt += page.GetLookedAt()
 		if last, err := AfterTask(page.GetNextCursor()); err == nil && !last.IsZero() {
-			if at := last.String(); !more || (at < end) != mutant.PageToLast.On() {
+			if at := last.String(); !more || (at < end) != l.Policy.PageToLast {
 				more, end = true, at
 			}
 		}
@@ -61,7 +62,7 @@ func (l *Lists) Answer() (gproto.Message, *proto.Error) {
 	size := 0
 	for i, t := range reply.Tasks {
 		size += gproto.Size(t)
-		switch past := more && (t.GetId() > end || mutant.PageEnd.On() && t.GetId() == end); {
+		switch past := more && (t.GetId() > end || l.Policy.PageEnd && t.GetId() == end); {
 		case past:
 			reply.Tasks = reply.Tasks[:i]
 		case i == l.Limit, i > 0 && size > proto.MaxPageBytes:
@@ -149,6 +150,8 @@ func (f *Fill) Takes(m gproto.Message) bool {
 // not know may have its tasks elsewhere. Pages are joined as those of tasks are.
 type Queues struct {
 	failed
+	// Policy is the zero one but in the hunt.
+	Policy Policy
 	// Asked is the request.
 	Asked *nornv1.QueuesRequest
 	// Waits is who waits here, where no part is this node's own; nil: one is.
@@ -218,7 +221,7 @@ func (l *Queues) Answer() (gproto.Message, *proto.Error) {
 func (l *Queues) page() *nornv1.QueuesReply {
 	reply, page, more := &nornv1.QueuesReply{}, NewFill(l.Asked.GetLimit()), l.end != nil
 	for _, name := range slices.Sorted(maps.Keys(l.queues)) {
-		if l.end != nil && (name > string(l.end) || mutant.QueuePageEnd.On() && name == string(l.end)) || !page.Takes(l.queues[name]) {
+		if l.end != nil && (name > string(l.end) || l.Policy.QueuePageEnd && name == string(l.end)) || !page.Takes(l.queues[name]) {
 			more = true
 			break
 		}

@@ -6,7 +6,6 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
@@ -65,6 +64,11 @@ const (
 
 // NewList makes the read of one page of tasks. all is how many partitions there are.
 func NewList(q *message.Request, m *nornv1.ListRequest, partitions []ring.Partition, all int) (message.Read, *proto.Error) {
+	return Policy{}.NewList(q, m, partitions, all)
+}
+
+// NewList is [NewList] with rules left out.
+func (p Policy) NewList(q *message.Request, m *nornv1.ListRequest, partitions []ring.Partition, all int) (message.Read, *proto.Error) {
 	r := message.Read{From: q.From}
 	if m.GetQueue() != "" {
 		if err := proto.CheckQueue(m.GetQueue()); err != nil {
@@ -89,7 +93,7 @@ func NewList(q *message.Request, m *nornv1.ListRequest, partitions []ring.Partit
 		return r, err
 	}
 	r.Func = func(view store.View, _ clock.Time) (gproto.Message, *proto.Error, error) {
-		reply, err := listPage(view, partitions, all, last, limit, m, q.Scope)
+		reply, err := p.listPage(view, partitions, all, last, limit, m, q.Scope)
 		q.Scope.Show(reply)
 		return reply, nil, err
 	}
@@ -106,7 +110,7 @@ func AfterTask(cursor []byte) (last id.ID, err *proto.Error) {
 }
 
 // listPage merges the partitions in ID order.
-func listPage(view store.View, partitions []ring.Partition, all int, last id.ID, limit int, m *nornv1.ListRequest, scope *guard.Scope) (*nornv1.ListReply, error) {
+func (p Policy) listPage(view store.View, partitions []ring.Partition, all int, last id.ID, limit int, m *nornv1.ListRequest, scope *guard.Scope) (*nornv1.ListReply, error) {
 	verbs := guard.See
 	if guard.Contents(m.GetFilter()) {
 		verbs |= guard.Read
@@ -123,7 +127,7 @@ func listPage(view store.View, partitions []ring.Partition, all int, last id.ID,
 	reply := &nornv1.ListReply{}
 	size := 0
 	for steps := 0; ; steps++ {
-		d, p, err := merge.next()
+		d, at, err := merge.next()
 		if err != nil {
 			return nil, err
 		}
@@ -132,7 +136,7 @@ func listPage(view store.View, partitions []ring.Partition, all int, last id.ID,
 		}
 		if len(reply.Tasks) == limit || size >= proto.MaxPageBytes || steps == pageSteps || sought.Bytes > pageScan && steps > 0 {
 			reply.Reached = convert.Timestamp(last.Nanos())
-			if reply.NextCursor = TaskCursor.Seal(last[:]); mutant.LargePage.On() && size >= proto.MaxPageBytes {
+			if reply.NextCursor = TaskCursor.Seal(last[:]); p.LargePage && size >= proto.MaxPageBytes {
 				reply.NextCursor = nil
 			}
 			return reply, nil
@@ -148,7 +152,7 @@ func listPage(view store.View, partitions []ring.Partition, all int, last id.ID,
 			continue
 		}
 		if d.Lean && !m.GetIdsOnly() {
-			if d, err = vnode.ReadTask(view, p, last, vnode.ReadOptions{Log: proto.MaxUpdatesInList}); err != nil {
+			if d, err = vnode.ReadTask(view, at, last, vnode.ReadOptions{Log: proto.MaxUpdatesInList}); err != nil {
 				return nil, err
 			}
 		}

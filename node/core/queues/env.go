@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/node/core/dispatch"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/partitions"
+	"github.com/norn-dev/norn/node/core/query"
 	"github.com/norn-dev/norn/node/core/quota"
 	"github.com/norn-dev/norn/node/core/registercall"
 	"github.com/norn-dev/norn/node/core/retention"
@@ -21,6 +22,8 @@ import (
 
 // Env is what the queues of a node go by.
 type Env struct {
+	// Policy is the zero one but in the hunt.
+	Policy query.Policy
 	// Self is this node in this incarnation.
 	Self register.Member
 	// Retry and Lease are those of queues that do not say, MaxQueues is how many names there may be.

@@ -287,7 +287,7 @@ func (q *Machine) wire(now clock.Time, name string, about []ring.Partition) *nor
 // Join makes one list of those of several nodes. Who waits at this one is told by it also
 // where it leads nothing, and so is not asked.
 func (q *Machine) Join(m *nornv1.QueuesRequest) *query.Queues {
-	l := &query.Queues{Asked: m}
+	l := &query.Queues{Policy: q.Policy, Asked: m}
 	if groups, _ := q.Routes.Readers(); groups != nil && groups.Of[q.Self] == nil {
 		l.Waits = q.Dispatch.Index.WaitingFor
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/norn-dev/norn/clock"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -101,7 +100,7 @@ func (o *Acks) took(from register.Member, m *message.Facts, refused []ring.Parti
 			}
 		}
 	}
-	if mutant.EarlyAck.On() {
+	if o.m.Policy.EarlyAck {
 		o.m.Round.SendNow(from, answer)
 		return true
 	}

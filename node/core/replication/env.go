@@ -15,6 +15,8 @@ import (
 
 // Env is what a machine reads and writes.
 type Env struct {
+	// Policy is the zero one but in the hunt.
+	Policy Policy
 	// Self is this node in this incarnation, Cluster the ID of the cluster.
 	Self    register.Member
 	Cluster [16]byte

@@ -6,7 +6,6 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -87,7 +86,7 @@ func (w *Writes) shed() {
 	})
 }
 
-// skipped counts an answer for an earlier write, too, for a mutant.
+// skipped counts an answer for an earlier write, too ([Policy.LostRound]).
 func (w *Writes) skipped(from register.Member, m *message.FactsTaken, o *write) {
 	for p, part := range o.parts { // Any order: each is counted for itself.
 		if !slices.Contains(m.Refused, p) && part.Take(from) {
@@ -153,7 +152,7 @@ func (w *Writes) giveUp(o *write, h *waitingAnswer) {
 			"%d of %d copies of partition %d are on disk, %d were asked for; %s. It may be kept all the same: ask again with the same ID, or for fewer copies",
 			part.Count(), len(part.Cohort), it.partition, need, why).Keeping("durable copies").Unsure().Again(100 * time.Millisecond)
 		e.Lasting = need > len(part.Cohort)
-		if mutant.TimeoutFailed.On() {
+		if w.m.Policy.TimeoutFailed {
 			e.Effect = nornv1.Effect_EFFECT_NONE
 		}
 		it.fail(e)

@@ -8,7 +8,6 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
@@ -296,7 +295,7 @@ func (o *write) complete() bool {
 // has a number: answers of its round wait in it.
 func (w *Writes) begin(now clock.Time) {
 	if w.number == 0 {
-		if w.number = w.m.Random(); mutant.OldSeries.On() {
+		if w.number = w.m.Random(); w.m.Policy.OldSeries {
 			w.number = 1
 		} // answers to the process before this one match nothing
 	}
@@ -310,7 +309,7 @@ func (w *Writes) begin(now clock.Time) {
 		w.own(p, part)
 		if outside := !slices.Contains(part.Cohort, w.m.Self); outside || w.m.Standing.Disk.Forgetful(p) {
 			w.m.Transfer.Hinted(now, p)
-			if outside && mutant.OutsiderCounts.On() {
+			if outside && w.m.Policy.OutsiderCounts {
 				part.Add(part.Cohort[0])
 			}
 		}
@@ -389,14 +388,14 @@ func (w *Writes) Taken(from register.Member, m *message.FactsTaken) {
 	if !found {
 		return // late, or of the process before this one
 	}
-	if mutant.LostRound.On() && i > 0 {
+	if w.m.Policy.LostRound && i > 0 {
 		w.skipped(from, m, w.Open[i-1])
 	}
 	o := w.Open[i]
 	for p, part := range o.parts { // Any order: each is counted for itself.
 		switch {
 		case !part.Take(from):
-		case slices.Contains(m.Refused, p) && !mutant.RefusalIgnored.On():
+		case slices.Contains(m.Refused, p) && !w.m.Policy.RefusalIgnored:
 			part.Refuse(from) // an error is no ack
 		default:
 			part.Add(from)
@@ -421,7 +420,7 @@ func (w *Writes) Taken(from register.Member, m *message.FactsTaken) {
 func (w *Writes) fence(o *write, fences []message.Fence) {
 	more := false
 	for i := range fences {
-		if part := o.parts[fences[i].Partition]; part != nil && !mutant.FenceIgnored.On() {
+		if part := o.parts[fences[i].Partition]; part != nil && !w.m.Policy.FenceIgnored {
 			more = len(part.Fence(&fences[i], w.m.Self)) > 0 || more
 		}
 	}

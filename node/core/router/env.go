@@ -16,6 +16,8 @@ import (
 // Node is called back in the course of a call: [Machine.Forward] may answer before it returns,
 // where this node does.
 type Env struct {
+	// Policy is the zero one but in the hunt.
+	Policy Policy
 	// Self is this node in this incarnation.
 	Self register.Member
 	// Random draws the number of the first request.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
@@ -132,7 +131,7 @@ func (r *Machine) Forward(now clock.Time, g *Scatter, to register.Member, idx []
 		return
 	}
 	scope := g.Scope
-	if mutant.ScopeLost.On() {
+	if r.Policy.ScopeLost {
 		scope = nil
 	}
 	// It says nothing about what is on this disk.

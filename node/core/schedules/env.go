@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/cron"
 	"github.com/norn-dev/norn/node/core/dependency"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/quota"
@@ -21,6 +22,8 @@ import (
 
 // Env is what a machine reads and writes.
 type Env struct {
+	// Policy is the zero one but in the hunt.
+	Policy cron.Policy
 	// Self is this node in this incarnation, Cluster the ID of the cluster.
 	Self    register.Member
 	Cluster [16]byte

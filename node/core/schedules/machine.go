@@ -39,7 +39,7 @@ type Machine struct {
 // New makes one that has launched nothing.
 func New(env Env) *Machine {
 	return &Machine{Env: env, wall: clock.Never, mono: clock.Never, refused: make(map[register.Member]uint64), Cron: cron.New(cron.Config{
-		Self: env.Self, Cluster: env.Cluster, Grace: env.Grace,
+		Policy: env.Policy, Self: env.Self, Cluster: env.Cluster, Grace: env.Grace,
 		Nonce: func() uint64 { return max(1, env.Rand.Uint64()) }, Barred: rights.Barred,
 	})}
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/refusal"
@@ -19,6 +18,8 @@ import (
 
 // Known is what this node knows of tasks: it says of which queue one is.
 type Known struct {
+	// Policy is the zero one but in the hunt.
+	Policy Policy
 	View   store.View
 	Vnodes *partitions.Set
 	// Partitions is how many there are in the cluster.
@@ -90,7 +91,7 @@ func outside(known Known, r *message.Request, verb guard.Verbs, task id.ID) (*pr
 	}
 	_, log := r.Body.(*nornv1.LogRequest)
 	switch {
-	case !r.Scope.May(verb, queue) && mutant.ScopeText.On():
+	case !r.Scope.May(verb, queue) && known.Policy.ScopeText:
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "task %s may not be seen", task), nil
 	case !r.Scope.May(verb, queue):
 		return refusal.NoTaskUnless(task, r.Unsure), nil

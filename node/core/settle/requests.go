@@ -94,7 +94,7 @@ func (s *Machine) others(task id.ID, token uint64, by []byte, worker, principal 
 	} else if principal != "" {
 		had = vnode.Ended(v, s.Round.Tx, task, token)
 	}
-	if !lease.Owns(&had, principal) {
+	if !s.Leases.Owns(&had, principal) {
 		return notTheirs(task, token, principal)
 	}
 	if len(by) == 0 || r == nil || bytes.Equal(r.Session[:], by) && (worker == "" || r.Worker == worker) {
@@ -119,7 +119,7 @@ func (s *Machine) writer(task id.ID, token uint64, q *message.Request) *proto.Er
 		r = held.Record
 	}
 	switch {
-	case !lease.Owns(&r, q.By):
+	case !s.Leases.Owns(&r, q.By):
 		return notTheirs(task, token, q.By)
 	case r.Token == 0 && q.Scope != nil:
 		return s.lost(task, token, nil)

@@ -17,6 +17,8 @@ import (
 
 // Env is what the unique keys of a node go by.
 type Env struct {
+	// Policy is the zero one but in the hunt.
+	Policy Policy
 	// Self is this node in this incarnation, Cluster the ID of the cluster.
 	Self    register.Member
 	Cluster [16]byte

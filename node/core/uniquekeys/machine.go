@@ -11,7 +11,6 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
@@ -193,7 +192,7 @@ func (k *Machine) Sure(now clock.Time, h *Holder) *proto.Error {
 // heard refuses to decide who has a key while the leader of its partition may not know all
 // that a majority has acknowledged.
 func (k *Machine) heard(now clock.Time, p ring.Partition) *proto.Error {
-	if vnode.Tree(k.Partitions.See(p)) == nil || k.Leaders.Alone(p) || k.Proofs.CaughtUp(p) || mutant.KeyUnheard.On() {
+	if vnode.Tree(k.Partitions.See(p)) == nil || k.Leaders.Alone(p) || k.Proofs.CaughtUp(p) || k.Policy.KeyUnheard {
 		return nil
 	}
 	k.Proofs.Demand(now, p)
@@ -209,7 +208,7 @@ func (k *Machine) checkWindow(now clock.Time, t *nornv1.TaskSpec, task id.ID, wi
 		return proto.Invalid("ID %s is not one of key %.100q with a window of %v in this cluster", task, t.GetKey(), proto.Seconds(t.GetKeyWindowSeconds()))
 	case start-wall > int64(k.Eta):
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW, "the window of ID %s begins more than eta (%v) from now; set the clock of the client", task, k.Eta)
-	case wall-start-window > int64(k.GCGrace), mutant.WindowByStart.On() && wall-start > int64(k.GCGrace):
+	case wall-start-window > int64(k.GCGrace), k.Policy.WindowByStart && wall-start > int64(k.GCGrace):
 		return proto.Refused(nornv1.ErrorKind_ERROR_KIND_OUT_OF_WINDOW, "the window of ID %s ended more than gc-grace (%v) ago: its task may have been finished and forgotten; ask for the ID of the present window (KeyRequest), or send none", task, k.GCGrace)
 	}
 	return nil
@@ -297,7 +296,7 @@ func (k *Machine) late(now clock.Time, first, task id.ID) bool {
 		holder = first
 	}
 	t, err := vnode.LoadTask(k.Round.Tx, v.Partition, holder)
-	if !k.Round.Check(err) || t.Enqueued == nil || t.Finished() || mutant.KeyGivenTwice.On() {
+	if !k.Round.Check(err) || t.Enqueued == nil || t.Finished() || k.Policy.KeyGivenTwice {
 		return false
 	}
 	if v.Leading() != 0 && t.Generation()>>32 == v.Leading() {

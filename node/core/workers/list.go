@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
-	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/explain"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/query"
@@ -53,7 +52,7 @@ func (s *Machine) List(now clock.Time, r *message.Request, m *nornv1.WorkersRequ
 	if r.Routed {
 		return own, nil
 	}
-	to, join := view.MembersOf(s.View.Alive()), &lists{whole: own, limit: m.GetLimit()}
+	to, join := view.MembersOf(s.View.Alive()), &lists{whole: own, limit: m.GetLimit(), policy: s.Policy}
 	join.ended(own)
 	if len(to) == 0 {
 		return join.page(), nil
@@ -158,6 +157,8 @@ type lists struct {
 	whole *nornv1.WorkersReply
 	ends  [][]byte // of the parts that have more
 	limit uint32
+
+	policy Policy
 }
 
 // Take joins the page of a node.
@@ -200,7 +201,7 @@ func (l *lists) page() *nornv1.WorkersReply {
 	})
 	all = slices.CompactFunc(all, func(a, b *nornv1.Worker) bool { return slices.Equal(a.GetInstance(), b.GetInstance()) })
 	page, n := query.NewFill(l.limit), 0
-	beyond := func(end []byte) bool { return past(all[n], end) && !mutant.WorkerPageEnd.On() } // of what a part has not shown
+	beyond := func(end []byte) bool { return past(all[n], end) && !l.policy.WorkerPageEnd } // of what a part has not shown
 	for n < len(all) && !slices.ContainsFunc(l.ends, beyond) && page.Takes(all[n]) {
 		n++
 	}
