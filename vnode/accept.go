@@ -188,7 +188,7 @@ func AcceptRelease(v *Vnode, tx store.Tx, task id.ID, token uint64, now clock.Ti
 		return nil // else a retry that comes late would take it back ([revive])
 	}
 	maybe := v.recent.Maybe(task)
-	if maybe && collected(tx, v.Partition, task) || mutant.ReleaseUnnoted.On() {
+	if maybe && Collected(tx, v.Partition, task) || mutant.ReleaseUnnoted.On() {
 		return nil
 	}
 	setClaim(v, tx, tableEnded, task, &claim.Record{Token: token, Outcome: claim.Released})
@@ -250,7 +250,7 @@ func read(v *Vnode, tx store.Tx, task id.ID, token uint64) (s standing, err erro
 	first := appendFact(nil, v.Partition, task, crdt.Key{Kind: crdt.KindEnqueued})
 	t, err := build(task, func(yield func(key, value []byte) bool) {
 		for key, value := range late(tx, v.Partition, task, first) {
-			if f, err := storedFact(key, value); err == nil && bad == nil {
+			if f, err := StoredFact(key, value); err == nil && bad == nil {
 				bad = s.note(f.Key, f.Body, token)
 			}
 			if !yield(key, value) {

@@ -261,7 +261,7 @@ func TestClaimOnATaskThatNeverComes(t *testing.T) {
 			}
 			r.audit()
 			for _, table := range []byte{tableActive, tableEnded} {
-				if hasKey(r.mem, appendPrefix(nil, table, 0)) {
+				if HasKey(r.mem, appendPrefix(nil, table, 0)) {
 					t.Fatalf("something is left in table %c", table)
 				}
 			}
@@ -336,7 +336,7 @@ func TestTheBallotOutlivesThePartition(t *testing.T) {
 	if got := Ballot(r.mem, 0); !bytes.Equal(got, []byte("promised")) {
 		t.Fatalf("the ballot is %q", got)
 	}
-	if hasKey(r.mem, appendPrefix(nil, tableActive, 0)) {
+	if HasKey(r.mem, appendPrefix(nil, tableActive, 0)) {
 		t.Fatal("claims are left")
 	}
 }

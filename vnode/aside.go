@@ -129,7 +129,7 @@ func PutAside(v *Vnode, tx store.Tx, facts []crdt.Fact, now int64) error {
 
 // IsAside tells whether facts of a task are kept aside.
 func IsAside(v *Vnode, view store.View, task id.ID) bool {
-	return v.aside.tasks > 0 && hasKey(view, appendTask(nil, tableAside, v.Partition, task))
+	return v.aside.tasks > 0 && HasKey(view, appendTask(nil, tableAside, v.Partition, task))
 }
 
 // Asides gives up to limit tasks of a partition that are kept aside, after one,

@@ -108,7 +108,7 @@ func TestWhatIsSetAsideLeavesNothingBehind(t *testing.T) {
 	}
 	for _, task := range []id.ID{claimed, orphan} {
 		r.setAside(task)
-		if Known(r.tx, 0, task) || hasKey(r.tx, appendTask(nil, tableEnded, 0, task)) || hasKey(r.tx, appendTask(nil, tableActive, 0, task)) || hasKey(r.tx, appendTask(nil, tableOrphans, 0, task)) {
+		if Known(r.tx, 0, task) || HasKey(r.tx, appendTask(nil, tableEnded, 0, task)) || HasKey(r.tx, appendTask(nil, tableActive, 0, task)) || HasKey(r.tx, appendTask(nil, tableOrphans, 0, task)) {
 			t.Errorf("of %s something is left", task)
 		}
 	}

@@ -48,3 +48,14 @@ func decodePartitionRecord(b []byte) (partitionRecord, error) {
 		moved: [28]byte(b[1:]), orphans: binary.BigEndian.Uint64(b[29:]), edges: binary.BigEndian.Uint64(b[37:]),
 	}, nil
 }
+
+// Noted is what a partition has on record: up to which (wall ns, task) nothing is scheduled, how many
+// tasks have facts and no enqueue, and how many dependents are registered. It is for package audit.
+func Noted(view store.View, p ring.Partition) (moved [28]byte, orphans, edges uint64, err error) {
+	b, ok := view.Get(appendPrefix(nil, tablePartition, p))
+	if !ok {
+		return moved, 0, 0, nil
+	}
+	r, err := decodePartitionRecord(b)
+	return r.moved, r.orphans, r.edges, err
+}

@@ -42,8 +42,8 @@ func (v *Vnode) Decide(tx store.Tx, task id.ID, now clock.Time, decide func(*crd
 	return v.stands(tx, t).state, nil
 }
 
-// collected tells whether a tombstone is all that is left of a task.
-func collected(view store.View, p ring.Partition, task id.ID) bool {
+// Collected tells whether a tombstone is all that is left of a task.
+func Collected(view store.View, p ring.Partition, task id.ID) bool {
 	_, ok := view.Get(appendFact(nil, p, task, crdt.Key{Kind: crdt.KindTombstone}))
 	return ok
 }

@@ -42,7 +42,7 @@ func (e Edges) Drop(tx store.Tx, dependency, dependent id.ID) {
 // Any tells whether the task has a dependent. Without any edge in the partition
 // it reads nothing.
 func (e Edges) Any(view store.View, dependency id.ID) bool {
-	return e.record.edges > 0 && hasKey(view, appendTask(nil, tableEdges, e.p, dependency))
+	return e.record.edges > 0 && HasKey(view, appendTask(nil, tableEdges, e.p, dependency))
 }
 
 // Of gives up to limit dependents of a task after one, in ID order.
@@ -119,7 +119,7 @@ func Unblock(tx store.Tx, p ring.Partition, task, dependency id.ID) (was, last b
 		return false, false
 	}
 	tx.Delete(key)
-	return true, !hasKey(tx, appendTask(nil, tableWaiting, p, task))
+	return true, !HasKey(tx, appendTask(nil, tableWaiting, p, task))
 }
 
 // Free takes the note back, whether it was there or not.
@@ -157,7 +157,8 @@ func Blockers(view store.View, p ring.Partition, task id.ID) (dependencies []id.
 	return dependencies
 }
 
-func hasKey(view store.View, prefix []byte) bool {
+// HasKey tells whether there is a key that begins so.
+func HasKey(view store.View, prefix []byte) bool {
 	for range view.Scan(prefix, after(prefix)) {
 		return true
 	}

@@ -47,11 +47,11 @@ func (v *Vnode) Enqueue(tx store.Tx, task id.ID, spec *crdt.Enqueued, now clock.
 		}
 		return Enqueued{Existed: true}, nil
 	}
-	if maybe && collected(tx, v.Partition, task) {
+	if maybe && Collected(tx, v.Partition, task) {
 		return Enqueued{Existed: true}, nil // it has been, and is gone
 	}
 	// A claim on it may have come, and gone, before it.
-	fresh := !maybe || !hasKey(tx, appendTask(v.keyspace[:0], tableEnded, v.Partition, task))
+	fresh := !maybe || !HasKey(tx, appendTask(v.keyspace[:0], tableEnded, v.Partition, task))
 	return Enqueued{}, begin(v, tx, fact, spec, fresh, now)
 }
 
@@ -263,5 +263,5 @@ func Expect(v *Vnode, view store.View, first, last id.ID) (done func()) {
 
 // Known tells whether any fact of the task is stored here.
 func Known(view store.View, p ring.Partition, task id.ID) bool {
-	return hasKey(view, appendTask(nil, tableFacts, p, task))
+	return HasKey(view, appendTask(nil, tableFacts, p, task))
 }

@@ -40,7 +40,7 @@ func Growing(v *Vnode) *antientropy.Tree { return v.shelf.tree }
 // come before the facts, and nothing kept aside of it.
 func Empty(view store.View, p ring.Partition) bool {
 	for _, table := range []byte{tableFacts, tableActive, tableAside} {
-		if hasKey(view, appendPrefix(nil, table, p)) {
+		if HasKey(view, appendPrefix(nil, table, p)) {
 			return false
 		}
 	}

@@ -1,8 +1,6 @@
 package vnode
 
 import (
-	"encoding/binary"
-
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
@@ -13,25 +11,25 @@ import (
 // Tables of the store. Each key starts with the table and the partition, so
 // that a partition can be copied and dropped table by table.
 const (
-	tableFacts      = 'f'             // task, fact key -> CRC and canonical bytes ([crdt.Fact.AppendStored])
+	tableFacts      = index.Facts     // task, fact key -> CRC and canonical bytes ([crdt.Fact.AppendStored])
 	tableActive     = index.Active    // task, token -> claim record that has not ended
-	tableEnded      = 'c'             // task, token -> claim record that has ended
+	tableEnded      = index.Ended     // task, token -> claim record that has ended
 	tableSuspended  = 'e'             // task, token -> nothing: one that has ended and may come back
 	tableReady      = index.Ready     // queue, 0, rank -> 1 when never claimed
 	tableScheduled  = index.Scheduled // wall ns, task -> nothing
-	tableWaiting    = 'w'             // waiting task, dependency that holds it back -> nothing
-	tableEdges      = 'd'             // dependency, unfinished dependent -> nothing
-	tableNews       = 'u'             // finished dependency whose dependents have not all been told -> nothing
-	tableReleases   = 'x'             // finished task whose own edges have not all been dropped -> nothing
-	tableGraves     = 'g'             // wall ns at which it was collected, task -> when its tombstone came here
+	tableWaiting    = index.Waiting   // waiting task, dependency that holds it back -> nothing
+	tableEdges      = index.Edges     // dependency, unfinished dependent -> nothing
+	tableNews       = index.News      // finished dependency whose dependents have not all been told -> nothing
+	tableReleases   = index.Releases  // finished task whose own edges have not all been dropped -> nothing
+	tableGraves     = index.Graves    // wall ns at which it was collected, task -> when its tombstone came here
 	tableKeys       = 'k'             // first ID of a unique key -> generation in use
 	tableFinished   = index.Finished  // state, queue, 0, wall ns, task -> when its end came here
 	tableQueues     = index.Queues    // queue -> counters and low-water rank
 	tableSizes      = 'i'             // queue whose name has a first part -> what its tasks hold, with its counters
-	tablePartition  = 'p'             // nothing -> partition record
-	tableLogs       = 'l'             // task -> how much its log has; task, token -> how much of it a claim has
+	tablePartition  = index.Partition // nothing -> partition record
+	tableLogs       = index.Logs      // task -> how much its log has; task, token -> how much of it a claim has
 	tableTries      = 'h'             // task -> what its older failures and expiries come to, where there are many
-	tableOrphans    = 'o'             // task -> nothing: facts without their enqueue
+	tableOrphans    = index.Orphans   // task -> nothing: facts without their enqueue
 	tableTree       = 'm'             // path -> node of the tree over the facts
 	tableTouched    = 'j'             // nothing -> leaves of the tree that have changed since it was written
 	tableGrown      = 'n'             // nothing -> nothing: the tree counts every fact
@@ -45,20 +43,14 @@ const (
 // writes a store may keep the last one only ([store.PebbleOptions.WriteBack]).
 const Rewritten = string(tableActive) + string(tableQueues) + string(tableSizes) + string(tablePartition) + string(tableTree) + string(tableTouched)
 
-const prefixSize = 3
+const prefixSize = index.PrefixSize
 
 func appendPrefix(dst []byte, table byte, p ring.Partition) []byte {
 	return append(dst, table, byte(p>>8), byte(p))
 }
 
-// taskKeySize is what the key of a fact takes; no other key of a task takes more.
-const taskKeySize = prefixSize + id.Size + max(crdt.KeySize, id.Size)
-
 func appendTask(dst []byte, table byte, p ring.Partition, task id.ID) []byte {
-	if dst == nil {
-		dst = make([]byte, 0, taskKeySize)
-	}
-	return append(appendPrefix(dst, table, p), task[:]...)
+	return index.AppendTask(dst, table, p, task)
 }
 
 func appendFact(dst []byte, p ring.Partition, task id.ID, k crdt.Key) []byte {
@@ -66,7 +58,7 @@ func appendFact(dst []byte, p ring.Partition, task id.ID, k crdt.Key) []byte {
 }
 
 func appendClaim(dst []byte, table byte, p ring.Partition, task id.ID, token uint64) []byte {
-	return binary.BigEndian.AppendUint64(appendTask(dst, table, p, task), token)
+	return index.AppendClaim(dst, table, p, task, token)
 }
 
 func appendQueue(dst []byte, table byte, p ring.Partition, queue string) []byte {

@@ -21,10 +21,11 @@ type LogSize struct {
 // LogOf is how much this replica has of the log of a task, of all its claims. It costs a
 // read, however long the log is.
 func LogOf(view store.View, p ring.Partition, task id.ID) LogSize {
-	return sizeUnder(view, appendTask(nil, tableLogs, p, task))
+	return LogAt(view, appendTask(nil, tableLogs, p, task))
 }
 
-func sizeUnder(view store.View, key []byte) (n LogSize) {
+// LogAt is how much is counted under a key of the table of logs.
+func LogAt(view store.View, key []byte) (n LogSize) {
 	if b, ok := view.Get(key); ok && len(b) == 16 {
 		n = LogSize{binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])}
 	}
@@ -38,7 +39,7 @@ func (n LogSize) encode() []byte {
 // logged counts an update that is stored; old is the body that it replaces, nil: none.
 func logged(tx store.Tx, p ring.Partition, f crdt.Fact, old []byte) {
 	for _, key := range [][]byte{appendTask(nil, tableLogs, p, f.Task), appendClaim(nil, tableLogs, p, f.Task, f.Key.A)} {
-		n := sizeUnder(tx, key)
+		n := LogAt(tx, key)
 		if n.Bytes += uint64(len(f.Body)) - uint64(len(old)); old == nil {
 			n.Updates++
 		}
@@ -49,7 +50,7 @@ func logged(tx store.Tx, p ring.Partition, f crdt.Fact, old []byte) {
 // visible is how many updates of a claim are visible: the number after the last one that
 // is. Where as many are here as the highest number says there is no hole among them.
 func visible(view store.View, p ring.Partition, task id.ID, token, top uint64) uint64 {
-	if n := sizeUnder(view, appendClaim(nil, tableLogs, p, task, token)).Updates; n == top+1 || mutant.GapShown.On() {
+	if n := LogAt(view, appendClaim(nil, tableLogs, p, task, token)).Updates; n == top+1 || mutant.GapShown.On() {
 		return top + 1
 	}
 	next, prefix := uint64(0), logKey(p, task, token, 0)
@@ -86,7 +87,7 @@ func NextSeq(view store.View, p ring.Partition, task id.ID, token uint64) uint64
 
 // Shows tells whether an update of a task is visible.
 func Shows(view store.View, p ring.Partition, task id.ID, token, seq uint64) bool {
-	return hasKey(view, logKey(p, task, token, seq)) && NextSeq(view, p, task, token) > seq
+	return HasKey(view, logKey(p, task, token, seq)) && NextSeq(view, p, task, token) > seq
 }
 
 // tail reads a log from its end.
@@ -198,7 +199,7 @@ func Log(view store.View, p ring.Partition, task id.ID, from LogAfter, limit, by
 	log := crdt.Contiguous{Token: from.Token}
 	if from.Is {
 		switch key := appendFact(nil, p, task, crdt.Key{Kind: crdt.KindUpdate, A: from.Token, B: from.Seq}); {
-		case from.Seq < math.MaxUint64 && hasKey(view, key):
+		case from.Seq < math.MaxUint64 && HasKey(view, key):
 			log.Next = from.Seq + 1
 		case from.Token == math.MaxUint64:
 			return nil, false, nil

@@ -56,7 +56,7 @@ func Merge(v *Vnode, tx store.Tx, facts []crdt.Fact, now clock.Time) (Merged, er
 		return Merged{}, nil
 	}
 	g, task := merging{v, tx, now}, facts[0].Task
-	if v.recent.Maybe(task) && !mutant.GraveOpened.On() && collected(tx, v.Partition, task) {
+	if v.recent.Maybe(task) && !mutant.GraveOpened.On() && Collected(tx, v.Partition, task) {
 		return g.graves(facts)
 	}
 	for i := range facts {

@@ -57,10 +57,10 @@ func LoadTask(view store.View, p ring.Partition, task id.ID) (*crdt.Task, error)
 	return load(view, p, task, appendFact(nil, p, task, crdt.Key{Kind: crdt.KindEnqueued}))
 }
 
-// loadOutcome reads what says how a task ended, and nothing that can be large.
-func loadOutcome(view store.View, p ring.Partition, task id.ID) (*crdt.Task, error) {
+// LoadOutcome reads what says how a task ended, and nothing that can be large.
+func LoadOutcome(view store.View, p ring.Partition, task id.ID) (*crdt.Task, error) {
 	t, err := load(view, p, task, nil)
-	if err == nil && hasKey(view, appendFact(nil, p, task, crdt.Key{Kind: crdt.KindEnqueued})) {
+	if err == nil && HasKey(view, appendFact(nil, p, task, crdt.Key{Kind: crdt.KindEnqueued})) {
 		t.Enqueued = &crdt.Enqueued{}
 	}
 	return t, err
@@ -68,7 +68,7 @@ func loadOutcome(view store.View, p ring.Partition, task id.ID) (*crdt.Task, err
 
 // Heard tells whether the task is known here: its enqueue, or that it was collected.
 func Heard(view store.View, p ring.Partition, task id.ID) (bool, error) {
-	if hasKey(view, appendFact(nil, p, task, crdt.Key{Kind: crdt.KindEnqueued})) {
+	if HasKey(view, appendFact(nil, p, task, crdt.Key{Kind: crdt.KindEnqueued})) {
 		return true, nil
 	}
 	t, err := load(view, p, task, nil)
@@ -78,7 +78,7 @@ func Heard(view store.View, p ring.Partition, task id.ID) (bool, error) {
 // Outcome tells how a task ended; unknown while it has not, or nothing is known
 // of it.
 func Outcome(view store.View, p ring.Partition, task id.ID) (crdt.State, error) {
-	t, err := loadOutcome(view, p, task)
+	t, err := LoadOutcome(view, p, task)
 	if err != nil {
 		return 0, err
 	}
@@ -144,7 +144,7 @@ func build(task id.ID, facts iter.Seq2[[]byte, []byte]) (*crdt.Task, error) {
 
 // addStored adds a fact as it is stored.
 func addStored(v *crdt.Viewer, key, value []byte) error {
-	f, err := storedFact(key, append([]byte(nil), value...))
+	f, err := StoredFact(key, append([]byte(nil), value...))
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func Root(v *Vnode, view store.View) antientropy.Node {
 // Counted gives the tree of a partition as a view has it; nil: none counts every fact there.
 func Counted(view store.View, p ring.Partition) *antientropy.Tree {
 	s := shelf{p: p, tree: antientropy.NewTree(tableTree, p)}
-	if s.load(view); !hasKey(view, appendPrefix(nil, tableGrown, p)) {
+	if s.load(view); !HasKey(view, appendPrefix(nil, tableGrown, p)) {
 		return nil
 	}
 	s.recount(view)

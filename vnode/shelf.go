@@ -90,7 +90,7 @@ func (s *shelf) drop(tx store.Tx, task id.ID) {
 		s.recount(tx)
 		for key, value := range tx.Scan(prefix, after(prefix)) {
 			// A key that is none of ours was never counted.
-			if f, err := storedFact(key, value); err == nil {
+			if f, err := StoredFact(key, value); err == nil {
 				s.tree.Remove(f)
 			}
 		}

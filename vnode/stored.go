@@ -9,9 +9,9 @@ import (
 	"github.com/norn-dev/norn/store"
 )
 
-// storedFact reads a fact from what is stored under a key, without looking at its body
+// StoredFact reads a fact from what is stored under a key, without looking at its body
 // or its CRC. The fact shares value. ErrDamaged: it cannot be read.
-func storedFact(key, value []byte) (crdt.Fact, error) {
+func StoredFact(key, value []byte) (crdt.Fact, error) {
 	task := id.ID(key[prefixSize:])
 	k, err := crdt.DecodeKey(key[prefixSize+id.Size:])
 	var f crdt.Fact
@@ -27,7 +27,7 @@ func storedFact(key, value []byte) (crdt.Fact, error) {
 // intactFact is the same for who does not give the fact to a [crdt.Viewer], which looks:
 // ErrDamaged also where it does not fit its CRC.
 func intactFact(key, value []byte) (crdt.Fact, error) {
-	f, err := storedFact(key, value)
+	f, err := StoredFact(key, value)
 	if err == nil {
 		err = intact(f)
 	}

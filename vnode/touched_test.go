@@ -55,7 +55,7 @@ func TestTheTreeIsRightAfterACrash(t *testing.T) {
 			var want antientropy.Node
 			prefix := appendPrefix(nil, tableFacts, 0)
 			for key, value := range mem.Scan(prefix, after(prefix)) {
-				f, err := storedFact(key, value)
+				f, err := StoredFact(key, value)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -144,7 +144,7 @@ func brief(view store.View, p ring.Partition, task id.ID, first []byte, e crdt.E
 	v := crdt.NewViewer(task)
 	newest := crdt.Fact{}
 	for key, value := range view.Back(appendFact(nil, p, task, crdt.Key{Kind: crdt.KindFailed}), appendFact(nil, p, task, crdt.Key{Kind: crdt.KindFailed, A: e.Below})) {
-		if newest, err = storedFact(key, bytes.Clone(value)); err != nil {
+		if newest, err = StoredFact(key, bytes.Clone(value)); err != nil {
 			return nil, false, err
 		}
 		break
@@ -173,4 +173,45 @@ func brief(view store.View, p ring.Partition, task id.ID, first []byte, e crdt.E
 		}
 	}
 	return v.Task, v.Task.Fits(e), nil
+}
+
+// AuditTries compares what is counted of failures and expiries with those that are there, and
+// what is made of it with what all facts say. It is for package audit.
+func AuditTries(view store.View, p ring.Partition) error {
+	prefix := appendPrefix(nil, tableTries, p)
+	for key := range view.Scan(prefix, after(prefix)) {
+		task := id.ID(key[prefixSize:])
+		e, ok := endsOf(view, p, task)
+		all, err := endsFrom(view, p, task, 0)
+		if err != nil {
+			return err
+		}
+		old, err := olderOf(view, p, task)
+		if err != nil {
+			return err
+		}
+		want := old.Base(e.After)
+		for _, o := range all {
+			if o.Token < e.Below {
+				want.Take(o)
+			}
+		}
+		if !ok || e != want {
+			return fmt.Errorf("%w: of task %s %+v is counted, there is %+v", ErrDamaged, task, e, want)
+		}
+		short, err := LoadTask(view, p, task)
+		if err != nil {
+			return err
+		}
+		whole, err := loadAll(view, p, task)
+		if err != nil {
+			return err
+		}
+		if short.Attempts() != whole.Attempts() || short.Failures() != whole.Failures() || short.NotBefore() != whole.NotBefore() ||
+			short.Error() != whole.Error() || short.RuledOut() != whole.RuledOut() || short.Outcome() != whole.Outcome() {
+			return fmt.Errorf("%w: task %s has %d attempts and %d failures by what is counted, %d and %d by its facts", ErrDamaged, task,
+				short.Attempts(), short.Failures(), whole.Attempts(), whole.Failures())
+		}
+	}
+	return nil
 }

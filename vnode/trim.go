@@ -120,7 +120,7 @@ func (s *shelf) cover(tx store.Tx, f crdt.Fact) {
 	var keys [][]byte
 	for _, kind := range []crdt.Kind{crdt.KindFailed, crdt.KindExpired} {
 		for key, value := range tx.Scan(appendFact(nil, s.p, f.Task, crdt.Key{Kind: kind}), appendFact(nil, s.p, f.Task, crdt.Key{Kind: kind, A: o.Below})) {
-			if gone, err := storedFact(key, value); err == nil && s.tree != nil {
+			if gone, err := StoredFact(key, value); err == nil && s.tree != nil {
 				s.tree.Remove(gone)
 			}
 			keys = append(keys, bytes.Clone(key))

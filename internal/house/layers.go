@@ -34,7 +34,7 @@ const mutants = "internal/mutant"
 // Rows is the import table. A package imports from layers below its own and
 // from its own layer, never upward, and never what its row forbids.
 func Rows() []Row {
-	return append(harm(), []Row{
+	return append(append(harm(), partitions()...), []Row{
 		{Dir: "clock", Layer: 0, Pure: true, Closed: true, Why: "time is a value; whoever computes with leases starts here"},
 		{Dir: "clock/offset", Layer: 1, Pure: true, Closed: true, Only: []string{"clock", "quorum"}, Why: "what clocks are good for follows from four times of an exchange and a cohort"},
 		{Dir: "id", Layer: 0, Pure: true, Closed: true, Why: "IDs are 20 bytes and know nothing of what they name"},
@@ -62,11 +62,6 @@ func Rows() []Row {
 		{Dir: "backup", Layer: 3, Pure: true, Closed: true, Only: []string{"clock", "crdt", "id"}, Why: "a backup outlives the machines that filled it; nodes, clients and tools read the same form"},
 		{Dir: "backup/job", Layer: 7, Closed: true, Only: []string{"backup", "client", "crdt", "id", "internal/objects", "proto", "register/snapshots", "ring"}, Why: "it takes and restores backups over the client port; impure, because it is places and a network"},
 		{Dir: "archive", Layer: 3, Never: machines, Why: "an archive outlives the machines that filled it; impure, because it is files"},
-		{Dir: "vnode/tally", Layer: 4, Pure: true, Closed: true, Only: []string{"crdt"}, Why: "what is counted knows nothing of where it is"},
-		{Dir: "vnode/record", Layer: 4, Pure: true, Closed: true, Only: []string{"claim", "vnode/tally"}, Why: "the stored form of a queue knows nothing of who writes it"},
-		{Dir: "vnode/index", Layer: 4, Pure: true, Closed: true, Only: []string{"claim", "crdt", "id", "ring", "store", "vnode/record", "vnode/tally"}, Why: "where a task is found by its state knows nothing of who puts it there"},
-		{Dir: "vnode/recent", Layer: 4, Pure: true, Closed: true, Only: []string{"id"}, Why: "a filter over IDs knows nothing of what they name"},
-		{Dir: "vnode", Layer: 4, Pure: true, Why: "one partition on one node; it is told of the cluster"},
 		{Dir: "register", Layer: 4, Pure: true, Never: []string{"vnode"}, Why: "the cells must be readable while every partition is down"},
 		{Dir: "register/raftnode", Layer: 4, Never: []string{"vnode"}, Why: "it runs a member of the register's group; impure, because it is a goroutine that waits for the disk"},
 		{Dir: "register/snapshots", Layer: 4, Never: []string{"vnode"}, Why: "a copy of the register in a second place; impure, because places are"},
@@ -102,6 +97,18 @@ func Rows() []Row {
 		{Dir: "internal/reference", Layer: 8, Closed: true, Only: []string{"node"}, Why: "pages are made from the source; impure, because it is files"},
 		{Dir: "internal/house", Layer: 8, Closed: true, Why: "the rules judge the code, they do not use it"},
 	}...)
+}
+
+// partitions are the rows of vnode: one partition on one node, and what it is made of.
+func partitions() []Row {
+	return []Row{
+		{Dir: "vnode/tally", Layer: 4, Pure: true, Closed: true, Only: []string{"crdt"}, Why: "what is counted knows nothing of where it is"},
+		{Dir: "vnode/record", Layer: 4, Pure: true, Closed: true, Only: []string{"claim", "vnode/tally"}, Why: "the stored form of a queue knows nothing of who writes it"},
+		{Dir: "vnode/index", Layer: 4, Pure: true, Closed: true, Only: []string{"claim", "crdt", "id", "ring", "store", "vnode/record", "vnode/tally"}, Why: "where a task is found by its state knows nothing of who puts it there"},
+		{Dir: "vnode/recent", Layer: 4, Pure: true, Closed: true, Only: []string{"id"}, Why: "a filter over IDs knows nothing of what they name"},
+		{Dir: "vnode/audit", Layer: 4, Pure: true, Closed: true, Only: []string{"antientropy", "claim", "crdt", "id", "ring", "store", "vnode", "vnode/index", "vnode/record"}, Why: "what is stored beside the facts is computed a second time, by code that no server runs"},
+		{Dir: "vnode", Layer: 4, Pure: true, Why: "one partition on one node; it is told of the cluster"},
+	}
 }
 
 // harm are the rows of what does harm: of jepsen/sim what its runs are made of, and jepsen/lab

@@ -12,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
+	"github.com/norn-dev/norn/vnode/audit"
 
 	"google.golang.org/protobuf/proto"
 
@@ -31,7 +32,7 @@ func (n *node) audit() {
 			continue
 		}
 		s.stats[stats.Audits]++
-		if err := vnode.Audit(n.disk.Mem, p); err != nil {
+		if err := audit.Partition(n.disk.Mem, p); err != nil {
 			s.violation(Audit, "%spartition %d: %v", n, p, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/vnode"
+	"github.com/norn-dev/norn/vnode/audit"
 )
 
 // TestATombstoneIsNotSetAside: a member did not know a task, and another one that it was
@@ -24,7 +25,7 @@ func TestATombstoneIsNotSetAside(t *testing.T) {
 	if _, is := vnode.FactOf(m.Round.Tx, 0, task, stone.Key); !is {
 		t.Error("nothing says any more that the task was collected")
 	}
-	if err := vnode.Audit(r.peers[4].store, 0); err != nil {
+	if err := audit.Partition(r.peers[4].store, 0); err != nil {
 		t.Error(err)
 	}
 }

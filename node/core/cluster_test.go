@@ -16,6 +16,7 @@ import (
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
+	"github.com/norn-dev/norn/vnode/audit"
 
 	gproto "google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
@@ -494,7 +495,7 @@ func TestAcknowledgedIsOnAMajority(t *testing.T) {
 		})
 		for i, p := range r.peers {
 			for n := range testPartitions {
-				if err := vnode.Audit(p.store, ring.Partition(n)); err != nil {
+				if err := audit.Partition(p.store, ring.Partition(n)); err != nil {
 					rt.Fatalf("node %d, partition %d: %v", i, n, err)
 				}
 			}
@@ -509,7 +510,7 @@ func (p *peer) facts(t testing.TB) (all []string) {
 		for f := range vnode.FactsAfter(v.Partition, p.store, antientropy.Position{}, id.ID{}) {
 			all = append(all, fmt.Sprint(f))
 		}
-		if err := vnode.Audit(p.store, ring.Partition(n)); err != nil {
+		if err := audit.Partition(p.store, ring.Partition(n)); err != nil {
 			t.Fatalf("%s, partition %d: %v", p.self.Node, n, err)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/store/memstore"
-	"github.com/norn-dev/norn/vnode"
+	"github.com/norn-dev/norn/vnode/audit"
 
 	gproto "google.golang.org/protobuf/proto"
 )
@@ -276,11 +276,11 @@ func (r *rig) get(task id.ID) *nornv1.Task {
 func (r *rig) audit() {
 	r.t.Helper()
 	for p := range testPartitions {
-		if err := vnode.Audit(r.store, ring.Partition(p)); err != nil {
+		if err := audit.Partition(r.store, ring.Partition(p)); err != nil {
 			r.t.Fatalf("partition %d: %v", p, err)
 		}
 	}
-	if err := vnode.AuditLinks(r.store, testPartitions); err != nil {
+	if err := audit.Links(r.store, testPartitions); err != nil {
 		r.t.Fatal(err)
 	}
 }

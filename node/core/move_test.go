@@ -16,6 +16,7 @@ import (
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/store/memstore"
 	"github.com/norn-dev/norn/vnode"
+	"github.com/norn-dev/norn/vnode/audit"
 )
 
 // newGrowing is a cluster of one that others may join.
@@ -146,7 +147,7 @@ func (r *trio) audit() {
 			if o.down {
 				continue
 			}
-			if err := vnode.Audit(o.store, ring.Partition(p)); err != nil {
+			if err := audit.Partition(o.store, ring.Partition(p)); err != nil {
 				r.t.Fatalf("%s, partition %d: %v", o.self.Node, p, err)
 			}
 		}
@@ -269,7 +270,7 @@ func TestATreeThatIsWrongIsPutRight(t *testing.T) {
 		break
 	}
 	r.peers[1].store.Apply(&b)
-	if b.Len() == 0 || vnode.Audit(r.peers[1].store, 1) == nil {
+	if b.Len() == 0 || audit.Partition(r.peers[1].store, 1) == nil {
 		t.Fatal("nothing is wrong")
 	}
 	for range 60 {
@@ -277,7 +278,7 @@ func TestATreeThatIsWrongIsPutRight(t *testing.T) {
 		r.settle()
 		r.tell()
 	}
-	if err := vnode.Audit(r.peers[1].store, 1); err != nil || r.peers[1].core.Stats().Scrubbed == 0 {
+	if err := audit.Partition(r.peers[1].store, 1); err != nil || r.peers[1].core.Stats().Scrubbed == 0 {
 		t.Errorf("%v after %d repairs", err, r.peers[1].core.Stats().Scrubbed)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
+	"github.com/norn-dev/norn/vnode/audit"
 
 	gproto "google.golang.org/protobuf/proto"
 )
@@ -46,7 +47,7 @@ func (r *trio) blank(i int, p ring.Partition) string {
 	if o.core.view.Deleting(p) || !vnode.Empty(o.store, p) {
 		return "there are facts"
 	}
-	if err := vnode.Audit(o.store, p); err != nil {
+	if err := audit.Partition(o.store, p); err != nil {
 		return err.Error()
 	}
 	left := ""

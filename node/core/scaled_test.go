@@ -18,6 +18,7 @@ import (
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
+	"github.com/norn-dev/norn/vnode/audit"
 
 	gproto "google.golang.org/protobuf/proto"
 )
@@ -199,7 +200,7 @@ func (g *forming) audit(one int) {
 	for i, c := range g.cores {
 		for p := range g.state.Cells {
 			if !g.down[i] && p%one == i%one && slices.Contains(g.state.Cells[p].Cohort, c.cfg.Self) {
-				if err := vnode.Audit(g.stores[i], ring.Partition(p)); err != nil {
+				if err := audit.Partition(g.stores[i], ring.Partition(p)); err != nil {
 					g.t.Errorf("node %d, partition %d: %v", i, p, err)
 				}
 			}

@@ -16,10 +16,36 @@ const (
 	Scheduled = 's'
 	Finished  = 't'
 	Queues    = 'q'
+	Facts     = 'f'
+	Ended     = 'c'
+	Waiting   = 'w'
+	Edges     = 'd'
+	News      = 'u'
+	Releases  = 'x'
+	Graves    = 'g'
+	Partition = 'p'
+	Logs      = 'l'
+	Orphans   = 'o'
 )
 
-// prefixSize is what table and partition take of a key.
-const prefixSize = 3
+// PrefixSize is what table and partition take of a key.
+const PrefixSize = 3
+
+// taskKeySize is what the key of a fact takes; no other key of a task takes more.
+const taskKeySize = PrefixSize + id.Size + max(crdt.KeySize, id.Size)
+
+// AppendTask is how the keys of a task begin in a table.
+func AppendTask(dst []byte, table byte, p ring.Partition, task id.ID) []byte {
+	if dst == nil {
+		dst = make([]byte, 0, taskKeySize)
+	}
+	return append(AppendPrefix(dst, table, p), task[:]...)
+}
+
+// AppendClaim is the key of a claim of a task.
+func AppendClaim(dst []byte, table byte, p ring.Partition, task id.ID, token uint64) []byte {
+	return binary.BigEndian.AppendUint64(AppendTask(dst, table, p, task), token)
+}
 
 // AppendPrefix is how the keys of a table begin in a partition.
 func AppendPrefix(dst []byte, table byte, p ring.Partition) []byte {

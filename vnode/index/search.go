@@ -102,7 +102,7 @@ func (s *search) of(state crdt.State) bool {
 	case crdt.StateClaimed:
 		prefix := AppendPrefix(nil, Active, s.p)
 		from := After(append(AppendPrefix(nil, Active, s.p), s.last[:]...))
-		return s.scan(from, prefix, func(key []byte) id.ID { return id.ID(key[prefixSize:]) })
+		return s.scan(from, prefix, func(key []byte) id.ID { return id.ID(key[PrefixSize:]) })
 	}
 	prefix := append(AppendPrefix(nil, Finished, s.p), byte(state))
 	if s.queue != "" {
