@@ -184,6 +184,8 @@ func refusal(rows []Row, from Row, dir string) string {
 	switch {
 	case !ok || to.Dir == from.Dir:
 		return "" // an unknown directory is reported where it is
+	case to.Dir == mutants && under(from.Dir, "node"):
+		return "what the hunt leaves out of a node is a field of a Policy, which package jepsen/hunt/policies sets"
 	case to.Layer > from.Layer:
 		return dir + " is above it (layer " + strconv.Itoa(to.Layer) + ")"
 	case from.Closed && to.Dir != mutants && !slices.Contains(from.Only, to.Dir):

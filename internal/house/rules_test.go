@@ -95,6 +95,7 @@ func layerCases() []rulecase {
 		{"worker of the client", Imports, one("client/worker", "client"), nil},
 		{"client of the worker", Imports, one("client", "client/worker"), []string{"client/a.go:2 imports client/worker"}},
 		{"generated words", Imports, one("claim", "proto/norn/v1"), nil},
+		{"a switch in a node", Imports, one("node/core", "internal/mutant"), []string{"node/core/a.go:2 imports internal/mutant"}},
 		{"core and transport", Imports, one("node/core", "transport"), []string{"node/core/a.go:2 imports transport"}},
 		{"node and transport", Imports, one("node", "transport"), nil},
 		{"no row", Imports, map[string]string{"stuff/a.go": "package stuff\n", "stuff/b.go": "package stuff\n"}, []string{"stuff/a.go:1 no row"}},
