@@ -19,6 +19,10 @@ var ErrDamaged = record.ErrDamaged
 const partitionVersion = 2
 
 // partitionRecord is what a partition remembers beside its facts and indexes.
+//
+// Invariant: each number is what a walk over the partition finds (package audit): a mark above
+// a scheduled task hides it for ever; a counter of dependents that is too low leaves some
+// untold.
 type partitionRecord struct {
 	// moved is the (wall ns, task) up to which the scheduled index was emptied
 	// into the ready index: nothing is scheduled below, so that looking for what

@@ -23,6 +23,10 @@ func SlackOf(buffer time.Duration) time.Duration {
 }
 
 // term is what a vnode knows beside its epoch of how claims are to be judged.
+//
+// Invariant: an expiry is written only of a claim that had lapsed at a time when nobody else
+// led: alone in the cohort, or asked and confirmed since ([Sole]). A leader that was cut off
+// would else end claims that its successor has renewed (the hunt's SoleUnasked).
 type term struct {
 	confirmed bool // another node confirms our wall clock
 	begins    bool // leadership has begun, and nobody has said when

@@ -18,6 +18,10 @@ import (
 // place says in which index a task stands, or where it goes. Where it goes
 // follows from its facts and claims, and between scheduled and ready from the
 // clock; where it stands is where its entry is, whatever the clock says by now.
+//
+// Invariant: between two calls of the vnode each task with an enqueue stands where its place
+// says, its entry and its counter changed in one batch ([Vnode.leave], [Vnode.enter]); package
+// audit computes both anew.
 type place struct {
 	state  crdt.State // StateUnknown: in none
 	queue  string

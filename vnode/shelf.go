@@ -14,6 +14,10 @@ import (
 
 // shelf is where the facts of a partition lie. Every fact that comes or goes
 // passes through it, so that the tree over them cannot be forgotten.
+//
+// Invariant: where whole is set, the tree is that of the facts which are stored, after each
+// call: two replicas with the same facts have the same root, or repair would compare them for
+// ever (package audit computes it anew; the hunt's LocalHash).
 type shelf struct {
 	p    ring.Partition
 	tree *antientropy.Tree // nil: there is no other replica to compare with
@@ -23,6 +27,8 @@ type shelf struct {
 	noted bool
 	// touched is the stored note of leaves that have changed since the tree was flushed, as
 	// it was found at the start: they are counted before anything else is done with the tree.
+	// Invariant: after a crash each leaf that is not what the facts say is named in the stored
+	// note: it may name too many, never too few. Those it names are computed anew.
 	touched []byte
 	// listed says that there may be such a note in the store.
 	listed bool

@@ -110,6 +110,18 @@ func (c *Config) complete() {
 }
 
 // Vnode is one partition on one node. Make one with [Open].
+//
+// Invariant: what is in memory is what [Open] reads from the store once the batch under way is
+// written: counters, claims, the first tasks of queues. A node that is started anew goes on as
+// if it had not stopped (the simulator's crashes). What has no stored form, as the filter of
+// recent IDs, may only make things slower.
+//
+// Invariant: nothing is granted and nothing decided about a lapse while epoch is 0: claims of a
+// follower end by what a leader has written, or in an election.
+//
+// Invariant: nextDue is not later than the first scheduled task of the partition: it may be too
+// early, which costs one look; too late, and a task would stay scheduled past its time until
+// the next one comes due.
 type Vnode struct {
 	Partition ring.Partition
 	// Edges are the dependents of this partition's tasks.

@@ -270,7 +270,7 @@ func (c *Core) Audit() error {
 	return errors.Join(c.vnodes.Audit(), c.tenants.Audit(len(c.view.Cells), c.vnodes.See),
 		c.dispatch.Audit(), router.Audit(c.routes), c.replication.Audit(), c.logs.Audit(),
 		c.transfer.Audit(), c.elector.Audit(), lease.Audit(c.leases), c.standing.Audit(), c.dependency.Audit(),
-		c.retention.Audit(), c.repairs.Audit(), c.sessions.Audit())
+		c.retention.Audit(), c.repairs.Audit(), c.sessions.Audit(), c.schedules.Audit())
 }
 
 // dismissed stops what only members do. What is here may be the only copy: it

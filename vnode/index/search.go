@@ -30,6 +30,11 @@ func Find(view store.View, p ring.Partition, queue string, states []crdt.State, 
 }
 
 // search looks for tasks by their states.
+//
+// Invariant: left is what may still be looked at, over all indexes: a request for one page
+// costs at most that many reads, however the tasks are spread. tasks may have more than those
+// asked for (of the scheduled index those of other queues, of claims those of any): the caller
+// reads each task and judges it.
 type search struct {
 	view   store.View
 	p      ring.Partition

@@ -8,6 +8,10 @@ import (
 
 // Tally has the counters of all queues of some vnodes whose names have the same first part, up to
 // a slash: those of a tenant. It is right after each change, and nobody has to add up.
+//
+// Invariant: a group has at least one queue, and its numbers are the sums over those that have
+// joined and not parted: [Tally.Part] gets what the queue has by then, not what it had when it
+// joined (quota's Audit).
 type Tally struct{ of map[string]*Group }
 
 // Group are the queues of one first part.

@@ -30,4 +30,16 @@
 //
 // A launch ends as not enqueued when its queue refuses it, or when nobody could
 // be reached for [patience] (G20): there is no endless retry.
+//
+// What each step may assume after a crash, or under another master:
+//
+//	committed as      task            who goes on
+//	not begun         is not there    Decide, from the watermark
+//	begun (Open)      may be there    the same launch ID is enqueued again: twice is once
+//	enqueued          was there       its end is asked for until it is known
+//	ended             may be gone     nobody; the history shows it
+//
+// Invariant: no task is enqueued whose launch is not committed as begun. Else a master that is
+// deposed between both would launch an instant that its successor, by the same record, launches
+// or skips anew (the tests' world refuses such a request).
 package cron

@@ -25,6 +25,9 @@ const (
 // item is what a machine keeps of a schedule. There are 100,000 of them, and
 // nearly all have nothing under way: what only the others need is in busy, and
 // what they have in common is there once.
+//
+// Invariant: an item whose phase is not idle is in exactly one batch or list of that phase, and
+// an idle one in none: the answer to the batch is what makes it idle again ([Audit]).
 type item struct {
 	entry agenda.Entry // with the UUID
 	name  string
@@ -40,6 +43,9 @@ type item struct {
 }
 
 // busy is what is under way of a schedule.
+//
+// Invariant: tasks are exactly the watched ones of this schedule ([Audit]): one that is
+// watched and not listed would be asked about after the schedule is gone.
 type busy struct {
 	change *register.ScheduleChange // that waits or is under way
 	tally  *Stats                   // to be counted when the change is committed
@@ -49,6 +55,10 @@ type busy struct {
 }
 
 // tries are the attempts to launch one instant.
+//
+// Invariant: doubt stays set until the launch ends. A refusal is final only without it: the
+// task may have been made by an attempt whose answer was lost, and then it runs (the hunt's
+// DoubtFinal).
 type tries struct {
 	instant int64
 	since   int64         // mono ns of the first one, 0: none

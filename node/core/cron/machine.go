@@ -135,6 +135,18 @@ func (s *Stats) add(o *Stats) {
 
 // Machine follows the schedules of the register, and launches them on the node
 // that leads it. One goroutine may use it.
+//
+// Invariant: a schedule that can be read is in the agenda, or something is under way of it;
+// never both a change and a launch. One that is in neither would never launch again
+// ([Audit]).
+//
+// Invariant: nonce is 0, or the register has been seen with it: nothing is begun under a
+// mastership that is only asked for. That the register refuses what is asked for under an older
+// nonce makes this safe; that it is dropped as soon as another one is seen ([Machine.Observe])
+// saves the refusals.
+//
+// Invariant: revision and generation only grow. A state that comes late would bring back a
+// definition that was replaced, and with it launches that nobody wants any more.
 type Machine struct {
 	cfg    Config
 	zones  *schedule.Zones // nil until there is a schedule
@@ -146,20 +158,25 @@ type Machine struct {
 
 	items  map[string]*item
 	agenda agenda.Agenda[*item]
-	dirty  []string // changed, and not read again yet
-	stale  []string // to be placed anew, because the clock has gone back
-	ahead  int64    // wall less mono ns, as far as the clock has been ahead
-	watch  watch
-	full   int // bytes of schedules from which on histories do not grow
-	known  int // items of schedules that are not deleted
+	// Invariant: dirty has every schedule whose item may differ from seen: what is not read is
+	// decided by an old record, and its commit is refused each time.
+	dirty []string // changed, and not read again yet
+	stale []string // to be placed anew, because the clock has gone back
+	ahead int64    // wall less mono ns, as far as the clock has been ahead
+	watch watch
+	full  int // bytes of schedules from which on histories do not grow
+	known int // items of schedules that are not deleted
 
 	leads    bool
 	nonce    uint64 // of our mastership; 0: none
 	taking   uint64 // tag of the commit that takes it; 0: none
 	takeAt   int64  // mono ns before which it is not tried again
 	tag      uint64
-	changes  []*item          // with a change that waits
-	toLaunch []*item          // with a task that waits to be enqueued
+	changes  []*item // with a change that waits
+	toLaunch []*item // with a task that waits to be enqueued
+	// Invariant: a batch is in its map from when it is given out until its answer or the end of
+	// the mastership; an answer whose tag is in none is of a mastership before and changes
+	// nothing.
 	commits  map[uint64]*work // by tag
 	launches map[uint64]*work
 	cancels  map[uint64]*work

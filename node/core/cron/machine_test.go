@@ -123,6 +123,9 @@ func (w *world) turn() {
 		out := w.machine.Work(w.now)
 		if len(out.Commits)+len(out.Launches)+len(out.Cancels)+len(out.Finds)+len(out.Ask) == 0 {
 			if _, mono := w.machine.Next(w.now); mono > w.now.Mono {
+				if len(w.machine.items) < 100 {
+					w.audit()
+				}
 				return
 			}
 		}
@@ -155,6 +158,13 @@ func (w *world) turn() {
 		}
 	}
 	w.t.Fatal("the machine never comes to rest")
+}
+
+func (w *world) audit() {
+	w.t.Helper()
+	if err := Audit(w.machine); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func (w *world) launch(l *Launches) {

@@ -46,6 +46,12 @@ func (e *entry) live() bool {
 }
 
 // record is what is committed about a schedule beside its definition.
+//
+// Invariant: what encode has written decode reads to the same record, and records of version 1
+// as well (state_test.go): the register keeps them while the program is updated.
+//
+// Invariant: of the launches by the timetable only the last may be [policy.Open]: policy.Decide
+// begins none before that one has ended or runs.
 type record struct {
 	policy policy.State
 	// generation of the register that the state was decided in. Whoever finds

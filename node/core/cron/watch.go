@@ -33,6 +33,9 @@ type running struct {
 }
 
 // watch is the launches whose tasks run.
+//
+// Invariant: ring has every task of the map, so that all are asked about in turn, whatever news
+// got lost ([Audit]).
 type watch struct {
 	of   map[id.ID]running
 	ring []id.ID // in the order in which they are asked about; may hold finished ones

@@ -26,6 +26,17 @@ type Tenant struct {
 }
 
 // Machine knows the tenants, and what of theirs is counted here. A nil one counts nothing.
+//
+// Invariant: read and seen only grow: a state of the register that comes late neither takes
+// away a tenant nor brings one back (TestAcmeIsNotAcme2).
+//
+// Invariant: counts has a prefix exactly where one of its numbers is not 0, tenant or not: a
+// tenant that is made later finds what there is already, and names that come and go leave
+// nothing behind (TestWhatIsCountedIsWhatThereIs).
+//
+// Invariant: who is refused a claim because of a tenant's limit has that tenant in full, until
+// [Machine.Freed] has found it with a claim left. Else a worker that waits would not be woken
+// when one ends.
 type Machine struct {
 	// Tally counts tasks.
 	Tally *tally.Tally

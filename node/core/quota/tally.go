@@ -46,6 +46,9 @@ func (m *Machine) Used() (all []Use) {
 }
 
 // Audit tells whether the tally is not what the vnodes of some partitions have. It is for tests.
+//
+// Invariant: the tally of a prefix is the sum over the partitions that are here, tasks and
+// bytes: who would add to it and not take off what leaves would refuse a tenant for ever.
 func (m *Machine) Audit(partitions int, see func(ring.Partition) *vnode.Vnode) error {
 	if m.Tally.Len() == 0 {
 		return nil // as in nearly all tests: to add up takes long

@@ -50,6 +50,9 @@ func (k *Machine) Due() (wall, mono int64) { return k.wall, k.mono }
 // Stats are its counters.
 func (k *Machine) Stats(now clock.Time) cron.Stats { return k.Cron.Stats(k.Time(now)) }
 
+// Audit tells what of the master's books does not agree, see [cron.Audit]. It is for tests.
+func (k *Machine) Audit() error { return cron.Audit(k.Cron) }
+
 // Lead hears whether this node leads the register's group.
 func (k *Machine) Lead(now clock.Time, leads bool) { k.Cron.Lead(k.Time(now), leads) }
 
