@@ -121,6 +121,7 @@ func harm() []Row {
 		{Dir: "jepsen/sim/plan", Layer: 8, Closed: true, Only: []string{"jepsen/sim/world", "proto"}, Why: "what a seed draws is drawn before there is a cluster"},
 		{Dir: "jepsen/sim/disk", Layer: 8, Closed: true, Only: []string{"store"}, Why: "a disk keeps what it is given, whoever gives it"},
 		{Dir: "jepsen/sim/digest", Layer: 8, Closed: true, Only: []string{"node/core", "store"}, Why: "it sees values of any kind, not names"},
+		{Dir: "jepsen/sim/witness", Layer: 8, Why: "it sees a cluster through a small interface, whoever runs it"},
 		{Dir: "jepsen/sim/convert", Layer: 8, Closed: true, Only: []string{"clock", "id", "proto", "jepsen"}, Why: "a request has one form in a history, whoever sends it"},
 		{Dir: "jepsen/lab/machine", Layer: 8, Closed: true, Why: "what a machine allows is asked in one place; impure, because it runs programs of the system"},
 		{Dir: "jepsen/lab/network", Layer: 8, Closed: true, Only: []string{"jepsen/lab/machine"}, Why: "links carry bytes of programs that they do not know"},

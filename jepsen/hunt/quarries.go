@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/jepsen/sim"
+	"github.com/norn-dev/norn/jepsen/sim/witness"
 )
 
 // Quarries gives every mistake, in their order, with where it shows, and with what it breaks by
@@ -23,19 +24,19 @@ func Quarries() []Quarry {
 func core() []Quarry {
 	return []Quarry{
 		on(OneNode, mutant.AckBeforeSync, check.Lost, check.Undone), // an end that is gone as well
-		on(Clusters, mutant.PromiseInMemory, sim.Promise),
-		on(Clusters, mutant.UnpromisedVotes, sim.Vote),
-		on(Clusters, mutant.NoOldMajority, sim.Vote),
+		on(Clusters, mutant.PromiseInMemory, witness.Promise),
+		on(Clusters, mutant.UnpromisedVotes, witness.Vote),
+		on(Clusters, mutant.NoOldMajority, witness.Vote),
 		on(Clusters, mutant.NoPush, check.Leader),
 		on(Clusters, mutant.GrantBeforeCAS, check.Token), // of two candidates for one epoch
 		on(Clusters, mutant.CASIfGreater, check.Register),
 		on(Clusters, mutant.EagerZombie, check.Lost),
 		on(Clusters, mutant.UngatedClaims, check.Overlap),
-		on(Clusters, mutant.PlannedCohort, sim.Majority),
-		on(Clusters, mutant.UnpromisedGrant, sim.Promise),
+		on(Clusters, mutant.PlannedCohort, witness.Majority),
+		on(Clusters, mutant.UnpromisedGrant, witness.Promise),
 		by("node/core", "TestACopyOutsideOfTheCohortDoesNotCount", mutant.OutsiderCounts),
 		on(OneNode, mutant.DeadlineReceipt, check.Overlap),
-		on(Clusters, mutant.UnfencedRenewal, sim.Majority),
+		on(Clusters, mutant.UnfencedRenewal, witness.Majority),
 		on(Clusters, mutant.NoHandOver, check.Lost, check.Undone, check.Leader), // the facts of the old cohort are its ends, too
 		on(Clusters, mutant.PurgeByTime, check.Collected),
 		on(Clusters, mutant.LargerWins, check.Lost, check.Undone, sim.Convergence), // what is not taken over is gone, before anybody compares
@@ -45,7 +46,7 @@ func core() []Quarry {
 		on(Clusters, mutant.TimeoutFailed, check.Honesty),
 		on(OneNode, mutant.AbsentIsDone, check.Dependency),
 		on(OneNode, mutant.GapShown, check.Contiguous),
-		on(Clusters, mutant.StaleLeader, sim.Majority),
+		on(Clusters, mutant.StaleLeader, witness.Majority),
 	}
 }
 

@@ -3,6 +3,7 @@ package sim
 import (
 	"github.com/norn-dev/norn/jepsen/sim/convert"
 	"github.com/norn-dev/norn/jepsen/sim/stats"
+	"github.com/norn-dev/norn/jepsen/sim/witness"
 	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/store"
@@ -68,10 +69,10 @@ func (n *node) send(reply message.Reply) {
 		return
 	}
 	if q := n.asked[reply.To]; q != nil && n.s.fleet != nil && n.s.fleet.witness != nil {
-		n.s.fleet.witness.granted(q.body.Body, &reply)
+		n.s.fleet.witness.Granted(q.body.Body, &reply)
 	}
 	if q := n.asked[reply.To]; q != nil && n.s.fleet != nil {
-		n.s.fleet.receipts(q.body.Body, &reply)
+		witness.Receipts(outside{n.s.fleet}, q.body.Body, &reply)
 	}
 	delete(n.asked, reply.To)
 	n.remember(reply.Message)

@@ -169,7 +169,7 @@ func (c *caller) ended(k *call, a *answer) {
 	a.end = c.ending(k, a.message)
 	c.s.record(a.end)
 	if c.s.fleet != nil && c.s.fleet.witness != nil {
-		c.s.fleet.witness.acknowledged(k, a.end)
+		c.s.fleet.witness.Acknowledged(k.asked, a.end)
 	}
 	k.done(a)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/jepsen/sim/disk"
 	"github.com/norn-dev/norn/jepsen/sim/plan"
 	"github.com/norn-dev/norn/jepsen/sim/stats"
+	"github.com/norn-dev/norn/jepsen/sim/witness"
 	"github.com/norn-dev/norn/jepsen/sim/world"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/group"
@@ -30,10 +31,8 @@ type fleet struct {
 	// replicas is how many there were to be by then; 0: nobody has heard.
 	replicas int
 
-	// standing are those who want to lead, by the nonces of the cells they ask for;
-	// nil: nobody notes that.
-	standing map[cellOf]*tenure
-	applied  map[uint64]uint64 // of the register's log: the term of each entry that somebody has applied
+	leaders *witness.Leaders  // nil: nobody notes who leads
+	applied map[uint64]uint64 // of the register's log: the term of each entry that somebody has applied
 
 	size    int         // members there are about; 0: as drawn
 	forming bool        // the cluster is not whole for the first time yet
@@ -42,9 +41,9 @@ type fleet struct {
 	before  stats.Stats // what had happened when the storm began
 	stable  bool        // nothing was elected or moved in the lull before it
 
-	witness *witness // nil: disks get lost
-	drowsy  *drowsy  // from when it is whole
-	ahead   int64    // by how much all wall clocks are set ahead alike, ns
+	witness *witness.Witness // nil: disks get lost
+	drowsy  *drowsy          // from when it is whole
+	ahead   int64            // by how much all wall clocks are set ahead alike, ns
 
 	moved  map[ring.Partition]int64 // true time since when its cell is as it is
 	sought sought
@@ -102,10 +101,10 @@ func runCluster(seed uint64, m Many) *Result {
 	s.checker = check.New(o)
 	s.note("seed %d, a cluster: %+v", seed, s.plan)
 	f := newFleet(s)
-	f.standing, f.size, f.lossy = map[cellOf]*tenure{}, m.Size, s.plan.Cluster.Lossy()
+	f.leaders, f.size, f.lossy = witness.NewLeaders(outside{f}), m.Size, s.plan.Cluster.Lossy()
 	s.fleet = f
 	if m.Fierce {
-		f.witness = newWitness(f)
+		f.witness = witness.New(outside{f})
 	}
 	for range s.plan.Cluster.Nodes {
 		f.add()

@@ -19,6 +19,7 @@ import (
 	"github.com/norn-dev/norn/jepsen/sim/convert"
 	"github.com/norn-dev/norn/jepsen/sim/plan"
 	"github.com/norn-dev/norn/jepsen/sim/stats"
+	"github.com/norn-dev/norn/jepsen/sim/witness"
 	"github.com/norn-dev/norn/jepsen/sim/world"
 )
 
@@ -57,7 +58,7 @@ func runCrowd(seed uint64, m Many) *Result {
 	s.checker = check.New(o)
 	s.note("seed %d, a crowd: %+v", seed, s.plan)
 	f := newFleet(s)
-	f.standing = map[cellOf]*tenure{}
+	f.leaders = witness.NewLeaders(outside{f})
 	s.fleet = f
 	for range s.plan.Cluster.Nodes {
 		f.add()
@@ -67,7 +68,7 @@ func runCrowd(seed uint64, m Many) *Result {
 		s.After(s.Between(time.Second, 4*time.Second), func() { f.join(n) })
 	}
 	f.gossip()
-	f.witness = newWitness(f)
+	f.witness = witness.New(outside{f})
 	k := &crowd{caller: s.newCaller(), f: f, of: ring.Partition(seed % 2), large: seed%3 == 0, ids: id.NewGenerator(s.Rnd.Uint32(), s.Rnd.Uint64)}
 	s.archives = k.archives
 	ending{f}.whenWhole(s.Now+int64(2*time.Minute), "the cluster never forms", func() {
@@ -382,7 +383,7 @@ func (k *crowd) change(done func()) {
 	k.until(check.Stuck, func() string {
 		now := &k.f.cells[k.of]
 		if k.leader() == nil || slices.ContainsFunc(gone, func(m register.Member) bool { return slices.Contains(now.Cohort, m) }) {
-			return fmt.Sprintf("partition %d is kept by %v, and %v are to leave", k.of, names(now.Cohort), names(gone))
+			return fmt.Sprintf("partition %d is kept by %v, and %v are to leave", k.of, witness.Names(now.Cohort), witness.Names(gone))
 		}
 		return ""
 	}, done)

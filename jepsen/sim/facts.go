@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"github.com/norn-dev/norn/jepsen/sim/witness"
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
@@ -16,7 +17,7 @@ func (f *fleet) facts(task id.ID) (lines []string) {
 	p := ring.Of(task, f.s.plan.Partitions)
 	if len(f.cells) > int(p) {
 		c := &f.cells[p]
-		lines = append(lines, fmt.Sprintf("partition %d: epoch %d led by %s, %s", p, c.Epoch, c.Leader.Node, names(c.Cohort)))
+		lines = append(lines, fmt.Sprintf("partition %d: epoch %d led by %s, %s", p, c.Epoch, c.Leader.Node, witness.Names(c.Cohort)))
 	}
 	for _, n := range f.nodes {
 		if n.disk == nil {
@@ -47,7 +48,7 @@ func (f *fleet) roll() (lines []string) {
 		}
 		st, state := n.peers.machine.Status(), n.peers.state()
 		line := fmt.Sprintf("%s%x revision %d term %d led by %s, voters %v %v, learners %v, refused %q by %s, sees %v;", n, n.self.Incarnation[:2], state.Revision,
-			st.Term, st.Leader.Node, names(st.Voters), names(st.Outgoing), names(st.Learners), st.Refused, st.RefusedBy.Node, names(n.peers.up))
+			st.Term, st.Leader.Node, witness.Names(st.Voters), witness.Names(st.Outgoing), witness.Names(st.Learners), st.Refused, st.RefusedBy.Node, witness.Names(n.peers.up))
 		for i := range state.Nodes {
 			line += fmt.Sprintf(" %s/%x %v", state.Nodes[i].Node, state.Nodes[i].Incarnation[:2], state.Nodes[i].Status)
 		}

@@ -20,6 +20,12 @@ import (
 	"github.com/norn-dev/norn/jepsen/sim/stats"
 )
 
+// What looks into nodes and at all of them find, beside what packages check and witness find.
+const (
+	Audit       = "audit"       // an index, a counter or a hash is not what the facts say (I8)
+	Convergence = "convergence" // replicas differ though nothing goes wrong any more (I8)
+)
+
 // looking is a look into a node as no client can have it.
 type looking struct{ *node }
 

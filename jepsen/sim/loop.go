@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/jepsen/sim/plan"
 	"github.com/norn-dev/norn/jepsen/sim/stats"
+	"github.com/norn-dev/norn/jepsen/sim/witness"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 )
@@ -79,7 +80,7 @@ func (n *node) halt(err error) {
 func (n *node) perform(ready *message.Ready) {
 	n.s.outputs.Ready(n.index, ready)
 	r := n.begin(ready)
-	n.hasty(ready)
+	witness.Hasty(seenNode{n}, ready, n.s.violation)
 	if ready.Persist != nil {
 		n.disk.Write(ready.Persist)
 		n.core.Recycle(ready.Persist)
@@ -92,7 +93,7 @@ func (n *node) perform(ready *message.Ready) {
 		}
 	}
 	if n.s.fleet != nil && n.s.fleet.witness != nil {
-		n.s.fleet.witness.formed(n, ready.Send)
+		n.s.fleet.witness.Formed(seenNode{n}, ready.Send)
 	}
 	r.mark = n.disk.Applied
 	if len(r.reads)+len(r.archives) > 0 {
@@ -210,7 +211,7 @@ func (n *node) ask(q register.Request) {
 	if n.peers != nil {
 		n.s.fleet.asks(n, &q)
 		if n.s.fleet.witness != nil {
-			n.s.fleet.witness.asks(&q)
+			n.s.fleet.witness.Asks(&q)
 		}
 		n.peers.do(q, func(r register.Result) { n.put(message.Registered{Result: r}, true) })
 		return

@@ -418,3 +418,14 @@ func (f nemesis) renew(n *node) {
 		}
 	})
 }
+
+// asks sees a node ask for cells.
+func (f *fleet) asks(n *node, q *register.Request) {
+	for i := range q.Changes {
+		f.sought.add(&q.Changes[i], f.s.Now)
+		if err := f.leaders.Asks(seenNode{n}, &q.Changes[i]); err != nil {
+			f.s.violation(Audit, "%v", err)
+			return
+		}
+	}
+}

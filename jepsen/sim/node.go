@@ -269,7 +269,7 @@ func (n *node) receive(c *conn, r *message.Request, urgent bool) {
 		wait = time.Duration(m.GetWaitSeconds() * 1e9)
 	}
 	if n.s.fleet != nil && n.s.fleet.witness != nil {
-		n.s.fleet.witness.received(r.Body)
+		n.s.fleet.witness.Received(r.Body)
 	}
 	n.asked[r.From] = &question{at: n.s.Now, body: r, limit: max(n.s.Now, n.Clock.Until) + int64(wait) + int64(n.patience())}
 	n.put(r, urgent)

@@ -12,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/jepsen/history"
 	"github.com/norn-dev/norn/jepsen/sim/stats"
+	"github.com/norn-dev/norn/jepsen/sim/witness"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/placement"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -174,17 +175,13 @@ func churn(before, after *register.State) string {
 		planned := view.Planned(ring.Partition(p))
 		switch {
 		case old.Same(now):
-		case !slices.Equal(old.Cohort, now.Cohort) && !sameMembers(old.Cohort, now.Cohort):
-			return fmt.Sprintf("the cohort of partition %d, from %v to %v", p, names(old.Cohort), names(now.Cohort))
+		case !slices.Equal(old.Cohort, now.Cohort) && !witness.Same(old.Cohort, now.Cohort):
+			return fmt.Sprintf("the cohort of partition %d, from %v to %v", p, witness.Names(old.Cohort), witness.Names(now.Cohort))
 		case now.Epoch > old.Epoch+2 || len(planned) > 0 && now.Leader != planned[0]:
 			return fmt.Sprintf("partition %d is led by %s in epoch %d, and was by %s in epoch %d", p, now.Leader.Node, now.Epoch, old.Leader.Node, old.Epoch)
 		}
 	}
 	return ""
-}
-
-func sameMembers(a, b []register.Member) bool {
-	return len(a) == len(b) && !slices.ContainsFunc(a, func(m register.Member) bool { return !slices.Contains(b, m) })
 }
 
 // unsettled tells what keeps a cluster from being at rest; "" is nothing.
@@ -223,7 +220,7 @@ func (f ending) unsettled() string {
 	for p := range state.Cells {
 		if why := f.partition(all, ring.Partition(p), &state.Cells[p], min(active, state.Cluster.Replicas)); why != "" {
 			planned := placement.See(state, nil).Planned(ring.Partition(p))
-			return fmt.Sprintf("partition %d, kept by %s, planned for %s: %s", p, names(state.Cells[p].Cohort), names(planned), why)
+			return fmt.Sprintf("partition %d, kept by %s, planned for %s: %s", p, witness.Names(state.Cells[p].Cohort), witness.Names(planned), why)
 		}
 	}
 	return ""
@@ -411,7 +408,7 @@ func (f *fleet) learned(n *node, state *register.State) {
 		for p := range state.Cells {
 			f.changed(ring.Partition(p), &f.cells[p], &state.Cells[p])
 			if f.witness != nil {
-				f.witness.changed(ring.Partition(p), &f.cells[p], &state.Cells[p])
+				f.witness.Changed(ring.Partition(p), &f.cells[p], &state.Cells[p])
 			}
 		}
 	}
@@ -440,7 +437,7 @@ func (f *fleet) changed(p ring.Partition, old, now *register.Cell) {
 	if old.Same(now) {
 		return
 	}
-	f.leads(p, now)
+	f.leaders.Leads(p, now)
 	f.moved[p] = s.Now
 	for _, m := range now.Cohort {
 		if !slices.Contains(old.Cohort, m) {
@@ -452,7 +449,7 @@ func (f *fleet) changed(p ring.Partition, old, now *register.Cell) {
 		s.stats[stats.Leaders]++
 	}
 	if s.tracing {
-		s.note("partition %d: epoch %d led by %s, %s", p, now.Epoch, now.Leader.Node, names(now.Cohort))
+		s.note("partition %d: epoch %d led by %s, %s", p, now.Epoch, now.Leader.Node, witness.Names(now.Cohort))
 	}
 }
 
@@ -462,11 +459,4 @@ func (f *fleet) gets(p ring.Partition, now *register.Cell, who register.Member) 
 	if n, known := before.Find(who); known && n.Status == register.Removed {
 		f.s.violation(check.Register, "partition %d: epoch %d gives it to %s, which was removed before", p, now.Epoch, who.Node)
 	}
-}
-
-func names(members []register.Member) (all []string) {
-	for _, m := range members {
-		all = append(all, m.Node)
-	}
-	return all
 }

@@ -12,6 +12,7 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 
 	"github.com/norn-dev/norn/jepsen/sim/stats"
+	"github.com/norn-dev/norn/jepsen/sim/witness"
 )
 
 // link is one direction between two nodes.
@@ -79,9 +80,9 @@ func (f *fleet) send(from *node, m *message.Send) {
 	}
 	msg = slanderer{f}.forged(from, msg)
 	f.note(from, m)
-	f.polls(msg)
+	f.leaders.Polls(msg)
 	if f.witness != nil {
-		f.witness.said(from, m)
+		f.witness.Said(seenNode{from}, m)
 	}
 	f.post(from, m.To, again(msg), func(to *node) {
 		to.put(&message.FromPeer{From: self, Message: onTheWire(msg)}, first(msg))
@@ -175,7 +176,7 @@ func electionText(m message.PeerMessage) (text string) {
 	case *message.Ballots:
 		for i := range m.Ballots {
 			b := &m.Ballots[i]
-			text += fmt.Sprintf(" %d/%d pre %t from %v to %v", b.Partition, b.Epoch, b.Pre, names(b.From), names(b.To))
+			text += fmt.Sprintf(" %d/%d pre %t from %v to %v", b.Partition, b.Epoch, b.Pre, witness.Names(b.From), witness.Names(b.To))
 		}
 	case *message.Votes:
 		for i := range m.Votes {
@@ -191,7 +192,7 @@ func electionText(m message.PeerMessage) (text string) {
 		}
 	case *message.Elect:
 		for i := range m.Stand {
-			text += fmt.Sprintf(" %d after %d to %v", m.Stand[i].Partition, m.Stand[i].Epoch, names(m.Stand[i].To))
+			text += fmt.Sprintf(" %d after %d to %v", m.Stand[i].Partition, m.Stand[i].Epoch, witness.Names(m.Stand[i].To))
 		}
 	}
 	return text

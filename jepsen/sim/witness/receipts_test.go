@@ -1,4 +1,4 @@
-package sim
+package witness
 
 import (
 	"testing"
@@ -14,12 +14,7 @@ import (
 // A copy counts once no crash takes it away, and not before: what a node has applied and
 // not synced is no copy. After a crash it is one if it has survived.
 func TestACopyIsWhatACrashLeaves(t *testing.T) {
-	s := newSim(1, Mutant{})
-	s.plan.Partitions = 1
-	f := newFleet(s)
-	f.forming = false
-	n := f.add()
-	n.disk = disk.New()
+	n := &lone{disk: disk.New()}
 	written := func(view store.View, _ ring.Partition, _ id.ID) bool {
 		_, ok := view.Get([]byte("b"))
 		return ok
@@ -44,10 +39,10 @@ func TestACopyIsWhatACrashLeaves(t *testing.T) {
 		{"after the next crash", func() { put("c"); n.disk.Fail(0) }, true},
 	} {
 		c.do()
-		s.found = nil
-		f.copied(&nornv1.Receipt{Id: id.ID{1}.String(), DurableCopies: 1}, written)
-		if counts := s.found == nil; counts != c.want || !counts && s.found.Invariant != check.Lost {
-			t.Errorf("%s: it counts as a copy: %t (%v)", c.what, counts, s.found)
+		n.found = ""
+		copied(n, &nornv1.Receipt{Id: id.ID{1}.String(), DurableCopies: 1}, written)
+		if counts := !n.Look().Found; counts != c.want || !counts && n.found != check.Lost {
+			t.Errorf("%s: it counts as a copy: %t (%v)", c.what, counts, n.found)
 		}
 	}
 	if _, there := n.disk.Get([]byte("c")); there {

@@ -1,4 +1,4 @@
-package sim
+package witness
 
 import (
 	"slices"
@@ -10,21 +10,22 @@ import (
 	"github.com/norn-dev/norn/register"
 )
 
-// hasty sees what leaves before the sync of its round: nothing of it may tell what is on
+// Hasty sees what leaves before the sync of its round: nothing of it may tell what is on
 // this disk, or have this node lead (K4). Whether it was on the disk in the end only a
 // fall in that moment would show.
-func (n *node) hasty(ready *message.Ready) {
+func Hasty(n Node, ready *message.Ready, violation func(invariant, format string, args ...any)) {
 	for i := range ready.Early {
 		switch m := ready.Early[i].Message.(type) {
 		case *message.Votes, *message.Pushes, *message.PushesTaken, *message.ClaimsTaken, *message.FactsTaken, *message.Fetched, *message.RepairCompleted, *message.Roots, *message.SameRoots, *message.RootsCompleted, *message.Purge, *message.Outcomes, *message.NotHeld, *message.Forwarded:
-			n.s.violation(check.Lost, "%s%T leaves before what it says is on the disk", n, m)
+			violation(check.Lost, "%s%T leaves before what it says is on the disk", n, m)
 		}
 	}
 	for i := range ready.Register {
 		if slices.ContainsFunc(ready.Register[i].Changes, func(c register.Change) bool {
-			return c.New.Leader == n.self && (n.peers == nil || elects(n.peers.state(), &c.Old))
+			known, alone := n.Known()
+			return c.New.Leader == n.Self() && (alone || elects(known, &c.Old))
 		}) {
-			n.s.violation(check.Leader, "%sit asks for cells to lead before what it knows is on its disk", n)
+			violation(check.Leader, "%sit asks for cells to lead before what it knows is on its disk", n)
 		}
 	}
 }
