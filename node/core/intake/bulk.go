@@ -20,6 +20,8 @@ import (
 )
 
 // Cancel cancels tasks one by one: each is judged for itself.
+// Only what is completed, or was collected, stays as it is. A task that was cancelled because of
+// its dependencies is cancelled by the user as well: a retry of theirs would else bring it back.
 func (c *Machine) Cancel(now clock.Time, m *nornv1.CancelRequest) (gproto.Message, *proto.Error) {
 	err := convert.CheckBatch(len(m.GetIds()))
 	if err == nil {
@@ -54,6 +56,8 @@ func (c *Machine) Cancel(now clock.Time, m *nornv1.CancelRequest) (gproto.Messag
 }
 
 // Retry gives tasks a new run of attempts.
+// It is for tasks that are dead, back off, or were cancelled because of a dependency: what has
+// ended well, or by a user's will, stays. Each is decided by the leader of its partition.
 func (c *Machine) Retry(now clock.Time, m *nornv1.RetryRequest) (gproto.Message, *proto.Error) {
 	done := func(d *vnode.Detail) bool {
 		return d.Task.Generation() > 0 && slices.Contains([]crdt.State{crdt.StateReady, crdt.StateClaimed, crdt.StateWaiting}, d.State)
@@ -95,6 +99,9 @@ func (c *Machine) each(err *proto.Error, ids [][]byte, when conditions, act func
 	return reply, nil
 }
 
+// one acts on one task. It returns UNAVAILABLE where the partition is on its way out or too few
+// replicas have answered, NOT_FOUND, CONFLICT where the task is in none of the states asked
+// for, or what act says.
 func (c *Machine) one(b []byte, when conditions, res *nornv1.WriteResult, act func(*vnode.Detail, *nornv1.WriteResult) *proto.Error) *proto.Error {
 	task, bad := convert.ReadID(b)
 	if bad != nil {
@@ -117,6 +124,14 @@ func (c *Machine) one(b []byte, when conditions, res *nornv1.WriteResult, act fu
 	return act(d, res)
 }
 
+// retryOne begins a new generation of attempts. The order of its questions matters: who leads
+// and knows the end (else the answer is to try again), what the end allows (conflict), what is
+// being forgotten ([retention]), what it depends on, and last its unique key, which is taken
+// again by [uniquekeys.Machine.Resume]: nothing may refuse after that.
+//
+// Invariant: the new run is after every token that this leader has given out for the task, but
+// those of a retry that it does not know ([vnode.RetryAfter]): a failure or an expiry of an
+// earlier attempt that comes late ends nothing of the new run.
 func (c *Machine) retryOne(now clock.Time, d *vnode.Detail, extra []byte, res *nornv1.WriteResult) *proto.Error {
 	t, v := d.Task, c.Partitions.Use(ring.Of(d.Task.ID, len(c.View.Cells)))
 	if v.Leading() == 0 {

@@ -14,6 +14,10 @@ import (
 const writtenTwice = 2
 
 // Disk is how much room the data disk has for new tasks.
+//
+// Invariant: between two looks Free only falls, by twice what is written: it may be too low,
+// and then the next look says so; too high, and the disk would be full with the log of what was
+// acknowledged.
 type Disk struct {
 	// Least is below how many free bytes enqueues are refused, as it is configured.
 	Least uint64

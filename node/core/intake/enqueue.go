@@ -98,6 +98,9 @@ func (c *Machine) all(now clock.Time, scope *guard.Scope, tasks []*nornv1.TaskSp
 	return reply, nil
 }
 
+// enqueueOne judges one task and stores it. name finds its ID. What is wrong with the task
+// itself is said first, whether it is known or not; limits and dependencies do not apply to a
+// task that is known ([Machine.admit]). res and receipt are filled in where it returns nil.
 func (c *Machine) enqueueOne(now clock.Time, scope *guard.Scope, t *nornv1.TaskSpec, name func(clock.Time, *nornv1.TaskSpec) (uniquekeys.Holder, *proto.Error), res *nornv1.EnqueueResult, receipt *nornv1.Receipt) *proto.Error {
 	if err := proto.CheckSpec(t, c.MaxPayload); err != nil {
 		return err

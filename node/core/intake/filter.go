@@ -25,6 +25,13 @@ const (
 
 // where carries out a [nornv1.BulkRequest]: it lists the tasks, page by page, and then cancels
 // or retries all of them by one request of its own, which goes wherever it has to.
+//
+// Invariant: end is that of the first request, in the cursor of all that follow: the tasks
+// asked about are those of one time, so that requests that go on with the cursor come to an
+// end, however many are enqueued meanwhile.
+//
+// Invariant: len(ids) is at most limit, and nothing is done before all pages are read: with
+// expected set, either as many tasks as were expected are acted upon or none.
 type where struct {
 	env   *Env
 	q     *message.Request
@@ -108,6 +115,7 @@ func (w *where) open(now clock.Time) *proto.Error {
 }
 
 // nextPage asks for the next page.
+// The list goes to all partitions, as one of a client; the answer comes in a later turn.
 func (w *where) nextPage(now clock.Time) (gproto.Message, *proto.Error) {
 	page := &router.Whole{}
 	return w.part(now, page, nornv1.Method_METHOD_LIST, &nornv1.ListRequest{
@@ -157,6 +165,8 @@ func (w *where) looked(page *router.Whole) (gproto.Message, *proto.Error) {
 }
 
 // act does to the tasks what was asked for.
+// The states are asked for once more, task by task: what has changed since the list was made is
+// skipped, not forced.
 func (w *where) act(now clock.Time) (gproto.Message, *proto.Error) {
 	n := len(w.ids)
 	if w.m.Expected != nil && int(w.m.GetExpected()) != n {

@@ -43,6 +43,14 @@ type Env struct {
 }
 
 // Machine takes tasks in, and ends or begins them anew by request of those who do not hold them.
+//
+// Invariant: a task is stored at most once under an ID, with one spec: an enqueue of a known ID
+// adds nothing, and is a conflict where the spec is another one. Two nodes may take two specs
+// at the same time; then the join keeps one of them everywhere, and the other's receipt is
+// counted as a clash.
+//
+// Invariant: nothing is looked up in a partition that is being deleted here
+// ([transfer.Machine.Refuses]): an ID would seem new that is known to all others.
 type Machine struct {
 	Env
 

@@ -11,4 +11,19 @@
 //
 // Events in: requests. Events out: facts and claims in the round's transaction, proposals for
 // package lease, replies.
+//
+// What stops which request; completions and updates are stored on any node that keeps the
+// partition, the others need its leader:
+//
+//	request     lease over   nobody leads   another session    task unknown here
+//	renew       CLAIM_LOST   try again      CLAIM_LOST         NOT_FOUND
+//	fail        CLAIM_LOST   try again      CLAIM_LOST         NOT_FOUND
+//	release     CLAIM_LOST   try again      CLAIM_LOST         NOT_FOUND
+//	update      stored       stored         by principal       stored; NOT_FOUND of an old ID
+//	complete    stored       stored         stored             stored; NOT_FOUND of an old ID
+//
+// Invariant: work that is done is not refused for what happened to its claim: a completion is
+// stored with its token, and the join of facts decides what it counts for (design 6). The
+// exceptions are a partition that is being deleted here, a task that may have been forgotten
+// and one that was collected with another end.
 package settle

@@ -36,6 +36,9 @@ type Env struct {
 }
 
 // Machine answers the requests of those who hold claims.
+//
+// Invariant: each counter counts what was not there before: the same request twice, as clients
+// send after a timeout, counts once, and has the same answer but for the receipt's existed.
 type Machine struct {
 	Env
 

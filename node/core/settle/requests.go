@@ -34,6 +34,10 @@ func (s *Machine) led() *proto.Error {
 }
 
 // lost says why a token does not hold its task any more.
+//
+// Invariant: CLAIM_LOST ends the work of a worker that may be right, so it is said only where
+// this node leads and nobody else can have led since the lease ended; else the answer asks to
+// try again (design 7.3).
 func (s *Machine) lost(task id.ID, token uint64, err error) *proto.Error {
 	v := s.Partitions.Use(ring.Of(task, len(s.View.Cells)))
 	switch {
@@ -129,6 +133,7 @@ func (s *Machine) writer(task id.ID, token uint64, q *message.Request) *proto.Er
 
 // claimed is the task that somebody says to hold, who is neither another principal nor another
 // one's session.
+// It returns INVALID_ARGUMENT for what is no claim, CLAIM_LOST for one of another.
 func (s *Machine) claimed(ref *nornv1.ClaimRef, principal string) (id.ID, *proto.Error) {
 	task, bad := convert.TaskRef(ref.GetId(), ref.GetToken())
 	if bad == nil {
@@ -139,6 +144,10 @@ func (s *Machine) claimed(ref *nornv1.ClaimRef, principal string) (id.ID, *proto
 
 // onceDecided answers when all proposals are decided; undo takes back what the answer says of
 // one that no majority has.
+//
+// Invariant: what a proposal says is in the answer only if a majority of the cohort has it, and
+// this node's own part is on its disk ([round.Writer.After]): a lease that is told and not held
+// by a majority could be granted to a second worker by the next leader.
 func (s *Machine) onceDecided(now clock.Time, from message.Origin, pledges []*lease.Proposal, reply gproto.Message, undo func(int, *nornv1.Error)) (gproto.Message, *proto.Error) {
 	round := s.Round.This()
 	s.Leases.Await(now, pledges, func(clock.Time) {
@@ -162,6 +171,8 @@ func (s *Machine) StateOf(task id.ID) nornv1.State {
 }
 
 // Renew has claims last longer.
+// Each is judged for itself; the answer waits for the slowest of their partitions. A new lease
+// begins now, not at the end of the one before; without lease_seconds it is as long as that.
 func (s *Machine) Renew(now clock.Time, q *message.Request, m *nornv1.RenewRequest) (gproto.Message, *proto.Error) {
 	if err := convert.CheckBatch(len(m.GetClaims())); err != nil {
 		return nil, err
@@ -204,6 +215,8 @@ func (s *Machine) Renew(now clock.Time, q *message.Request, m *nornv1.RenewReque
 }
 
 // Update adds to the log of a task.
+// All of a request have one time; after the first that has no room none is taken, so that a log
+// has no gap in the middle of a request.
 func (s *Machine) Update(now clock.Time, r *message.Request, m *nornv1.UpdateRequest) (gproto.Message, *proto.Error) {
 	task, bad := convert.ClaimRef(m.GetId(), m.GetToken())
 	bad = cmp.Or(bad, convert.CheckBatch(1+len(m.GetMore())), s.Replication.Writes.Check(m.GetDurability()))
@@ -272,6 +285,8 @@ func (s *Machine) full(f crdt.Fact, last bool, before *nornv1.Error) *nornv1.Err
 const MaxSame = 64
 
 // Complete takes the results of tasks, whoever has them.
+// They need no claim that is known here: see the table of the package. Their time is this node's
+// ([standing.Clocks.Stamp]), whatever the worker's clock shows.
 func (s *Machine) Complete(now clock.Time, r *message.Request, m *nornv1.CompleteRequest) (gproto.Message, *proto.Error) {
 	if err := cmp.Or(convert.CheckBatch(len(m.GetCompletions())), s.Replication.Writes.CheckEnd(m.GetDurability())); err != nil {
 		return nil, err
@@ -342,6 +357,10 @@ func (s *Machine) UnheardOf(now clock.Time, task id.ID, token uint64) bool {
 }
 
 // Add stores a fact that any node may write and says what it has bought.
+//
+// Errors in res: UNAVAILABLE while the partition is being deleted or the task has not come here
+// yet, NOT_FOUND where it may have been forgotten, CLAIM_LOST where it was collected with
+// another end, INTERNAL for a damaged store.
 func (s *Machine) Add(now clock.Time, task id.ID, f crdt.Fact, counter *uint64, res *nornv1.WriteResult) {
 	p := ring.Of(task, len(s.View.Cells))
 	if e := s.Transfer.Refuses(p); e != nil {
@@ -397,6 +416,9 @@ func (s *Machine) Fail(now clock.Time, r *message.Request, m *nornv1.FailRequest
 	return reply, nil
 }
 
+// failOne ends one attempt. Where the failure brings no time, the task's retry policy says when
+// the next one is. Only the first failure of a token counts: a repeated one is answered with what
+// the task is by then.
 func (s *Machine) failOne(now clock.Time, f *nornv1.Failure, principal string, res *nornv1.WriteResult) *proto.Error {
 	task, bad := convert.TaskRef(f.GetId(), f.GetToken())
 	if bad != nil {
@@ -450,6 +472,9 @@ func (s *Machine) failOne(now clock.Time, f *nornv1.Failure, principal string, r
 }
 
 // Release gives claims back.
+// A release counts as no attempt. It is answered once a majority has it, because the next
+// leader would otherwise find the claim with its lease still running, and leave the task alone
+// until that is over.
 func (s *Machine) Release(now clock.Time, q *message.Request, m *nornv1.ReleaseRequest) (gproto.Message, *proto.Error) {
 	if err := cmp.Or(convert.CheckBatch(len(m.GetClaims())), s.led()); err != nil {
 		return nil, err
