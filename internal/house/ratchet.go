@@ -56,7 +56,7 @@ const (
 	coreCallLoop    = 2
 	sameMethods     = 2
 	leastInvariants = 1.4
-	leastComments   = 17.5
+	leastComments   = 18
 )
 
 // heart is the package that is taken apart into small machines, and what is below it.
