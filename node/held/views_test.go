@@ -48,6 +48,10 @@ func TestReadsOfOneNameSeeTheSame(t *testing.T) {
 		for n := uint16(3); n <= held.Most; n++ {
 			read(n)
 		}
+		put(s, "a", "3")
+		if got := read(256); got != "2" { // of a backup of as many partitions
+			t.Errorf("the 256th read %s when there was something newer", got)
+		}
 		if got := read(held.Most + 1); got != "none" {
 			t.Errorf("one too many read %s", got)
 		}
@@ -56,7 +60,7 @@ func TestReadsOfOneNameSeeTheSame(t *testing.T) {
 		if n := v.Held(); n != 0 {
 			t.Errorf("%d are held still", n)
 		}
-		if got := read(1); got != "2" {
+		if got := read(1); got != "3" {
 			t.Errorf("later it read %s", got)
 		}
 	})
