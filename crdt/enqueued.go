@@ -143,7 +143,9 @@ func QueueOf(b []byte) (string, error) {
 type Glance struct {
 	Admission    int64  // wall ns; 0: the ID's own time
 	Queue        []byte // shares the body
-	NotBefore    int64  // wall ns; 0: none
+	Priority     int32
+	Size         int   // see [Enqueued.Size]
+	NotBefore    int64 // wall ns; 0: none
 	Dependencies int
 }
 
@@ -157,8 +159,7 @@ func (f *Fact) Glance() (g Glance, err error) {
 	}
 	r := read(f.Body)
 	g.Admission = r.int64()
-	g.Queue = r.bytes()
-	r.int32()
+	g.Queue, g.Priority = r.bytes(), r.int32()
 	g.NotBefore = r.int64()
 	r.flag(byte(DepFailureWait))
 	r.retry()
@@ -175,14 +176,13 @@ func (f *Fact) Glance() (g Glance, err error) {
 	n := r.count(2, maxHeaders)
 	for i, last := 0, []byte(nil); i < n; i++ {
 		b := r.bytes()
-		r.bytes()
+		g.Size += len(b) + len(r.bytes())
 		if i > 0 && bytes.Compare(last, b) >= 0 {
 			r.fail("headers out of order")
 		}
 		last = b
 	}
-	r.bytes()
-	r.further()
+	g.Size += len(r.bytes()) + len(r.further())
 	if err := r.end(); err != nil {
 		return Glance{}, err
 	}

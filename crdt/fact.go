@@ -33,11 +33,32 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // crc is never 0.
 func (f *Fact) crc() uint32 {
 	var buf [id.Size + KeySize]byte
-	c := ^uint32(0)
-	for _, b := range f.Key.Append(append(buf[:0], f.Task[:]...)) { // as crc32 does, whose arguments go to the heap
-		c = castagnoli[byte(c)^b] ^ c>>8
+	return max(1, crc32.Update(crcOf(f.Key.Append(append(buf[:0], f.Task[:]...))), castagnoli, f.Body))
+}
+
+// sliced are the tables of [crcOf]: of a byte that so many others follow.
+var sliced = func() (t [8]crc32.Table) {
+	t[0] = *castagnoli
+	for i := range t[0] {
+		for j := 1; j < len(t); j++ {
+			t[j][i] = t[0][byte(t[j-1][i])] ^ t[j-1][i]>>8
+		}
 	}
-	return max(1, crc32.Update(^c, castagnoli, f.Body))
+	return t
+}()
+
+// crcOf is crc32.Checksum, whose arguments go to the heap: eight bytes at a time.
+func crcOf(b []byte) uint32 {
+	c, t := ^uint32(0), &sliced
+	for ; len(b) >= 8; b = b[8:] {
+		low, high := c^binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
+		c = t[7][byte(low)] ^ t[6][byte(low>>8)] ^ t[5][byte(low>>16)] ^ t[4][low>>24] ^
+			t[3][byte(high)] ^ t[2][byte(high>>8)] ^ t[1][byte(high>>16)] ^ t[0][high>>24]
+	}
+	for _, one := range b {
+		c = t[0][byte(c)^one] ^ c>>8
+	}
+	return ^c
 }
 
 // Intact returns ErrMalformed when the fact does not fit its CRC: bits of it have

@@ -3,6 +3,7 @@ package crdt
 import (
 	"bytes"
 	"errors"
+	"hash/crc32"
 	"testing"
 
 	"github.com/norn-dev/norn/id"
@@ -107,5 +108,16 @@ func BenchmarkCRC(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestTheChecksumOfAFact is that of all its bytes, whatever their number.
+func TestTheChecksumOfAFact(t *testing.T) {
+	b := make([]byte, 40)
+	for i := range b {
+		b[i] = byte(i*7 + 1)
+		if got, want := crcOf(b[:i]), crc32.Checksum(b[:i], castagnoli); got != want {
+			t.Errorf("of %d bytes: %x, want %x", i, got, want)
+		}
 	}
 }

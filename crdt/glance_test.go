@@ -33,7 +33,7 @@ func TestAGlanceSaysWhatTheViewSays(t *testing.T) {
 			return
 		}
 		e := v.Enqueued
-		if g.Admission != e.Admission || string(g.Queue) != e.Queue || g.NotBefore != e.NotBefore || g.Dependencies != len(e.Dependencies) {
+		if g.Admission != e.Admission || string(g.Queue) != e.Queue || g.Priority != e.Priority || g.Size != e.Size() || g.NotBefore != e.NotBefore || g.Dependencies != len(e.Dependencies) {
 			t.Fatalf("a glance has %+v of %+v", g, e)
 		}
 		for _, held := range []bool{false, true} {

@@ -1,7 +1,7 @@
 package id
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -114,7 +114,15 @@ func (i ID) IsZero() bool { return i == ID{} }
 
 // Compare is negative when i sorts before o, positive after it, and zero when
 // they are the same.
-func (i ID) Compare(o ID) int { return bytes.Compare(i[:], o[:]) }
+func (i ID) Compare(o ID) int {
+	if a, b := binary.BigEndian.Uint64(i[:]), binary.BigEndian.Uint64(o[:]); a != b {
+		return cmp.Compare(a, b)
+	}
+	if a, b := binary.BigEndian.Uint64(i[8:]), binary.BigEndian.Uint64(o[8:]); a != b {
+		return cmp.Compare(a, b)
+	}
+	return cmp.Compare(binary.BigEndian.Uint32(i[16:]), binary.BigEndian.Uint32(o[16:]))
+}
 
 // Order is the part of the ID that says its time: what IDs are sorted by first.
 func (i ID) Order() [8]byte { return [8]byte(i[:8]) }

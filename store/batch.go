@@ -28,6 +28,7 @@ type Batch struct {
 	size int // bytes of keys and values of those
 	idle int // uses in a row that needed little of a large buffer
 	bulk bool
+	rows [][]int32 // writes each in the order of their keys, that begin alike and that no others do
 }
 
 // headLen is the length of the head of a batch: a number that Pebble writes, and
@@ -40,6 +41,7 @@ type span struct {
 	at         int
 	key, value uint32 // lengths
 	kind       kind
+	indexed    bool // of one in a row: it is in the index
 }
 
 // kind is what a write does, in Pebble's numbers.
@@ -88,7 +90,7 @@ func (b *Batch) add(key, value []byte, k kind) {
 		b.data = append(b.data, make([]byte, headLen)...)
 	}
 	b.data = binary.AppendUvarint(append(b.data, byte(k)), uint64(len(key)))
-	b.ops = append(b.ops, span{len(b.data), uint32(len(key)), uint32(len(value)), k})
+	b.ops = append(b.ops, span{len(b.data), uint32(len(key)), uint32(len(value)), k, false})
 	b.data = append(b.data, key...)
 	if k == kindSet {
 		b.data = append(binary.AppendUvarint(b.data, uint64(len(value))), value...)
@@ -152,6 +154,8 @@ func (b *Batch) Reset() {
 	if b.idle == maxIdle || cap(b.data) > maxBusy || cap(b.ops) > maxKeptOps {
 		*b = Batch{}
 	}
+	clear(b.rows)
+	b.rows = b.rows[:0]
 	b.data, b.ops, b.live, b.size, b.bulk = b.data[:0], b.ops[:0], 0, 0, false
 }
 

@@ -17,6 +17,7 @@ type Overlay struct {
 	batch *Batch
 	keys  index
 	order orders
+	rows  rows
 	free  []*Batch
 	small int    // batches given back in a row that a small buffer was enough for
 	space []byte // for the next batch that is put in order
@@ -30,6 +31,9 @@ func NewOverlay(base View) *Overlay {
 
 // Set writes a pair.
 func (o *Overlay) Set(key, value []byte) {
+	if o.batch.bulk && o.inRow(key, value) {
+		return
+	}
 	at, hash, known := o.keys.find(o.batch, key)
 	if known && o.overwrite(o.keys.last[at], value) {
 		return
@@ -40,6 +44,11 @@ func (o *Overlay) Set(key, value []byte) {
 
 // Delete deletes a key.
 func (o *Overlay) Delete(key []byte) {
+	if o.batch.bulk {
+		if r := o.rows.or(key); r != nil && !r.closed {
+			o.close(r)
+		}
+	}
 	at, hash, known := o.keys.find(o.batch, key)
 	o.note(key, at, hash, known)
 	o.batch.Delete(key)
@@ -70,6 +79,14 @@ func (o *Overlay) note(key []byte, at int, hash uint64, known bool) {
 
 // Get reads a key.
 func (o *Overlay) Get(key []byte) ([]byte, bool) {
+	if o.batch.bulk {
+		if r := o.rows.of(key); r != nil && !r.closed {
+			if i := r.find(o.batch, key); i < len(r.ops) && bytes.Equal(o.batch.keyOf(int(r.ops[i])), key) {
+				return o.batch.op(int(r.ops[i])).Value, true
+			}
+			return o.base.Get(key)
+		}
+	}
 	if len(o.keys.last) == 0 {
 		return o.base.Get(key)
 	}
@@ -82,10 +99,11 @@ func (o *Overlay) Get(key []byte) ([]byte, bool) {
 
 // Scan reads a range.
 func (o *Overlay) Scan(lower, upper []byte) iter.Seq2[[]byte, []byte] {
-	if len(o.keys.last) == 0 {
+	if len(o.keys.last) == 0 && !o.batch.bulk {
 		return o.base.Scan(lower, upper)
 	}
 	return func(yield func([]byte, []byte) bool) {
+		o.meet(lower, upper)
 		pending, first, last := o.order.between(o.batch, &o.keys, lower, upper, 1)
 		// A scan within this walk, after a write, must not sort under it.
 		o.order.walk(first, last, 1)
@@ -96,10 +114,11 @@ func (o *Overlay) Scan(lower, upper []byte) iter.Seq2[[]byte, []byte] {
 
 // Back reads a range from its end.
 func (o *Overlay) Back(lower, upper []byte) iter.Seq2[[]byte, []byte] {
-	if len(o.keys.last) == 0 {
+	if len(o.keys.last) == 0 && !o.batch.bulk {
 		return o.base.Back(lower, upper)
 	}
 	return func(yield func([]byte, []byte) bool) {
+		o.meet(lower, upper)
 		pending, first, last := o.order.between(o.batch, &o.keys, lower, upper, -1)
 		o.order.walk(first, last, 1)
 		defer o.order.walk(first, last, -1)
@@ -136,9 +155,6 @@ func (o *Overlay) merge(base iter.Seq2[[]byte, []byte], pending keyWalk, yield f
 	}
 }
 
-// Bulk says of the pending writes what [Batch.Bulk] says.
-func (o *Overlay) Bulk() { o.batch.Bulk() }
-
 // Pending is the number of pending writes.
 func (o *Overlay) Pending() int { return o.batch.Len() }
 
@@ -147,6 +163,7 @@ func (o *Overlay) Pending() int { return o.batch.Len() }
 func (o *Overlay) Take() *Batch {
 	b := o.batch
 	o.arrange(b)
+	o.rows.give(b)
 	if n := len(o.free); n > 0 {
 		o.batch, o.free = o.free[n-1], o.free[:n-1]
 	} else {

@@ -18,17 +18,27 @@ type large struct {
 	rand *rand.Rand
 	tx   *store.Overlay
 	want map[string]string
+	bulk bool           // most keys ascend
+	next map[byte]int16 // then: the next one of a table
 }
 
 func (l *large) key() []byte {
-	return binary.BigEndian.AppendUint16([]byte{byte(1 + l.rand.IntN(3))}, uint16(l.rand.IntN(4000)))
+	return l.keyAt(byte(1+l.rand.IntN(3)), l.rand.IntN(4000))
+}
+
+// keyAt is one that begins as those do that are near.
+func (l *large) keyAt(table byte, n int) []byte {
+	return binary.BigEndian.AppendUint16([]byte{table, 0, byte(n / 2000)}, uint16(n))
 }
 
 // writes some keys, most of them new ones.
 func (l *large) writes(n int) {
 	for range n {
 		key := l.key()
-		if l.rand.IntN(4) == 0 {
+		if l.bulk && l.rand.IntN(200) > 0 {
+			l.next[key[0]] += int16(1 + l.rand.IntN(3))
+			key = l.keyAt(key[0], int(l.next[key[0]])%4000)
+		} else if l.rand.IntN(4) == 0 {
 			l.tx.Delete(key)
 			delete(l.want, string(key))
 			continue
@@ -36,6 +46,18 @@ func (l *large) writes(n int) {
 		value := key[:l.rand.IntN(4)]
 		l.tx.Set(key, value)
 		l.want[string(key)] = string(value)
+	}
+}
+
+// gets reads some keys.
+func (l *large) gets() {
+	l.t.Helper()
+	for range 300 {
+		key := l.key()
+		want, is := l.want[string(key)]
+		if got, ok := l.tx.Get(key); string(got) != want || ok != is {
+			l.t.Fatalf("%x is %x, %v; want %x, %v", key, got, ok, want, is)
+		}
 	}
 }
 
@@ -73,9 +95,18 @@ func (l *large) reads(lower, upper []byte) {
 func TestOverlayLargeBatch(t *testing.T) {
 	base := memstore.New()
 	l := &large{t: t, rand: rand.New(rand.NewPCG(1, 2)), tx: store.NewOverlay(base), want: map[string]string{}}
-	for range 3 { // its space is used again
-		for _, n := range []int{1, 8, 9, 3000, 1, 5, 40, 700, 2, 1500} {
+	for round := range 6 { // its space is used again
+		l.bulk, l.next = round%2 == 1, map[byte]int16{}
+		if l.writes(round); l.bulk {
+			l.tx.Bulk(0, 0)
+		}
+		steps := []int{1, 8, 9, 3000, 1, 5, 40, 700, 2, 1500}
+		if l.bulk {
+			steps = steps[3:]
+		}
+		for _, n := range steps {
 			l.writes(n)
+			l.gets()
 			for range 4 {
 				l.reads(l.key(), l.key())
 			}

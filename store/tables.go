@@ -60,21 +60,34 @@ type run []int32 // in the batch
 // runs finds what of a batch becomes tables, and notes which of its writes are done
 // with them.
 func (p *Pebble) runs(b *Batch) (runs []run, taken []bool) {
+	taken = make([]bool, len(b.ops))
+	for _, r := range b.rows {
+		size := 0
+		for _, i := range r {
+			size += int(b.ops[i].key) + int(b.ops[i].value)
+		}
+		if size < p.least || !p.vacant(b, r) {
+			continue
+		}
+		runs = append(runs, r)
+		for _, i := range r {
+			taken[i] = true
+		}
+	}
 	sizes := make(map[[alike]byte]int)
 	for i := range b.ops {
-		if s := &b.ops[i]; s.kind == kindSet && s.key >= alike {
+		if s := &b.ops[i]; s.kind == kindSet && s.key >= alike && !taken[i] {
 			sizes[[alike]byte(b.keyOf(i))] += int(s.key) + int(s.value)
 		}
 	}
 	groups := make(map[[alike]byte][]int32)
 	for i := range b.ops {
-		if s := &b.ops[i]; s.kind != kindDropped && s.key >= alike {
+		if s := &b.ops[i]; s.kind != kindDropped && s.key >= alike && !taken[i] {
 			if g := [alike]byte(b.keyOf(i)); sizes[g] >= p.least {
 				groups[g] = append(groups[g], int32(i))
 			}
 		}
 	}
-	taken = make([]bool, len(b.ops))
 	for _, ops := range groups { // Any order: sorted below.
 		r, others := last(b, ops)
 		if len(r) == 0 || !p.vacant(b, r) {

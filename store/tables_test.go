@@ -27,9 +27,25 @@ import (
 
 // bulkBatch draws a batch as a copied partition makes it, and sometimes another one:
 // rows of large values in a few tables, with small ones, overwritten ones and
-// deletes among them.
+// deletes among them; sometimes of an overlay, in which those that ascend are rows.
 func bulkBatch(t *rapid.T) *store.Batch {
 	b := &store.Batch{}
+	if !rapid.Bool().Draw(t, "overlay") {
+		if draw(t, b); rapid.IntRange(0, 9).Draw(t, "usual") > 0 {
+			b.Bulk()
+		}
+		return b
+	}
+	o := store.NewOverlay(memstore.New())
+	if rapid.Bool().Draw(t, "before") {
+		draw(t, o)
+	}
+	o.Bulk(0, 0)
+	draw(t, o)
+	return o.Take()
+}
+
+func draw(t *rapid.T, b store.Writer) {
 	for range rapid.IntRange(1, 4).Draw(t, "rows") {
 		table := rapid.SampledFrom([]string{"f00", "f01", "m00", "r01"}).Draw(t, "table")
 		from, n := rapid.IntRange(0, 60).Draw(t, "from"), rapid.IntRange(1, 12).Draw(t, "length")
@@ -43,10 +59,6 @@ func bulkBatch(t *rapid.T) *store.Batch {
 			b.Set(key, bytes.Repeat([]byte{byte(rapid.IntRange(0, 255).Draw(t, "value"))}, size))
 		}
 	}
-	if rapid.IntRange(0, 9).Draw(t, "usual") > 0 {
-		b.Bulk()
-	}
-	return b
 }
 
 // TestTablesHoldWhatBatchesHold: what is written in bulk reads as if it had been

@@ -78,17 +78,22 @@ func begin(v *Vnode, tx store.Tx, fact crdt.Fact, spec *crdt.Enqueued, fresh boo
 		v.enter(tx, task, &p)
 		return nil
 	}
-	p := place{queue: spec.Queue, size: spec.Size(), fresh: fresh}
+	g := crdt.Glance{Admission: spec.Admission, Priority: spec.Priority, Size: spec.Size(), NotBefore: spec.NotBefore, Dependencies: len(spec.Dependencies)}
+	first(v, tx, fact, spec.Queue, &g, fresh, now)
+	return nil
+}
+
+// first enters a task of which nothing else is known.
+func first(v *Vnode, tx store.Tx, fact crdt.Fact, queue string, g *crdt.Glance, fresh bool, now clock.Time) {
+	p := place{queue: queue, size: g.Size, fresh: fresh && g.Dependencies == 0}
 	if len(fact.Body) <= maxBody {
 		p.body, p.crc = fact.Body, fact.CRC
 	}
-	p.rank = claim.NewRank(spec.Priority, admissionOrder(task, spec), task)
-	p.state, p.at = wake(spec.NotBefore, now)
-	if len(spec.Dependencies) > 0 {
-		p.state, p.fresh = crdt.StateWaiting, false
+	p.rank = claim.NewRank(g.Priority, admissionOrder(fact.Task, g.Admission), fact.Task)
+	if p.state, p.at = wake(g.NotBefore, now); g.Dependencies > 0 {
+		p.state = crdt.StateWaiting
 	}
-	v.enter(tx, task, &p)
-	return nil
+	v.enter(tx, fact.Task, &p)
 }
 
 // Added tells what became of a fact.
@@ -250,14 +255,14 @@ func Unknown(v *Vnode, view store.View, task id.ID) bool {
 	return !v.recent.Maybe(task) || !Known(view, v.Partition, task)
 }
 
-// Expect looks once whether anything is stored of tasks from one to another, of which many come now by their IDs.
-func Expect(v *Vnode, view store.View, first, last id.ID) (done func()) {
+// Expect looks once whether anything is stored of tasks from one to another, of which about so many come now by their IDs.
+func Expect(v *Vnode, view store.View, first, last id.ID, n int) (done func()) {
 	for _, table := range [...]byte{tableFacts, tableEnded, tableActive} {
 		for range view.Scan(appendTask(nil, table, v.Partition, first), after(appendTask(nil, table, v.Partition, last))) {
 			return func() {}
 		}
 	}
-	v.recent.Vacant(first, last)
+	v.recent.Vacant(first, last, n)
 	return v.recent.Expected
 }
 

@@ -23,8 +23,9 @@ type Merged struct {
 	// Void says that some of those say what the tombstone does not, more than that the
 	// task has been and how it ended, and came without it.
 	Void bool
-	// Spec is the enqueue that was stored, where it is all that was; nil else.
-	Spec *crdt.Enqueued
+	// Spec is the enqueue that was stored, where it is all that was; nil else. Of most that is only the queue.
+	Spec  *crdt.Enqueued
+	Queue string
 }
 
 // Merge joins facts of one task, which another replica has, with those that
@@ -106,9 +107,15 @@ type merging struct {
 // fresh stores the enqueue of a task that surely is not here, which is most of
 // what replicas are sent, and reads nothing.
 func (v merging) fresh(f crdt.Fact) (Merged, error) {
-	err := f.Intact()
+	g, err := f.Glance()
 	if err != nil {
 		return Merged{}, err
+	}
+	if q := v.queues[string(g.Queue)]; q != nil && f.Task.Kind() != id.KindKey && g.Dependencies == 0 && v.record.orphans == 0 && v.claims.Lookup(f.Task) == nil {
+		v.shelf.put(v.tx, f, nil)
+		v.recent.Add(f.Task)
+		first(v.Vnode, v.tx, f, q.name, &g, true, v.now)
+		return Merged{Stored: 1, Queue: q.name}, nil
 	}
 	spec, err := crdt.DecodeEnqueued(f.Body)
 	if err != nil {

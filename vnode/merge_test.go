@@ -508,3 +508,44 @@ func (r *rig) put(f crdt.Fact) {
 		r.t.Fatal(err)
 	}
 }
+
+// TestAnEnqueueAloneIsMergedAsItIs enqueued: where nothing else is known of its task it is not decoded, and stands where it
+// would stand.
+func TestAnEnqueueAloneIsMergedAsItIs(t *testing.T) {
+	one, two := newRig(t), newRig(t)
+	at := one.now.Wall
+	for i, e := range []crdt.Enqueued{
+		{Payload: []byte("p")},
+		{Priority: -3},
+		{Priority: 7, Payload: make([]byte, 2*maxBody), Headers: []crdt.Header{{Key: "a", Value: "bcd"}}},
+		{Admission: at - int64(time.Minute)},
+		{NotBefore: at + int64(time.Hour), Admission: at},
+		{NotBefore: at - 1},
+		{Dependencies: []id.ID{{1}}},
+	} {
+		e.Queue, e.Retry = "q", crdt.Retry{MaxAttempts: 1 + uint32(i)}
+		f := e.Fact(one.ids.Next(at))
+		if _, err := one.v.Enqueue(one.tx, f.Task, &e, one.now); err != nil {
+			t.Fatal(err)
+		}
+		m, err := Merge(two.v, two.tx, []crdt.Fact{f}, two.now)
+		if err != nil || m.Stored != 1 || (m.Spec == nil) != (i > 0 && len(e.Dependencies) == 0) || (m.Queue == "q") != (m.Spec == nil) {
+			t.Fatalf("enqueue %d: %+v, %v", i, m, err)
+		}
+	}
+	one.audit()
+	two.audit()
+	var want []string
+	for key, value := range one.mem.Scan(nil, nil) {
+		want = append(want, fmt.Sprintf("%x=%x", key, value))
+	}
+	for key, value := range two.mem.Scan(nil, nil) {
+		if len(want) == 0 || want[0] != fmt.Sprintf("%x=%x", key, value) {
+			t.Fatalf("there is %x=%x, want %.1s", key, value, want)
+		}
+		want = want[1:]
+	}
+	if len(want) > 0 {
+		t.Errorf("%d are missing, of them %s", len(want), want[0])
+	}
+}

@@ -37,14 +37,14 @@ type place struct {
 
 // rankOf is the task's rank; the task has an enqueue fact.
 func rankOf(t *crdt.Task) claim.Rank {
-	return claim.NewRank(t.Enqueued.Priority, admissionOrder(t.ID, t.Enqueued), t.ID)
+	return claim.NewRank(t.Enqueued.Priority, admissionOrder(t.ID, t.Enqueued.Admission), t.ID)
 }
 
-func admissionOrder(task id.ID, e *crdt.Enqueued) [8]byte {
-	if e.Admission == 0 {
+func admissionOrder(task id.ID, admission int64) [8]byte {
+	if admission == 0 {
 		return task.Order()
 	}
-	return id.OrderOf(e.Admission, task.Kind())
+	return id.OrderOf(admission, task.Kind())
 }
 
 // briefOf is what the claim table remembers of the task.

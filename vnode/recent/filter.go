@@ -25,8 +25,12 @@ type Filter struct {
 }
 
 // Vacant says that nothing is stored of any task from first to last, until [Filter.Expected]: of those at or below the
-// floor, too, Maybe is false then, up to the first that comes behind it.
-func (f *Filter) Vacant(first, last id.ID) {
+// floor, too, Maybe is false then, up to the first that comes behind it. About so many are to come: those that would fill
+// a generation, all others of which are nothing then, raise the floor instead.
+func (f *Filter) Vacant(first, last id.ID, n int) {
+	if n >= f.limit && last.Compare(f.floor) > 0 {
+		f.floor = last
+	}
 	f.vacant, f.low, f.high, f.first = true, first, last, true
 }
 

@@ -68,7 +68,7 @@ func TestWhatIsVacantIsNotLookedFor(t *testing.T) {
 		return i
 	}
 	f := recent.New(1, at(1000))
-	f.Vacant(at(10), at(20))
+	f.Vacant(at(10), at(20), 11)
 	maybe := func(n uint32, want bool, why string) {
 		t.Helper()
 		if got := f.Maybe(at(n)); got != want {
@@ -88,4 +88,14 @@ func TestWhatIsVacantIsNotLookedFor(t *testing.T) {
 	maybe(16, false, "the next one")
 	f.Expected()
 	maybe(16, true, "nothing more is said of the run")
+	f.Vacant(at(2000), at(3000), 1<<18)
+	maybe(2000, false, "its first")
+	f.Add(at(2000))
+	f.Add(at(2500))
+	maybe(2500, true, "it has come")
+	maybe(2501, false, "the next one")
+	maybe(3001, false, "behind the run, and above all floors")
+	f.Expected()
+	maybe(2500, true, "it has come, and raised the floor")
+	maybe(3001, false, "above the floor")
 }

@@ -20,8 +20,8 @@ func (a *Machine) Take(now clock.Time, from register.Member, m *message.Facts) {
 	var refused []ring.Partition
 	for i := range m.Parts {
 		part := &m.Parts[i]
-		if bulky(part.Facts) {
-			a.Round.Tx.Bulk()
+		if size := bulky(part.Facts); size > 0 {
+			a.Round.Tx.Bulk(2*len(part.Facts), 2*size) // a fact, and an entry of an index
 		}
 		all := int(part.Partition) < len(a.View.Cells)
 		if all {
@@ -50,16 +50,21 @@ const (
 	expectFacts = 64
 )
 
-// bulky tells whether facts make a table of the store by themselves: those of a restore, which lie in a row.
-func bulky(facts []crdt.Fact) bool {
+// bulky gives the bytes of facts that make a table of the store by themselves, those of a restore, which lie in a row;
+// 0: they do not.
+func bulky(facts []crdt.Fact) (size int) {
 	if len(facts) < bulkFacts {
-		return false
+		return 0
 	}
-	size := 0
-	for i := 0; i < len(facts) && size < dump.Bulk; i++ {
-		size += len(facts[i].Body)
+	for i := range facts {
+		if size += len(facts[i].Body); i > 0 && facts[i-1].Task.Compare(facts[i].Task) > 0 {
+			return 0
+		}
 	}
-	return size >= dump.Bulk && slices.IsSortedFunc(facts, func(a, b crdt.Fact) int { return a.Task.Compare(b.Task) })
+	if size < dump.Bulk {
+		return 0
+	}
+	return size
 }
 
 // collected tells a coordinator of tasks that were collected here, which it does not
@@ -98,7 +103,7 @@ func (a *Machine) Keep(now clock.Time, from register.Member, part *message.PartF
 		slices.SortStableFunc(facts, byTask)
 	}
 	if len(facts) >= expectFacts {
-		defer vnode.Expect(v, a.Round.Tx, facts[0].Task, facts[len(facts)-1].Task)()
+		defer vnode.Expect(v, a.Round.Tx, facts[0].Task, facts[len(facts)-1].Task, len(facts))()
 	}
 	var old []id.ID // left with the sender
 	for len(facts) > 0 {
@@ -159,6 +164,8 @@ func (a *Machine) Merge(now clock.Time, v *vnode.Vnode, some []crdt.Fact) (merge
 	}
 	if merged.Spec != nil {
 		a.enqueued(now, task, merged.Spec)
+	} else if merged.Queue != "" {
+		a.Queues.Use(merged.Queue, now)
 	} else if merged.Stored > 0 {
 		a.arrived(now, some)
 	}

@@ -118,10 +118,10 @@ func (c *Machine) Restore(now clock.Time, r *message.Request, m *nornv1.RestoreR
 		return nil, bad
 	}
 	if len(m.GetTasks()) >= dump.Bulk {
-		c.Round.Tx.Bulk()
+		c.Round.Tx.Bulk(2*len(tasks), 2*len(m.GetTasks())) // a fact, and an entry of an index
 	}
 	v := c.Partitions.Use(p)
-	defer vnode.Expect(v, c.Round.Tx, tasks[0].ID, tasks[len(tasks)-1].ID)()
+	defer vnode.Expect(v, c.Round.Tx, tasks[0].ID, tasks[len(tasks)-1].ID, len(tasks))()
 	reply := &nornv1.RestoreReply{Tasks: uint32(len(tasks)), Result: &nornv1.WriteResult{Receipt: &nornv1.Receipt{}}}
 	for i := range tasks {
 		t := &tasks[i]

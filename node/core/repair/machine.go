@@ -424,7 +424,7 @@ func (p *replica) Facts(place antientropy.Position, to id.ID) iter.Seq[crdt.Fact
 
 // Apply merges facts of the peer.
 func (p *replica) Apply(facts []crdt.Fact) (changed, refused int) {
-	p.env.Round.Tx.Bulk() // where a replica is filled, most of it is new and lies in a row
+	p.env.Round.Tx.Bulk(0, 0) // where a replica is filled, most of it is new and lies in a row
 	changed, taken := p.env.Others.Keep(p.env.Round.Now, p.from, &message.PartFacts{Partition: p.p, Facts: facts})
 	return changed, len(facts) - taken
 }

@@ -436,13 +436,13 @@ func (p *Tombstones) Below(now clock.Time, at ring.Partition, facts []crdt.Fact)
 	if slices.ContainsFunc(facts, func(f crdt.Fact) bool { return f.Key.Kind == crdt.KindTombstone }) {
 		return false
 	}
-	admitted := Admission(facts)
 	// A cluster that began anew from a backup has lost its tasks, not collected
 	// them. What it has collected since has its tombstone for as long as this holds.
 	_, rebuilt := p.View.State.LastRebuilt()
-	if admitted < rebuilt && now.Wall-rebuilt <= int64(p.GCGrace) {
-		return false
+	if now.Wall-rebuilt <= int64(p.GCGrace) {
+		return false // what was let in since then is above the horizon
 	}
+	admitted := Admission(facts)
 	return now.Wall-admitted > int64(p.GCGrace) && !vnode.Known(p.Round.Tx, at, facts[0].Task)
 }
 
