@@ -107,6 +107,32 @@ func TestWhatWasForgottenBeforeIsWaitedFor(t *testing.T) {
 	}
 }
 
+// TestATaskThatHasJustComeMayWait: what it depends on was completed long ago, but a node without a
+// leader does not say so (seed 57 of one node). Later it does not wait any more.
+func TestATaskThatHasJustComeMayWait(t *testing.T) {
+	for _, c := range []struct {
+		after time.Duration // the task has come
+		want  string
+	}{{100 * time.Millisecond, ""}, {20 * time.Second, StateRule}} {
+		s := newScript(t)
+		s.c = New(Options{Partitions: 1, Slack: 10 * second})
+		dep := s.enqueue(history.Spec{})
+		s.claim(1, 10, dep)
+		s.write(history.Complete, history.Item{Task: dep, Token: 10})
+		s.at += 60 * second
+		task := s.enqueue(history.Spec{Deps: []id.ID{dep}})
+		s.at += int64(c.after)
+		s.read(task, history.Waiting, nil)
+		found := ""
+		if s.found != nil {
+			found = s.found.Invariant
+		}
+		if found != c.want {
+			t.Errorf("%v after the task has come: found %q, want %q", c.after, found, c.want)
+		}
+	}
+}
+
 // TestALateTaskOfAKeyMayBeDead: nobody has tried it. It may be so where an older task of
 // its key was retried and nothing was acknowledged, or by a side of a cluster that has no
 // leader, and not else: before, the simulator would have found that wrong of a server that
