@@ -273,7 +273,13 @@ func (c *create) note(ctx context.Context, every time.Duration) error {
 		}
 		all = append(all, b...)
 	}
-	return c.put(ctx, noteName(c.manifest.Name, some[0].Each[0].Partition, c.taker), all)
+	err := c.put(ctx, noteName(c.manifest.Name, some[0].Each[0].Partition, c.taker), all)
+	if err != nil { // another partition has ended the backup, perhaps: the last note has these, too
+		c.mu.Lock()
+		c.unnoted = append(c.unnoted, some...)
+		c.mu.Unlock()
+	}
+	return err
 }
 
 // noteName is the name of the note that partitions are done, of which one is named. The taker is in it, as in
