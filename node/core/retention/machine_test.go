@@ -16,7 +16,8 @@ const eta = 200 * time.Millisecond
 func testMachine() (*Machine, clock.Time) {
 	now := clock.Time{Wall: time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: int64(time.Minute)}
 	left := Policy{JumpCollects: mutant.JumpCollects.On(), GraveEarly: mutant.GraveEarly.On(), WindowForgotten: mutant.WindowForgotten.On()}
-	return New(Env{Policy: left, Eta: eta, GCGrace: 7 * 24 * time.Hour, Interval: time.Minute}, now), now
+	pass := func(clock.Time, id.ID, *crdt.Enqueued) {}
+	return New(Env{Policy: left, Eta: eta, GCGrace: 7 * 24 * time.Hour, Interval: time.Minute, PassKey: pass}, now), now
 }
 
 // TestNothingIsCollectedByAClockThatJumps: not in the step that sees it.
