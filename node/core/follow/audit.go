@@ -1,10 +1,6 @@
 package follow
 
-import (
-	"fmt"
-
-	"github.com/norn-dev/norn/node/core/waiting"
-)
+import "fmt"
 
 // Audit tells which invariant of a machine does not hold. It is for tests.
 func (l *Machine) Audit() error {
@@ -23,5 +19,5 @@ func (l *Machine) Audit() error {
 	if byConn != l.count || byTask != l.count || idle != len(l.byTime) {
 		return fmt.Errorf("follow: %d requests are counted; %d are there by connection, %d by task; %d do not read, and %d wait for their time", l.count, byConn, byTask, idle, len(l.byTime))
 	}
-	return l.Pending.Agrees(waiting.Log, "follow", l.count)
+	return nil
 }

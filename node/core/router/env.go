@@ -8,7 +8,6 @@ import (
 	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/view"
-	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/register"
 )
 
@@ -31,8 +30,6 @@ type Env struct {
 	Round      *round.Writer
 	Partitions *partitions.Set
 	Standing   *standing.Machine
-	// Pending has the requests of the node that wait.
-	Pending *waiting.Table
 	// Node is the rest of it.
 	Node Node
 }

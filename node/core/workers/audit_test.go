@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/waiting"
-	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/session"
 )
 
@@ -15,7 +13,7 @@ func TestAnAuditSeesWhoWouldWaitForEver(t *testing.T) {
 	i := session.Instance{1}
 	for what, spoil := range map[string]func(*Machine, *Stream){
 		"nothing":   func(*Machine, *Stream) {},
-		"request":   func(m *Machine, _ *Stream) { m.Pending.Gone(7) },
+		"request":   func(m *Machine, _ *Stream) { clear(m.Open) },
 		"flag":      func(m *Machine, _ *Stream) { m.dirty = nil },
 		"entry":     func(_ *Machine, st *Stream) { st.dirty = false },
 		"bytes":     func(_ *Machine, st *Stream) { st.bytes++ },
@@ -28,7 +26,7 @@ func TestAnAuditSeesWhoWouldWaitForEver(t *testing.T) {
 		m, _, now := testMachine(t)
 		st := m.stream(now, 7, i, 1)
 		h := &Held{from: message.Origin{Conn: 7, Request: 1}, stream: st}
-		h.waits, st.Open = m.Pending.Open(waiting.Work, h.from, func(*proto.Error) {}), append(st.Open, h)
+		m.Open[message.NumberOf(h.from)], st.Open = h, append(st.Open, h)
 		m.waits.Add(h)
 		m.touch(st)
 		m.Known.look(now, i, 1)
