@@ -20,6 +20,9 @@
 // those who leave, the way back to the preferred leader, members that nobody
 // replaces, and nodes that have left.
 //
+// The first plan of a cluster that is being made with several nodes waits for them, so that each
+// cell begins with all of its members: nothing is copied.
+//
 // # The rule of cohorts
 //
 // A cohort gains at most one member by a change and loses at most one, and

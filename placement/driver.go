@@ -39,6 +39,9 @@ type Config struct {
 	// of that and hand over what it has, so time counts only while it lives and
 	// every partition takes tasks; 30 s.
 	Linger time.Duration
+	// Gather is for how long the first plan waits for the next one of the nodes that are
+	// expected, once there are as many as replicas; 5 s.
+	Gather time.Duration
 	// Abandon is for how long a node that joins must not have been alive before it
 	// counts as one that does not come; 1 h.
 	Abandon time.Duration
@@ -57,6 +60,7 @@ func (c Config) withDefaults() Config {
 	c.ReturnEvery = cmp.Or(c.ReturnEvery, time.Second)
 	c.Settle = cmp.Or(c.Settle, 10*time.Second)
 	c.Linger = cmp.Or(c.Linger, 30*time.Second)
+	c.Gather = cmp.Or(c.Gather, 5*time.Second)
 	c.Abandon = cmp.Or(c.Abandon, time.Hour)
 	c.Retry = cmp.Or(c.Retry, 3*time.Second)
 	c.MaxChanges = cmp.Or(c.MaxChanges, 2048)
@@ -75,16 +79,20 @@ type Input struct {
 	// Alive is the hint who can be reached. Two of different order are
 	// different.
 	Alive []register.Member
+	// Expected is with how many nodes the cluster is being made, as the state says; 0: it has been.
+	Expected int
 }
 
 // Driver is the machine of the node that leads the register. It is made with
 // [New].
 type Driver struct {
-	cfg    Config
-	view   *View
-	alive  []register.Member // as given
-	leads  bool
-	health health
+	cfg   Config
+	view  *View
+	alive []register.Member // as given
+	leads bool
+	// expected is as given.
+	expected int
+	health   health
 	// whole is by partition since when the cohort is as it is, mono ns.
 	whole []int64
 	// idle is for each leaving node since when nothing names it, mono ns.
@@ -177,7 +185,7 @@ func (d *Driver) Step(now clock.Time, in Input) {
 	newer := in.State.Generation != d.view.state.Generation || in.State.Revision > d.view.state.Revision
 	hint := !slices.Equal(in.Alive, d.alive)
 	began := in.Leads && !d.leads
-	d.leads = in.Leads
+	d.leads, d.expected = in.Leads, in.Expected
 	if !newer && !hint && !began {
 		return
 	}
@@ -293,7 +301,7 @@ func (d *Driver) at(mono int64) { d.wake = min(d.wake, mono) }
 // scan looks at everything once.
 func (d *Driver) scan(now int64) register.Request {
 	var r register.Request
-	r.Plan = d.replan()
+	r.Plan = d.replan(now)
 	s := d.survey(now, r.Plan != nil)
 	first, cells := d.from, len(d.view.state.Cells)
 	for i := range cells {

@@ -75,6 +75,45 @@ func TestCellsBegin(t *testing.T) {
 	}
 }
 
+// A cluster that is being made has its first plan when the nodes are there that are expected:
+// as many as replicas are waited for without end, the others while they keep coming.
+func TestGathering(t *testing.T) {
+	for _, c := range []struct {
+		nodes, alive string
+		after        time.Duration // of the last one that came
+		expected     int
+		want         bool
+	}{
+		{"abc", "abc", 0, 0, true},
+		{"abc", "abc", 0, 3, true},
+		{"abc", "ab", time.Hour, 3, false},
+		{"ab", "ab", time.Hour, 3, false},
+		{"ab", "ab", 0, 2, true},
+		{"abcd", "abcd", 4 * time.Second, 5, false},
+		{"abcd", "abcd", 5 * time.Second, 5, true},
+		{"abcde", "abcd", 4 * time.Second, 5, false},
+		{"abcde", "abcd", 5 * time.Second, 5, true},
+		{"abcde", "abcde", 0, 5, true},
+	} {
+		d, s := driver("a"), cluster(16, 3, c.nodes)
+		tell := func(now time.Duration) []register.Request {
+			d.Step(at(now), Input{State: s, Leads: true, Alive: members(c.alive), Expected: c.expected})
+			r, wake := d.Ready(at(now))
+			if end := now + 5*time.Second; now == time.Minute && len(r) == 0 && len(c.alive) > 3 && wake != int64(end) {
+				t.Errorf("%+v: it looks again at %v, not %v", c, time.Duration(wake), end)
+			}
+			return r
+		}
+		asked := tell(time.Minute)
+		if c.after > 0 {
+			asked = append(asked, tell(time.Minute+c.after)...)
+		}
+		if got := len(asked) > 0 && asked[0].Plan != nil; got != c.want {
+			t.Errorf("%+v: planned: %v", c, got)
+		}
+	}
+}
+
 // The first node of a cluster names itself the leader; the driver asks for a
 // plan and for nothing else.
 func TestClusterOfOne(t *testing.T) {

@@ -22,9 +22,9 @@ type planned struct {
 
 // replan works the plan out from the active nodes, and gives the change when
 // the stored one differs.
-func (d *Driver) replan() *register.PlanChange {
+func (d *Driver) replan(now int64) *register.PlanChange {
 	v := d.view
-	if v.err != nil {
+	if v.err != nil || d.gathers(now) {
 		return nil // left alone
 	}
 	nodes, replicas := takers(v.state.Nodes), v.state.Cluster.Replicas
@@ -43,6 +43,33 @@ func (d *Driver) replan() *register.PlanChange {
 		return nil
 	}
 	return &register.PlanChange{Old: v.state.Plan.Version, Data: d.planned.data}
+}
+
+// gathers says that the first plan of a cluster that is being made waits for more of the nodes
+// that are expected: no partition begins without a plan. As few as the replicas are waited for
+// as long as it takes, as no tasks are taken before; the others for as long as they keep coming.
+func (d *Driver) gathers(now int64) bool {
+	if d.expected == 0 || len(d.view.state.Plan.Data) > 0 {
+		return false
+	}
+	here, last := 0, int64(0)
+	for i := range d.view.state.Nodes {
+		n := &d.view.state.Nodes[i]
+		if n.Status == register.Active && d.view.isAlive(n.Member) {
+			here, last = here+1, max(last, d.health.upSince(n.Member))
+		}
+	}
+	until := last + int64(d.cfg.Gather)
+	switch {
+	case here >= d.expected:
+		return false
+	case here < min(d.expected, d.view.state.Cluster.Replicas):
+		return true
+	case now < until:
+		d.at(until)
+		return true
+	}
+	return false
 }
 
 // takers are the nodes that shall hold something, in the order of the register.

@@ -12,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/jepsen/sim/stats"
 	"github.com/norn-dev/norn/jepsen/sim/witness"
 	"github.com/norn-dev/norn/jepsen/sim/world"
+	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/group"
 	"github.com/norn-dev/norn/ring"
@@ -191,7 +192,11 @@ func (f *fleet) record(n *node, status register.NodeStatus) register.Node {
 func (f *fleet) found(n *node) {
 	f.mint(n)
 	f.format(n, func(b *store.Batch) error {
-		return group.Format(n.cells, b, fixed(&f.s.plan), f.record(n, register.Active))
+		state := register.First(fixed(&f.s.plan), f.record(n, register.Active))
+		if f.s.plan.Cluster.Made {
+			state = core.Growing(state, f.s.plan.Cluster.Nodes)
+		}
+		return group.Begin(n.cells, b, state, n.self)
 	})
 	n.start()
 }

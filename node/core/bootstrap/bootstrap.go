@@ -16,8 +16,10 @@ import (
 const value = "cluster.growing"
 
 // Growing is the first state of a cluster that takes no tasks before every partition has as
-// many copies as nodes are to be there, or as there are replicas.
+// many copies as nodes are to be there, or as there are replicas. Its partitions begin when those
+// nodes are there, each with all of its copies: nothing is copied, and no leader goes home.
 func Growing(s register.State, nodes int) register.State {
+	s.Cells = make([]register.Cell, len(s.Cells))
 	s.Values = maps.Clone(s.Values)
 	if s.Values == nil {
 		s.Values = make(map[string]register.Value)
@@ -35,7 +37,7 @@ func Grow(v *view.View, replicas int, send func(register.Request)) {
 		n, _ := binary.Uvarint(growing.Data)
 		nodes = int(min(n, register.MaxNodes))
 	}
-	if v.Young = min(nodes, replicas); v.Young != was {
+	if v.Expected, v.Young = nodes, min(nodes, replicas); v.Young != was {
 		v.Changes++
 	}
 	if v.Young == 0 || !v.Leads {

@@ -130,7 +130,7 @@ func (m *Machine) Recover(p ring.Partition) {
 // It makes the sets of moves anew from the plan and keeps those that go on. A partition that
 // has become this node's since counts as Copied.
 func (m *Machine) Learn(now clock.Time) {
-	m.Driver.Step(now, placement.Input{State: m.View.State, Leads: m.View.Leads, Alive: m.View.Members})
+	m.Driver.Step(now, placement.Input{State: m.View.State, Leads: m.View.Leads, Alive: m.View.Members, Expected: m.View.Expected})
 	m.View.Retire()
 	m.wake = 0
 	view := m.Driver.View()

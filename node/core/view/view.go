@@ -39,6 +39,8 @@ type View struct {
 	Alone, Holder, Whole bool
 	// Young: so many copies every partition is to have before tasks are taken; 0: they are.
 	Young int
+	// Expected: with so many nodes a cluster is being made; 0: it has been.
+	Expected int
 	// Changes goes up when cells or hints change.
 	Changes uint64
 	// Arriving are the partitions that this node is to keep and does not yet.
