@@ -255,17 +255,6 @@ func Unknown(v *Vnode, view store.View, task id.ID) bool {
 	return !v.recent.Maybe(task) || !Known(view, v.Partition, task)
 }
 
-// Expect looks once whether anything is stored of tasks from one to another, of which about so many come now by their IDs.
-func Expect(v *Vnode, view store.View, first, last id.ID, n int) (done func()) {
-	for _, table := range [...]byte{tableFacts, tableEnded, tableActive} {
-		for range view.Scan(appendTask(nil, table, v.Partition, first), after(appendTask(nil, table, v.Partition, last))) {
-			return func() {}
-		}
-	}
-	v.recent.Vacant(first, last, n)
-	return v.recent.Expected
-}
-
 // Known tells whether any fact of the task is stored here.
 func Known(view store.View, p ring.Partition, task id.ID) bool {
 	return HasKey(view, appendTask(nil, tableFacts, p, task))

@@ -16,3 +16,14 @@ func MuchIs(bytes int, wait time.Duration) (back func()) {
 	little, muchTime = bytes, wait
 	return func() { little, muchTime = had, waited }
 }
+
+// AnswersWithin has a restore wait for an answer no longer at first, four times as long at most, and repeat at once what was
+// not answered; it gives what takes that back.
+func AnswersWithin(wait time.Duration) (back func()) {
+	first, longest, pause := restoreTime, longestTime, restorePause
+	restoreTime, longestTime, restorePause = wait, 4*wait, 0
+	return func() { restoreTime, longestTime, restorePause = first, longest, pause }
+}
+
+// RequestBytes and LeastBytes bound what is in one request of a restore.
+const RequestBytes, LeastBytes = requestBytes, leastBytes

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// requestBytes is about how much is in one request of a restore.
+	// requestBytes is about how much is in one request of a restore at most.
 	//
 	// What lies in a row becomes a table of a node's store at once where it has half a MiB, and so do the entries
 	// of the ready index, which take a quarter of what a small task does.
@@ -26,9 +26,8 @@ const (
 	requests = 4
 	// gatherBytes is how much is gathered over all partitions before the fullest is sent.
 	gatherBytes = 4 * requestBytes
-	// restoreTries is how often a request is made, restoreTime how long each is waited for.
+	// restoreTries is how often a request is made.
 	restoreTries = 30
-	restoreTime  = 15 * time.Second
 )
 
 // RestoreOptions are how tasks are restored.
@@ -81,6 +80,7 @@ type restore struct {
 	partitions int
 	living     bool // it has not begun anew since the backup: claims of then may be held still
 	pace       *pace
+	flow       *flow
 
 	send    chan batch
 	cancel  context.CancelCauseFunc
@@ -130,13 +130,13 @@ func Restore(ctx context.Context, o RestoreOptions) (*Report, error) {
 	if err := rises(o.Manifest, whole.MaxToken, status); err != nil && !o.Scratch {
 		return nil, err
 	}
-	r := &restore{RestoreOptions: o, partitions: len(status.GetPartitions()), living: status.GetRegister().GetGeneration() == o.Manifest.Generation, pace: newPace(o.Rate), send: make(chan batch)}
+	r := &restore{RestoreOptions: o, partitions: len(status.GetPartitions()), living: status.GetRegister().GetGeneration() == o.Manifest.Generation, pace: newPace(o.Rate), flow: newFlow(), send: make(chan batch)}
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
 	for range requests {
 		r.running.Go(func() {
 			for b := range r.send {
-				if err := r.write(ctx, b); err != nil {
+				if err := r.write(ctx, b, true); err != nil {
 					r.cancel(err)
 				}
 			}
@@ -239,7 +239,7 @@ func (g *gathering) add(ctx context.Context, p int, task id.ID, form func([]byte
 	b.mixed = b.mixed || before > 0 && task.Compare(b.last) <= 0
 	b.tasks, b.last = form(b.tasks), task
 	g.gathered += len(b.tasks) - before
-	if len(b.tasks) >= requestBytes {
+	if most, _ := g.flow.next(); len(b.tasks) >= most {
 		return g.flush(ctx, p)
 	}
 	if g.gathered >= gatherBytes {
@@ -312,45 +312,48 @@ func (r *restore) large(ctx context.Context, p int, t *backup.Task) error {
 		if err := r.pace.spend(ctx, size); err != nil {
 			return err
 		}
-		m, err := r.ask(ctx, batch{p, backup.AppendTask(nil, piece)})
-		if err != nil {
+		if err := r.write(ctx, batch{p, backup.AppendTask(nil, piece)}, end == len(t.Facts)); err != nil {
 			return err
-		}
-		if end == len(t.Facts) {
-			r.count(m)
 		}
 		end = from
 	}
 	return nil
 }
 
-// write sends a request and counts what came of it.
-func (r *restore) write(ctx context.Context, b batch) error {
-	m, err := r.ask(ctx, b)
-	if err == nil {
-		r.count(m)
-	}
-	return err
-}
-
-// ask sends a request until it is answered: it may be repeated.
-func (r *restore) ask(ctx context.Context, b batch) (*nornv1.RestoreReply, error) {
-	for try := 1; ; try++ {
-		ask, cancel := context.WithTimeout(ctx, restoreTime)
-		m, err := r.To.Restore(ask, b.partition, b.tasks)
+// write sends tasks until all are answered: they may be sent again, and are in smaller requests when answers do not come in
+// time. It counts what came of them.
+func (r *restore) write(ctx context.Context, b batch, count bool) error {
+	for try := 1; len(b.tasks) > 0; {
+		most, wait := r.flow.next()
+		some, rest, err := cut(b.tasks, most)
+		if err != nil {
+			return err
+		}
+		from := time.Now()
+		ask, cancel := context.WithTimeout(ctx, wait)
+		m, err := r.To.Restore(ask, b.partition, some)
 		cancel()
 		switch {
 		case err == nil:
-			return m, nil
+			r.flow.answered(len(some), time.Since(from))
+			if count {
+				r.count(m)
+			}
+			b.tasks, try = rest, 1
+			continue
 		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		case try == restoreTries || final(err):
-			return nil, fmt.Errorf("partition %d: %w", b.partition, err)
+			return fmt.Errorf("partition %d: %w", b.partition, err)
+		case unanswered(err):
+			r.flow.late(len(some), wait)
 		}
-		if err := sleep(ctx, pagePause); err != nil {
-			return nil, err
+		if err := sleep(ctx, restorePause); err != nil {
+			return err
 		}
+		try++
 	}
+	return nil
 }
 
 func (r *restore) count(m *nornv1.RestoreReply) {

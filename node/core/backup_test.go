@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
+	"github.com/norn-dev/norn/store"
 )
 
 // backedUp is all that a node gives of a partition.
@@ -159,5 +160,46 @@ func TestManyAreRestoredOnce(t *testing.T) {
 	old := slices.DeleteFunc(got, func(g backup.Task) bool { return g.ID.Compare(tasks[many-1].ID) > 0 })
 	if !slices.EqualFunc(old, tasks, func(a, b backup.Task) bool { return backup.SumOf(&a) == backup.SumOf(&b) }) {
 		t.Errorf("%d tasks there of %d", len(old), many)
+	}
+}
+
+// lookups counts what is looked for in a store.
+type lookups struct {
+	store.Reader
+	n *int
+}
+
+func (l lookups) Get(key []byte) ([]byte, bool) {
+	*l.n++
+	return l.Reader.Get(key)
+}
+
+// TestARestoreThatIsRepeatedLooksForNothing: a request to restore that had timed out and was repeated looked for each of its tasks
+// three times at each replica, took longer than the first one, and timed out, too.
+func TestARestoreThatIsRepeatedLooksForNothing(t *testing.T) {
+	r, n := newTrio(t), 0
+	r.reads = func(of store.Reader) store.Reader { return lookups{of, &n} }
+	for i := range r.peers {
+		r.kill(i)
+		r.open(i)
+	}
+	r.tell()
+	const p, many = ring.Partition(1), 500
+	var b []byte
+	for at, tasks := r.now.Wall-int64(time.Hour), 0; tasks < many; at += int64(time.Millisecond) {
+		if task := r.ids.Next(at); ring.Of(task, testPartitions) == p {
+			b = backup.AppendTask(b, &backup.Task{ID: task, Facts: []crdt.Fact{(&crdt.Enqueued{Queue: "old", Payload: make([]byte, 2000)}).Fact(task)}})
+			tasks++
+		}
+	}
+	for try, fresh := range []uint32{many, 0, 0} {
+		before := n
+		m := ask[*nornv1.RestoreReply](r, try, &nornv1.RestoreRequest{Partition: uint32(p), Tasks: b})
+		if m.Result.Error != nil || m.Tasks != many || m.Fresh != fresh || m.Result.Receipt.DurableCopies < 2 {
+			t.Fatalf("try %d: %v", try+1, m)
+		}
+		if n-before > many/2 {
+			t.Errorf("try %d: %d keys are looked for to restore %d tasks on three replicas", try+1, n-before, many)
+		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/session"
+	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/store/memstore"
 	"github.com/norn-dev/norn/vnode"
 
@@ -61,19 +62,20 @@ type trio struct {
 	next     uint64
 	cut      map[[2]int]bool
 	repair   time.Duration
-	wrong    map[int]time.Duration // by how much wall clocks of nodes are ahead
-	leads    int                   // whose member leads the register
-	hands    string                // the principal of workers with a session
-	beside   func(*Config)         // what a node knows besides its disk; nil: nothing
-	bare     bool                  // trees are kept from the second node on
-	grace    time.Duration         // of tombstones; 0: a week
-	retain   time.Duration         // of finished tasks; 0: an hour
-	collect  time.Duration         // interval; 0: nothing is collected
-	told     bool                  // claims come after the others were asked what they have
-	bump     bool                  // the name of an unhealthy worker may be taken
-	before   *register.State       // what it said before a node was lost
-	keys     int                   // that were written, on all nodes
-	letters  int                   // that were delivered
+	wrong    map[int]time.Duration           // by how much wall clocks of nodes are ahead
+	leads    int                             // whose member leads the register
+	hands    string                          // the principal of workers with a session
+	beside   func(*Config)                   // what a node knows besides its disk; nil: nothing
+	reads    func(store.Reader) store.Reader // what a node that is opened reads from; nil: its store
+	bare     bool                            // trees are kept from the second node on
+	grace    time.Duration                   // of tombstones; 0: a week
+	retain   time.Duration                   // of finished tasks; 0: an hour
+	collect  time.Duration                   // interval; 0: nothing is collected
+	told     bool                            // claims come after the others were asked what they have
+	bump     bool                            // the name of an unhealthy worker may be taken
+	before   *register.State                 // what it said before a node was lost
+	keys     int                             // that were written, on all nodes
+	letters  int                             // that were delivered
 }
 
 func newTrio(t testing.TB) *trio { return newRepairingTrio(t, 0) }
@@ -210,7 +212,11 @@ func (r *trio) open(i int) {
 	if r.beside != nil {
 		r.beside(&cfg)
 	}
-	p.core, err = Open(cfg, p.store, r.now)
+	var reader store.Reader = p.store
+	if r.reads != nil {
+		reader = r.reads(reader)
+	}
+	p.core, err = Open(cfg, reader, r.now)
 	r.check(err)
 	p.down = false
 	r.turn(i)

@@ -2,6 +2,7 @@ package recent
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/norn-dev/norn/id"
 )
@@ -18,32 +19,36 @@ type Filter struct {
 	limit      int // IDs per generation
 	now, older generation
 
-	// Of no task behind low up to high is anything stored; vacant: there are such.
+	// Of no task behind low up to high is anything stored, but of those there; vacant: there are such.
 	vacant    bool
 	low, high id.ID
 	first     bool // low itself is one of them
+	there     []id.ID
 }
 
-// Vacant says that nothing is stored of any task from first to last, until [Filter.Expected]: of those at or below the
-// floor, too, Maybe is false then, up to the first that comes behind it. About so many are to come: those that would fill
-// a generation, all others of which are nothing then, raise the floor instead.
-func (f *Filter) Vacant(first, last id.ID, n int) {
+// Vacant says that nothing is stored of any task from first to last but of those there, which ascend, until
+// [Filter.Expected]: of those at or below the floor, too, Maybe is false then, up to the first that comes behind it. About
+// so many are to come: those that would fill a generation, all others of which are nothing then, raise the floor instead.
+func (f *Filter) Vacant(first, last id.ID, there []id.ID, n int) {
 	if n >= f.limit && last.Compare(f.floor) > 0 {
 		f.floor = last
 	}
-	f.vacant, f.low, f.high, f.first = true, first, last, true
+	f.vacant, f.low, f.high, f.first, f.there = true, first, last, true, there
 }
 
 // Expected ends what [Filter.Vacant] has said.
-func (f *Filter) Expected() { f.vacant = false }
+func (f *Filter) Expected() { f.vacant, f.there = false, nil }
 
 // free tells whether a task is surely not stored.
 func (f *Filter) free(task id.ID) bool {
 	if !f.vacant || task.Compare(f.high) > 0 {
 		return false
 	}
-	order := task.Compare(f.low)
-	return order > 0 || order == 0 && f.first
+	if order := task.Compare(f.low); order < 0 || order == 0 && !f.first {
+		return false
+	}
+	_, there := slices.BinarySearchFunc(f.there, task, id.ID.Compare)
+	return !there
 }
 
 // generation is a Bloom filter: 16 bits and 4 probes per ID, about 0.2 % false

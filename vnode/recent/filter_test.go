@@ -68,7 +68,7 @@ func TestWhatIsVacantIsNotLookedFor(t *testing.T) {
 		return i
 	}
 	f := recent.New(1, at(1000))
-	f.Vacant(at(10), at(20), 11)
+	f.Vacant(at(10), at(20), []id.ID{at(17), at(19)}, 11)
 	maybe := func(n uint32, want bool, why string) {
 		t.Helper()
 		if got := f.Maybe(at(n)); got != want {
@@ -86,9 +86,14 @@ func TestWhatIsVacantIsNotLookedFor(t *testing.T) {
 	maybe(12, true, "one behind it has come")
 	maybe(15, true, "it has come")
 	maybe(16, false, "the next one")
+	maybe(17, true, "it is there")
+	maybe(18, false, "between two that are there")
+	maybe(19, true, "it is there, too")
+	f.Add(at(17))
+	maybe(16, false, "one that is there has come again")
 	f.Expected()
 	maybe(16, true, "nothing more is said of the run")
-	f.Vacant(at(2000), at(3000), 1<<18)
+	f.Vacant(at(2000), at(3000), nil, 1<<18)
 	maybe(2000, false, "its first")
 	f.Add(at(2000))
 	f.Add(at(2500))

@@ -67,6 +67,17 @@ func bulky(facts []crdt.Fact) (size int) {
 	return size
 }
 
+// many tells whether facts are as many as those of a restore, which may be repeated.
+func many(facts []crdt.Fact) bool {
+	size := 0
+	for i := range facts {
+		if size += len(facts[i].Body); i >= bulkFacts || size >= dump.Bulk {
+			return true
+		}
+	}
+	return false
+}
+
 // collected tells a coordinator of tasks that were collected here, which it does not
 // know: it wants copies of what nobody will have, as the tombstone takes its own, too.
 // That is no copy. When it asks again it can say why.
@@ -102,17 +113,15 @@ func (a *Machine) Keep(now clock.Time, from register.Member, part *message.PartF
 		facts = slices.Clone(facts)
 		slices.SortStableFunc(facts, byTask)
 	}
+	tasks := apart(facts)
+	there := new(vnode.Expected)
 	if len(facts) >= expectFacts {
-		defer vnode.Expect(v, a.Round.Tx, facts[0].Task, facts[len(facts)-1].Task, len(facts))()
+		there = vnode.Expect(v, a.Round.Tx, len(tasks), func(i int) []crdt.Fact { return tasks[i] }, many(facts))
+		defer there.Done()
 	}
 	var old []id.ID // left with the sender
-	for len(facts) > 0 {
-		task, same := facts[0].Task, 1
-		for same < len(facts) && facts[same].Task == task {
-			same++
-		}
-		some := facts[:same]
-		facts = facts[same:]
+	for i, some := range tasks {
+		task := some[0].Task
 		switch {
 		case ring.Of(task, len(a.View.Cells)) != part.Partition:
 			all = false
@@ -124,6 +133,9 @@ func (a *Machine) Keep(now clock.Time, from register.Member, part *message.PartF
 			a.Stale++
 			old = append(old, task)
 			all = false
+			continue
+		case there.Same(i):
+			n.Taken += len(some)
 			continue
 		}
 		merged, ok := a.Merge(now, v, some)
@@ -140,6 +152,19 @@ func (a *Machine) Keep(now clock.Time, from register.Member, part *message.PartF
 	}
 	a.Transfer.Quarantine.Tell(from, part.Partition, old)
 	return n, void, all
+}
+
+// apart gives the facts of each task, of some that lie by task.
+func apart(facts []crdt.Fact) [][]crdt.Fact {
+	tasks := make([][]crdt.Fact, 0, len(facts))
+	for len(facts) > 0 {
+		same := 1
+		for same < len(facts) && facts[same].Task == facts[0].Task {
+			same++
+		}
+		tasks, facts = append(tasks, facts[:same:same]), facts[same:]
+	}
+	return tasks
 }
 
 // Merge merges facts of one task. ok is false when they are not kept: what is wrong

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/dump"
 	"github.com/norn-dev/norn/node/core/message"
@@ -121,10 +122,15 @@ func (c *Machine) Restore(now clock.Time, r *message.Request, m *nornv1.RestoreR
 		c.Round.Tx.Bulk(2*len(tasks), 2*len(m.GetTasks())) // a fact, and an entry of an index
 	}
 	v := c.Partitions.Use(p)
-	defer vnode.Expect(v, c.Round.Tx, tasks[0].ID, tasks[len(tasks)-1].ID, len(tasks))()
+	there := vnode.Expect(v, c.Round.Tx, len(tasks), func(i int) []crdt.Fact { return tasks[i].Facts }, true)
+	defer there.Done()
 	reply := &nornv1.RestoreReply{Tasks: uint32(len(tasks)), Result: &nornv1.WriteResult{Receipt: &nornv1.Receipt{}}}
 	for i := range tasks {
 		t := &tasks[i]
+		if there.Same(i) { // the request is repeated
+			c.Replication.Writes.Restored(p, t.Facts)
+			continue
+		}
 		if c.Retention.Tombstones.Below(now, p, t.Facts) {
 			reply.LeftOut = append(reply.LeftOut, t.ID.Bytes())
 			continue
