@@ -60,20 +60,24 @@ func (m *Machine) Ask(changes []register.Change) { m.Send(register.Request{Chang
 // Send sends a request to the register; then, which may be nil, hears the answer. It hears
 // nothing of an answer that this node does not take over.
 func (m *Machine) Send(r register.Request, then Then) {
-	r.Tag = m.Number()
+	r.Tag = m.await(then)
+	m.Round.Ready.Register = append(m.Round.Ready.Register, r)
+}
+
+// await has the answer to a request heard that is sent now, and gives its number.
+func (m *Machine) await(then Then) (tag uint64) {
+	tag = m.Number()
 	e := request{then: then, generation: m.View.State.Generation, revision: m.View.State.Revision}
 	if b := &m.Standing.Rollback; standing.Earlier(e.generation, e.revision, b.Generation, b.Revision) {
 		e.generation, e.revision = b.Generation, b.Revision // of before this start
 	}
-	m.pending[r.Tag] = e
-	m.Round.Ready.Register = append(m.Round.Ready.Register, r)
+	m.pending[tag] = e
+	return tag
 }
 
 // Commit sends changes once all is on disk that was written up to now.
 func (m *Machine) Commit(changes []register.Change, then Then) {
-	tag := m.Number()
-	m.pending[tag] = request{then: then}
-	m.Round.Ready.Commit = append(m.Round.Ready.Commit, register.Request{Tag: tag, Changes: changes})
+	m.Round.Ready.Commit = append(m.Round.Ready.Commit, register.Request{Tag: m.await(then), Changes: changes})
 }
 
 // Consult sends a request to the register and answers a client with what comes of it, or that
