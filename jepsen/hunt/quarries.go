@@ -85,7 +85,7 @@ func times() []Quarry {
 		by("node/core", "TestALeaderWhoseClockWasSetRenewsNothing", mutant.StepUnseen),
 		on(FailingDisk, mutant.CommitUnsure, check.Lost),
 		on(FailingDisk, mutant.TableUnsure, check.Lost),
-		by("store", "TestCrashUnderLoad", mutant.TableBeforeLog),
+		by("store", "TestNoTableIsAheadOfTheLog", mutant.TableBeforeLog),
 		by("store", "TestBulkCutAnywhere", mutant.TablesHidden),
 		by("store", "TestCrashUnderLoad", mutant.BatchesSwapped),
 		by("wal", "TestARecordOfAnotherHistory", mutant.ChainSkipped),
