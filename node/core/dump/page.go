@@ -18,6 +18,9 @@ import (
 // PageBytes is about how much is on a page: a page ends with the fact that makes it as much.
 const PageBytes = 1 << 20
 
+// firstBytes is what is made room for at first: in an incremental backup most pages are small.
+const firstBytes = 64 << 10
+
 // SessionSize is the length of the name of a session in bytes.
 const SessionSize = 16
 
@@ -155,7 +158,7 @@ func claimOf(h *vnode.Held) backup.Claim {
 // page reads what is behind a position, of tasks before one.
 func page(view store.View, p ring.Partition, from backup.Position, before id.ID) (*nornv1.BackupReply, error) {
 	m := &nornv1.BackupReply{}
-	out, held := backup.Gatherer{Bytes: make([]byte, 0, PageBytes+PageBytes/16)}, claims{view: view, partition: p}
+	out, held := backup.Gatherer{Bytes: make([]byte, 0, firstBytes)}, claims{view: view, partition: p}
 	end := func() error {
 		task, open := out.Open()
 		if !open {
@@ -180,6 +183,9 @@ func page(view store.View, p ring.Partition, from backup.Position, before id.ID)
 			if err := end(); err != nil {
 				return nil, err
 			}
+		}
+		if len(out.Bytes) > firstBytes/2 && cap(out.Bytes) < PageBytes {
+			out.Bytes = append(make([]byte, 0, PageBytes+PageBytes/16), out.Bytes...)
 		}
 		out.Add(&f)
 	}
