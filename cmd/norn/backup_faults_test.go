@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -78,5 +79,55 @@ func TestABackupWhileNodesComeAndGo(t *testing.T) {
 	}
 	if got := jsonOf[tasksJSON](t, nil, "backup", "verify", place); got.Tasks != "2000" {
 		t.Errorf("verified: %+v", got)
+	}
+}
+
+// TestARestoreWhileNodesComeAndGo: while tasks are restored slowly into a cluster that has begun anew, the node that the command
+// talks to is killed and comes back, another one joins, and partitions move to it; each task is there once.
+func TestARestoreWhileNodesComeAndGo(t *testing.T) {
+	thorough(t)
+	s := ownServer(t, filepath.Join(t.TempDir(), "lost"), "--partitions", "8")
+	at := []string{"NORN_ADDR=" + s.addr}
+	for range 4 {
+		if r := nornWith(t, strings.Repeat(strings.Repeat("x", 4000)+"\n", 500), at, "task", "enqueue", "-q", "mail", "--lines", "-"); r.code != 0 {
+			t.Fatalf("%+v", r)
+		}
+	}
+	place := filepath.Join(t.TempDir(), "place")
+	made := jsonOf[tasksJSON](t, at, "backup", "create", "--tasks", place)
+	if _, err := s.end(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	c := newCompany(t)
+	first := c.add()
+	if r := nornWith(t, "", nil, "backup", "restore", place, "--data", first.data, "--name", first.name, "--partitions", "12", "--replicas", "3"); r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	first.start(t)
+	c.add().start(t)
+	c.add().start(t)
+	c.settled(3)
+	at = []string{"NORN_ADDR=" + strings.Join(c.addresses(), ",")}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, the.norn, "backup", "restore", "--tasks", "--rate", "500KiB", place)
+	cmd.Env = environment(at...)
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	first.kill(t)
+	first.start(t)
+	c.settled(3)
+	c.add().start(t)
+	if err := <-ended; err != nil {
+		t.Fatalf("%v: %s", err, out.String())
+	}
+	got := jsonOf[tasksJSON](t, at, "backup", "create", "--tasks", filepath.Join(t.TempDir(), "again"))
+	if got.Tasks != "2000" || got.Root != made.Root {
+		t.Errorf("there are %+v, not %+v", got, made)
 	}
 }
