@@ -145,7 +145,16 @@ func TestManyAreRestoredOnce(t *testing.T) {
 		}
 	}
 	restore(tasks[100:300], 200)
+	for i := range r.peers { // as when its tasks had all gone
+		r.peers[i].core.queues.Unuse("old")
+	}
 	restore(tasks[:200], 100)
+	r.settle()
+	for i := range r.peers {
+		if !r.peers[i].core.queues.Knows("old") {
+			t.Errorf("replica %d does not know the queue", i)
+		}
+	}
 	restore(tasks[200:201], 0)
 	restore(tasks, 100)
 	restore(tasks, 0)
