@@ -173,6 +173,20 @@ func (t twins) recent(m *Machine) bool {
 	return len(t) > 0
 }
 
+// fresh tells whether somebody has come to say so only lately. Who is asked says so within the
+// time that one has to; where no second one does for twice as long, the others know of no other
+// process: the only one who does may have met it before this disk was set back, and this member
+// would wait for a second word for ever ([TestWhoIsTakenForATwinByTheLeaderAloneHasForgotten]).
+func (t twins) fresh(m *Machine) bool {
+	t.recent(m)
+	for _, s := range t { // Any order: one is enough.
+		if m.now-s.since < 2*m.cfg.patience() {
+			return true
+		}
+	}
+	return false
+}
+
 // receiveRaft hands a message to raft if a peer may send such a one.
 func (m *Machine) receiveRaft(e *envelope, msg *pb.Message) {
 	if msg.GetFrom() != e.from.Incarnation.ID() || msg.GetTo() != m.id || foreign(msg) {
@@ -197,8 +211,8 @@ func (m *Machine) receiveRaft(e *envelope, msg *pb.Message) {
 		return
 	case pb.MsgHeartbeat:
 		// The leader sends no more than what we have acknowledged to it, or another process
-		// in our name, of which somebody speaks.
-		if m.twins.recent(m) && msg.GetCommit() > m.disk.last() {
+		// in our name, of which somebody has begun to speak.
+		if m.twins.fresh(m) && msg.GetCommit() > m.disk.last() {
 			return
 		}
 		if msg.GetTerm() >= st.GetTerm() && msg.GetCommit() > m.disk.last() {

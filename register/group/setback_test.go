@@ -2,6 +2,7 @@ package group
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -134,4 +135,36 @@ func TestTwoVotersSetBackOneAfterTheOther(t *testing.T) {
 	if err != nil || len(state.Values) != 20 {
 		t.Fatalf("of 20 values there are %d: %v", len(state.Values), err)
 	}
+}
+
+// TestWhoIsTakenForATwinByTheLeaderAloneHasForgotten: a member starts for the second time, and its
+// disk is set back to the first. It starts for the second time once more, which the leader takes
+// for another process in its place. The others have started since and know of none, so that no
+// second one says so: it neither ended nor followed the leader, for ever.
+func TestWhoIsTakenForATwinByTheLeaderAloneHasForgotten(t *testing.T) {
+	s := newSim(t, 34)
+	s.grow(5)
+	l := s.leader()
+	forgetful := s.nodes[slices.IndexFunc(s.nodes, func(n *simNode) bool { return n != l })]
+	old := forgetful.disk()
+	forgetful.restart(nil)
+	s.run(5*time.Second, nil)
+	s.fill(l, 0, 20, 10)
+	s.run(time.Second, nil)
+	forgetful.crash()
+	for _, n := range s.nodes {
+		if n != l && n != forgetful {
+			n.restart(nil)
+			s.run(5*time.Second, nil)
+		}
+	}
+	if s.leader() != l {
+		t.Fatal("another one leads, and nobody remembers the member")
+	}
+	forgetful.restart(old)
+	s.must(10*time.Second, "found out", func() bool { return forgetful.err != nil })
+	if !errors.Is(forgetful.err, ErrForgot) {
+		t.Fatal(forgetful.err)
+	}
+	s.do(l, register.Request{}) // the others go on
 }
