@@ -34,6 +34,7 @@ import (
 	"github.com/norn-dev/norn/node/core/transfer"
 	"github.com/norn-dev/norn/node/core/uniquekeys"
 	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/node/core/workers"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -60,6 +61,7 @@ type ground struct {
 	view    *view.View
 	round   *round.Writer
 	tenants *quota.Machine
+	pending *waiting.Table
 
 	register *registercall.Machine
 	behind   catchUp
@@ -267,7 +269,7 @@ func (c *Core) endLeases(now clock.Time) {
 // behind its back, and invariants of its machines that do not hold. It is for tests; none of
 // what it reads comes from a disk.
 func (c *Core) Audit() error {
-	return errors.Join(c.vnodes.Audit(), c.tenants.Audit(len(c.view.Cells), c.vnodes.See),
+	return errors.Join(c.vnodes.Audit(), c.pending.Audit(), c.tenants.Audit(len(c.view.Cells), c.vnodes.See),
 		c.dispatch.Audit(), router.Audit(c.routes), c.replication.Audit(), c.logs.Audit(),
 		c.transfer.Audit(), c.elector.Audit(), lease.Audit(c.leases), c.standing.Audit(), c.dependency.Audit(),
 		c.retention.Audit(), c.repairs.Audit(), c.sessions.Audit(), c.schedules.Audit())

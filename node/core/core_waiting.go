@@ -3,29 +3,18 @@ package core
 import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/proto"
 )
 
 // cancel answers a waiting request that its client gave up: each request gets
 // exactly one reply.
-func (c *Core) cancel(from message.Origin) {
-	c.routes.Cancel(from)
-	c.sessions.Cancel(from)
-	for _, o := range c.replication.Reads.Forsake(func(o message.Origin) bool { return message.NumberOf(o) == message.NumberOf(from) }) {
-		c.round.Refuse(o, refusal.Cancelled())
-	}
-	c.dispatch.Cancel(from)
-	c.logs.Cancel(from)
-}
+func (c *Core) cancel(from message.Origin) { c.pending.Cancel(from) }
 
 // gone forgets the waiting requests of a closed connection.
 func (c *Core) gone(conn uint64) {
-	c.routes.Gone(conn)
-	c.replication.Reads.Forsake(func(o message.Origin) bool { return o.Conn == conn })
+	c.pending.Gone(conn)
 	c.sessions.Gone(c.round.Now, conn)
 	c.dispatch.Gone(conn)
-	c.logs.Closed(conn)
 }
 
 // drain sends waiting requests away and refuses new ones, for a reason.
@@ -33,7 +22,7 @@ func (c *Core) drain(why *proto.Error) {
 	c.closed = why
 	c.dispatch.Drain(why)
 	c.logs.Drain(why)
-	c.sessions.Drain(why)
+	c.pending.Drain(why)
 }
 
 // timeouts answers the requests whose wait is over.

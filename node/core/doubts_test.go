@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -278,7 +279,7 @@ func TestWaitsForWhoLeadsAreBounded(t *testing.T) {
 	if s.Decided(message.ConfirmedSince{At: r.now.Mono + 1, Parts: []ring.Partition{p}}) || c.leases.AskDue() != r.now.Mono {
 		t.Error("what was asked before a request came answers it, or nobody is asked again")
 	}
-	s.Waits = make([]replication.ConfirmationWait, replication.MaxConfirmationWaits)
+	s.Waits = slices.Repeat([]*replication.ConfirmationWait{{}}, replication.MaxConfirmationWaits)
 	full := &message.Request{From: message.Origin{Conn: 7}, Body: &nornv1.RetryRequest{Ids: [][]byte{r.at(1).Bytes()}}}
 	c.round.Ready.Replies = nil
 	if waits := s.ReadIndex(r.now, full); !waits || len(s.Waits) > replication.MaxConfirmationWaits || len(c.round.Ready.Replies) != 1 || c.round.Ready.Replies[0].Err == nil {

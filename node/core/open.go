@@ -37,6 +37,7 @@ import (
 	"github.com/norn-dev/norn/node/core/transfer"
 	"github.com/norn-dev/norn/node/core/uniquekeys"
 	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/node/core/workers"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -49,22 +50,22 @@ import (
 // Open makes a core over the contents of a store. It returns an error when the
 // store is damaged.
 func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
-	c := &Core{ground: ground{round: round.New(view), view: newView(&cfg), tenants: quota.New()}, cfg: cfg}
+	c := &Core{ground: ground{round: round.New(view), view: newView(&cfg), tenants: quota.New(), pending: waiting.New()}, cfg: cfg}
 	c.register = registercall.New(registercall.Env{View: c.view, Round: c.round})
 	c.logs = follow.New(follow.Env{
-		Partitions: cfg.Cluster.Partitions, View: c.view, Round: c.round, Tenants: c.tenants,
+		Partitions: cfg.Cluster.Partitions, View: c.view, Round: c.round, Tenants: c.tenants, Pending: c.pending,
 		Gone: func(p ring.Partition) *proto.Error { return c.transfer.Gone(p) },
 	})
 	c.replication = replication.New(replication.Env{
-		Policy: cfg.Policy.Replication, Self: cfg.Self, Cluster: [16]byte(cfg.Cluster.ID), Random: cfg.Rand.Uint64, View: c.view, Round: c.round,
+		Policy: cfg.Policy.Replication, Self: cfg.Self, Cluster: [16]byte(cfg.Cluster.ID), Random: cfg.Rand.Uint64, View: c.view, Round: c.round, Pending: c.pending,
 	})
 	c.routes = router.New(router.Env{
-		Policy: cfg.Policy.Router, Self: cfg.Self, Random: cfg.Rand.Uint64, IDs: id.NewGenerator(cfg.Rand.Uint32(), cfg.Rand.Uint64), View: c.view, Round: c.round,
+		Policy: cfg.Policy.Router, Self: cfg.Self, Random: cfg.Rand.Uint64, IDs: id.NewGenerator(cfg.Rand.Uint32(), cfg.Rand.Uint64), View: c.view, Round: c.round, Pending: c.pending,
 	})
 	c.dispatch = dispatch.New(dispatch.Env{
 		Policy: cfg.Policy.Dispatch, Self: cfg.Self, Eta: cfg.Eta, PartitionCount: cfg.Cluster.Partitions,
 		MaxClaims: cfg.MaxClaims, MaxQueues: cfg.MaxQueues, MaxWaiters: cfg.MaxWaiters, Rand: cfg.Rand,
-		View: c.view, Round: c.round, Routes: c.routes, Tenants: c.tenants, Readers: c.logs,
+		View: c.view, Round: c.round, Routes: c.routes, Tenants: c.tenants, Readers: c.logs, Pending: c.pending,
 	})
 	openFronts(c)
 	vcfg := vnodes(c)
@@ -104,7 +105,7 @@ func openFronts(c *Core) {
 	})
 	c.settle = settle.New(settle.Env{
 		Policy: cfg.Policy.Lease, GCGrace: cfg.GCGrace,
-		View: c.view, Round: c.round, Replication: c.replication, Index: c.dispatch.Index, Clashes: &c.arrivals.Clashes,
+		View: c.view, Round: c.round, Replication: c.replication, Index: c.dispatch.Index, Pending: c.pending, Clashes: &c.arrivals.Clashes,
 	})
 	c.intake = intake.New(intake.Env{
 		Self: cfg.Self, MaxPayload: cfg.MaxPayload, Eta: cfg.Eta, GCGrace: cfg.GCGrace,
@@ -160,7 +161,7 @@ func open(c *Core, vcfg vnode.Config, boot uint64, view store.Reader, now clock.
 	c.queues.Partitions, c.keys.Partitions = c.vnodes, c.vnodes
 	if c.sessions, err = workers.New(workers.Env{
 		Policy: cfg.Policy.Workers, Self: cfg.Self, Buffer: cfg.Buffer, Sessions: cfg.Sessions, Random: cfg.Rand.Uint64,
-		View: c.view, Round: c.round, Partitions: c.vnodes,
+		View: c.view, Round: c.round, Partitions: c.vnodes, Pending: c.pending,
 	}); err != nil {
 		return fmt.Errorf("core: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/waiting"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
 )
@@ -26,8 +27,8 @@ func TestStreamsOfWorkersThatHaveLeft(t *testing.T) {
 	}
 	r.live(10*time.Minute, time.Second, nothing)
 	s := r.peers[0].core.sessions
-	if len(s.Streams) != 0 || len(s.Conns) != 0 || len(s.Open) != 0 {
-		t.Errorf("%d streams, of %d connections, with %d requests are kept; there are %d sessions", len(s.Streams), len(s.Conns), len(s.Open), s.Dispatcher.Open())
+	if len(s.Streams) != 0 || len(s.Conns) != 0 || s.Pending.Count(waiting.Work) != 0 {
+		t.Errorf("%d streams, of %d connections, with %d requests are kept; there are %d sessions", len(s.Streams), len(s.Conns), s.Pending.Count(waiting.Work), s.Dispatcher.Open())
 	}
 }
 
@@ -54,8 +55,8 @@ func TestStreamsOfWhoeverGivesUp(t *testing.T) {
 			t.Fatalf("request %d is not answered", i)
 		}
 	}
-	if s := c.sessions; len(s.Streams) != 0 || len(s.Conns) != 0 || len(s.Open) != 0 {
-		t.Errorf("%d streams, of %d connections, with %d requests are kept; there are %d sessions", len(s.Streams), len(s.Conns), len(s.Open), s.Dispatcher.Open())
+	if s := c.sessions; len(s.Streams) != 0 || len(s.Conns) != 0 || s.Pending.Count(waiting.Work) != 0 {
+		t.Errorf("%d streams, of %d connections, with %d requests are kept; there are %d sessions", len(s.Streams), len(s.Conns), s.Pending.Count(waiting.Work), s.Dispatcher.Open())
 	}
 }
 

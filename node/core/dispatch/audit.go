@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/register"
 )
 
 // Audit tells which invariant of a machine does not hold. It is for tests.
 func (c *Machine) Audit() error {
-	return errors.Join(c.Index.Audit(), auditOffers(&c.offers), auditAbandoned(c.abandoned), auditRemote(c.remote), auditGossip(c.gossip), auditProbes(c.probes))
+	waits := errors.Join(c.Pending.Agrees(waiting.Task, "dispatch", len(c.Index.byTime)),
+		c.Pending.Agrees(waiting.Probes, "dispatch", len(c.probes.held)), c.Pending.Agrees(waiting.Pause, "dispatch", len(c.offers.postponed)))
+	return errors.Join(waits, c.Index.Audit(), auditOffers(&c.offers), auditAbandoned(c.abandoned), auditRemote(c.remote), auditGossip(c.gossip), auditProbes(c.probes))
 }
 
 // auditOffers looks at the order of postponed requests.

@@ -124,7 +124,7 @@ func (c *Machine) pursue(now clock.Time, w *claimRequest) {
 	switch patient := !w.prompt && w.received+int64(GrantPatience) > now.Mono; {
 	case w.Until <= now.Mono && patient && c.Leases.Hidden(w.names, c.Index.paused):
 		w.failedQuorum, w.fails = true, 0 // nothing is sent meanwhile
-		c.offers.postpone(now, w)
+		c.pause(now, w)
 		return
 	case w.Until <= now.Mono:
 		c.giveUp(now, w)
@@ -301,7 +301,7 @@ func (c *Machine) repeat(now clock.Time, w *claimRequest) bool {
 		return false
 	}
 	number := c.Index.answered(w.key(), refs)
-	offer{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number, c.Round.This()}.await(now)
+	offer{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number, c.Round.This(), nil}.await(now)
 	return true
 }
 
@@ -363,7 +363,7 @@ granting:
 	}
 	c.Claimed += uint64(len(grants))
 	number := c.Index.answered(w.key(), refs)
-	offer{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number, c.Round.This()}.await(now)
+	offer{c, w, grants, refs, pledges, time.Duration(now.Mono - w.received), number, c.Round.This(), nil}.await(now)
 	return true
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -41,6 +42,8 @@ type Env struct {
 	Partitions *partitions.Set
 	Standing   *standing.Machine
 	Leases     *lease.Machine
+	// Pending has the requests of the node that wait.
+	Pending *waiting.Table
 	// Node is the rest of it, and Readers are those who wait for lines of a log.
 	Node    Node
 	Readers Readers

@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -44,6 +45,7 @@ type freshnessProbe struct {
 	m     *nornv1.ClaimRequest
 	until int64     // mono ns
 	open  []*remote // of which it is not known what they have
+	waits *waiting.Wait
 }
 
 // answered tells whether a request need not wait any more.
@@ -97,7 +99,12 @@ func (q *freshnessProbes) hold(now clock.Time, r *message.Request, m *nornv1.Cla
 		return false
 	}
 	r.Inquired = true
-	q.held = append(q.held, &freshnessProbe{r: r, m: m, until: until, open: open})
+	h := &freshnessProbe{r: r, m: m, until: until, open: open}
+	h.waits = q.c.Pending.Open(waiting.Probes, r.From, func(why *proto.Error) {
+		q.held = slices.DeleteFunc(q.held, func(o *freshnessProbe) bool { return o == h })
+		q.c.refuse(r.From, why)
+	})
+	q.held = append(q.held, h)
 	return true
 }
 
@@ -141,28 +148,18 @@ func (q *freshnessProbes) serveHeld(now clock.Time) {
 	if len(q.held) == 0 {
 		return
 	}
-	for _, h := range q.remove(func(h *freshnessProbe) bool { return h.answered(now) }) {
+	var done []*freshnessProbe
+	q.held = slices.DeleteFunc(q.held, func(h *freshnessProbe) bool {
+		is := h.answered(now)
+		if is {
+			done = append(done, h)
+		}
+		return is
+	})
+	for _, h := range done {
+		h.waits.Close()
 		m, err := q.c.Claim(now, h.r, h.m)
 		q.c.Round.Done(h.r.From, m, err)
-	}
-}
-
-// remove takes out some of the requests.
-func (q *freshnessProbes) remove(is func(*freshnessProbe) bool) (taken []*freshnessProbe) {
-	q.held = slices.DeleteFunc(q.held, func(h *freshnessProbe) bool {
-		if is(h) {
-			taken = append(taken, h)
-			return true
-		}
-		return false
-	})
-	return taken
-}
-
-// drain lets all go on, to be refused.
-func (q *freshnessProbes) drain() {
-	for _, h := range q.held {
-		h.until = 0
 	}
 }
 

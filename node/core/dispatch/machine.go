@@ -6,7 +6,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/decided"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -42,7 +42,7 @@ func New(env Env) *Machine {
 	c.Index.hides = func(p ring.Partition, name string, ready bool) bool {
 		return c.Leases != nil && c.Leases.Hides(p, name, ready)
 	}
-	c.offers.waiting = make(map[message.Origin]*claimRequest)
+	c.Index.wait = c.waits
 	return c
 }
 
@@ -102,50 +102,35 @@ func (c *Machine) Waiting() int { return len(c.Index.byTime) }
 // Passed is how many grants were taken back because they reached no majority.
 func (c *Machine) Passed() uint64 { return c.offers.passed }
 
-// Cancel answers waiting requests that their client gave up.
-func (c *Machine) Cancel(from message.Origin) {
-	is := func(o message.Origin) bool { return message.NumberOf(o) == message.NumberOf(from) }
-	for _, h := range c.probes.remove(func(h *freshnessProbe) bool { return is(h.r.From) }) {
-		c.Round.Refuse(h.r.From, refusal.Cancelled())
-	}
-	if w := c.Index.byConn[from.Conn][from.Request]; w != nil {
+// waits has a request found by who gives it up, while it waits for a task.
+func (c *Machine) waits(w *claimRequest) *waiting.Wait {
+	return c.Pending.Open(waiting.Task, w.from, func(why *proto.Error) {
 		c.Index.drop(w)
-		c.Round.Refuse(w.from, refusal.Cancelled())
-	}
-	if w := c.offers.waiting[message.NumberOf(from)]; w != nil {
-		w.cancelled = true
-	}
-	for _, w := range c.offers.recall(func(w *claimRequest) bool { return is(w.from) }) {
-		c.Round.Refuse(w.from, refusal.Cancelled())
+		c.refuse(w.from, why)
+	})
+}
+
+// pause has a claim request looked at again after its pause.
+func (c *Machine) pause(now clock.Time, w *claimRequest) {
+	w.waits = c.Pending.Open(waiting.Pause, w.from, func(why *proto.Error) {
+		c.offers.recall(func(o *claimRequest) bool { return o == w })
+		c.refuse(w.from, why)
+	})
+	c.offers.postpone(now, w)
+}
+
+// refuse tells why a request does not wait any longer; nil: nobody is there to be told.
+func (c *Machine) refuse(from message.Origin, why *proto.Error) {
+	if why != nil {
+		c.Round.Refuse(from, why)
 	}
 }
 
-// Gone forgets the waiting requests of a closed connection.
-func (c *Machine) Gone(conn uint64) {
-	delete(c.Index.lines, conn)
-	c.probes.remove(func(h *freshnessProbe) bool { return h.r.From.Conn == conn })
-	for _, w := range c.Index.of(conn) {
-		c.Index.drop(w)
-	}
-	for _, w := range c.offers.waiting { // Any order: each by itself.
-		w.cancelled = w.cancelled || w.from.Conn == conn
-	}
-	c.offers.recall(func(w *claimRequest) bool { return w.from.Conn == conn })
-}
+// Gone forgets what is known of a closed connection.
+func (c *Machine) Gone(conn uint64) { delete(c.Index.lines, conn) }
 
-// Drain sends waiting requests away, and grants nothing any more.
-func (c *Machine) Drain(why *proto.Error) {
-	c.closed = why
-	c.probes.drain()
-	for len(c.Index.byTime) > 0 {
-		w := c.Index.byTime[0]
-		c.Index.drop(w)
-		c.Round.Refuse(w.from, why)
-	}
-	for _, w := range c.offers.recall(func(*claimRequest) bool { return true }) {
-		c.Round.Refuse(w.from, why)
-	}
-}
+// Drain grants nothing any more.
+func (c *Machine) Drain(why *proto.Error) { c.closed = why }
 
 // Held counts what a machine has in memory.
 type Held struct {

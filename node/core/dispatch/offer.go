@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/vnode"
@@ -25,12 +26,13 @@ type offer struct {
 	waited  time.Duration     // from the request to the grant: the lease counts from there
 	number  uint64            // of the answer
 	round   uint64            // in which it was granted
+	waits   *waiting.Wait
 }
 
 // await has the offer wait for its proposals. done runs once all of them are decided, at once
 // where none has to be asked for.
 func (d offer) await(now clock.Time) {
-	d.c.offers.waiting[message.NumberOf(d.w.from)] = d.w
+	d.waits = d.c.Pending.Open(waiting.Offer, d.w.from, func(*proto.Error) { d.w.cancelled = true })
 	d.c.Leases.Await(now, d.pledges, d.done)
 }
 
@@ -83,9 +85,7 @@ func (d offer) resume() (fit int) {
 // answer has not taken it. The one exception is a request that came twice, whose other answer
 // may bring the same grants: they stay.
 func (d offer) done(now clock.Time) {
-	if at := message.NumberOf(d.w.from); d.c.offers.waiting[at] == d.w {
-		delete(d.c.offers.waiting, at)
-	}
+	d.waits.Close()
 	grants, refs := d.grants[:0:0], d.refs[:0:0]
 	var lost []message.GrantRef
 	fit := d.resume()
@@ -139,16 +139,12 @@ func (d offer) done(now clock.Time) {
 	if other := d.c.Index.withdraw(again.key()); other != nil && again.key().Named() {
 		d.c.twice(other.from)
 	}
-	d.c.offers.postpone(now, &again)
+	d.c.pause(now, &again)
 }
 
 // offers are claim requests whose grants are on their way, and those whose grants reached no
 // majority and that are looked at again.
 type offers struct {
-	// Invariant: a request is here from its grant until all its proposals are decided, and a
-	// cancellation finds it here. One that stays behind would be cancelled in the place of a
-	// later one with its number.
-	waiting map[message.Origin]*claimRequest // by connection and number
 	// Invariant: postponed is in the order of times; due looks at the first one only (Audit).
 	postponed []postponedClaim
 	passed    uint64 // grants that were taken back because they did not reach a majority
@@ -182,6 +178,7 @@ func (o *offers) recall(is func(*claimRequest) bool) (all []*claimRequest) {
 	o.postponed = slices.DeleteFunc(o.postponed, func(l postponedClaim) bool {
 		found := is(l.w)
 		if found {
+			l.w.waits.Close()
 			all = append(all, l.w)
 		}
 		return found
@@ -195,6 +192,7 @@ func (o *offers) due(now clock.Time) *claimRequest {
 		return nil
 	}
 	w := o.postponed[0].w
+	w.waits.Close()
 	o.postponed = o.postponed[1:]
 	return w
 }

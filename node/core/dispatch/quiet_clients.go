@@ -63,7 +63,7 @@ func (c *Machine) Hear(now clock.Time, conn uint64, ping bool) {
 	}
 	l.held = false
 	var names []string
-	for _, w := range c.Index.of(conn) {
+	for _, w := range c.Index.byConn[conn] { // Any order: sorted below.
 		names = append(names, w.names...)
 	}
 	slices.Sort(names)

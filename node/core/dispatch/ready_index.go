@@ -13,6 +13,7 @@ import (
 	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/quota"
+	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -35,6 +36,7 @@ type Index struct {
 	// request in byTime that has a number is the one of its key here. Two would be granted
 	// twice what one may have (Audit).
 	byAsk  map[message.AskKey]*claimRequest
+	wait   func(*claimRequest) *waiting.Wait // has a request found by who gives it up
 	asked  map[message.AskKey]*asked
 	widest uint64 // see [widest]
 	// Invariant: bytes are those of the requests in byTime, none of which is done.
@@ -66,6 +68,7 @@ func newIndex() *Index {
 		byConn:  make(map[uint64]map[uint64]*claimRequest),
 		lines:   make(map[uint64]*line),
 		byAsk:   make(map[message.AskKey]*claimRequest),
+		wait:    func(*claimRequest) *waiting.Wait { return nil },
 		asked:   make(map[message.AskKey]*asked),
 		paused:  make(map[string]bool),
 		last:    make(map[string]int64),
@@ -103,6 +106,7 @@ type queue struct {
 type claimRequest struct {
 	call.Deadline
 	from     message.Origin
+	waits    *waiting.Wait // for a task, or for the end of a pause
 	names    []string
 	ask      vnode.Ask
 	max      int
@@ -374,6 +378,7 @@ func (d *Index) park(w *claimRequest) {
 	if d.lines[w.from.Conn] == nil && w.from.Conn < message.OwnConns {
 		d.lines[w.from.Conn] = &line{heard: w.received}
 	}
+	w.waits = d.wait(w)
 	d.bytes += w.bytes
 	d.tenants.Waits(w.tenant, true)
 	d.byTime.Add(w)
@@ -389,6 +394,7 @@ func (d *Index) park(w *claimRequest) {
 // than half of its entries are done.
 func (d *Index) drop(w *claimRequest) {
 	w.done = true
+	w.waits.Close()
 	d.bytes -= w.bytes
 	d.tenants.Waits(w.tenant, false)
 	d.byTime.Remove(w)
@@ -414,15 +420,6 @@ func (d *Index) drop(w *claimRequest) {
 			delete(d.queues, name) // waiting for names must not fill the memory
 		}
 	}
-}
-
-// of gives the waiters of a connection, by request.
-func (d *Index) of(conn uint64) (all []*claimRequest) {
-	// Any order: they are only dropped, and the heap breaks ties by arrival.
-	for _, w := range d.byConn[conn] {
-		all = append(all, w)
-	}
-	return all
 }
 
 // WaitingFor is how many requests wait for a queue.

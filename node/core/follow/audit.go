@@ -1,6 +1,10 @@
 package follow
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/norn-dev/norn/node/core/waiting"
+)
 
 // Audit tells which invariant of a machine does not hold. It is for tests.
 func (l *Machine) Audit() error {
@@ -19,5 +23,5 @@ func (l *Machine) Audit() error {
 	if byConn != l.count || byTask != l.count || idle != len(l.byTime) {
 		return fmt.Errorf("follow: %d requests are counted; %d are there by connection, %d by task; %d do not read, and %d wait for their time", l.count, byConn, byTask, idle, len(l.byTime))
 	}
-	return nil
+	return l.Pending.Agrees(waiting.Log, "follow", l.count)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -39,6 +40,7 @@ type logWait struct {
 	reading       bool   // a read is under way
 	again         bool   // a fact came in during that read
 	at            int    // its place among those of its task
+	waits         *waiting.Wait
 }
 
 // Env is what a machine reads and writes.
@@ -49,6 +51,8 @@ type Env struct {
 	View    *view.View
 	Round   *round.Writer
 	Tenants *quota.Machine
+	// Pending has the requests of the node that wait.
+	Pending *waiting.Table
 	// Gone is that a partition is kept by others now.
 	Gone func(p ring.Partition) *proto.Error
 }
@@ -110,6 +114,12 @@ func (l *Machine) add(w *logWait) message.Read {
 		l.byConn[w.from.Conn] = make(map[uint64]*logWait)
 	}
 	l.byConn[w.from.Conn][w.from.Request] = w
+	w.waits = l.Pending.Open(waiting.Log, w.from, func(why *proto.Error) {
+		l.drop(w)
+		if why != nil && !w.reading { // else its read answers it
+			l.Round.Refuse(w.from, why)
+		}
+	})
 	l.count++
 	l.Tenants.Waits(w.tenant, true)
 	return l.read(w, true)
@@ -137,6 +147,7 @@ func (l *Machine) Timeouts(now clock.Time) {
 
 // drop forgets a log request.
 func (l *Machine) drop(w *logWait) {
+	w.waits.Close()
 	l.count--
 	l.Tenants.Waits(w.tenant, false)
 	delete(l.byConn[w.from.Conn], w.from.Request)
@@ -224,36 +235,8 @@ func (l *Machine) Follow(now clock.Time, r *message.Request, m *nornv1.LogReques
 	l.run(l.add(w))
 }
 
-// Cancel answers a waiting request that its client gave up.
-func (l *Machine) Cancel(from message.Origin) {
-	if w := l.of(from); w != nil {
-		l.drop(w)
-		l.refuse(w, refusal.Cancelled())
-	}
-}
-
-// Closed forgets the requests of a closed connection.
-func (l *Machine) Closed(conn uint64) {
-	for _, w := range l.all(slices.Values([]uint64{conn})) {
-		l.drop(w)
-	}
-}
-
-// Drain sends all away.
-func (l *Machine) Drain(why *proto.Error) {
-	l.closed = why
-	for _, w := range l.all(maps.Keys(l.byConn)) {
-		l.drop(w)
-		l.refuse(w, why)
-	}
-}
-
-// refuse answers a request, unless its read does.
-func (l *Machine) refuse(w *logWait, why *proto.Error) {
-	if !w.reading {
-		l.Round.Refuse(w.from, why)
-	}
-}
+// Drain has nothing read any more.
+func (l *Machine) Drain(why *proto.Error) { l.closed = why }
 
 // Moved sends those away who follow tasks that others keep now: nothing new comes here
 // any more, and what there is will be deleted, after which the task would not be known.

@@ -101,6 +101,12 @@ func Cancelled() *proto.Error {
 	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CANCELLED, "the request was cancelled by its sender")
 }
 
+// GivenUp answers a request that its sender has cancelled when it was done here, and not yet known
+// to be done for good.
+func GivenUp() *proto.Error {
+	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_CANCELLED, "the request was cancelled by its sender while it waited for other nodes: what it asked for may have been done").Unsure()
+}
+
 // Stopping says that the node is shutting down.
 func Stopping() *proto.Error {
 	return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the node is shutting down; try another one").Again(100 * time.Millisecond)

@@ -3,6 +3,8 @@ package replication
 import (
 	"errors"
 	"fmt"
+
+	"github.com/norn-dev/norn/node/core/waiting"
 )
 
 // Audit tells which invariant of a machine does not hold. It is for tests.
@@ -19,13 +21,21 @@ func (m *Machine) Audit() error {
 	if len(m.Reads.Open) != len(m.Reads.byTime) {
 		return fmt.Errorf("replication: %d reads wait, and %d for their time", len(m.Reads.Open), len(m.Reads.byTime))
 	}
-	return errors.Join(m.Confirms.audit(), m.Reads.audit(), m.bounds())
+	waits := m.Pending.Count(waiting.Confirmed) + m.Pending.Count(waiting.Decided)
+	if n := len(m.Confirms.Waits); n != waits {
+		return fmt.Errorf("replication: %d requests and answers wait to be confirmed, and %d are in the table", n, waits)
+	}
+	held := len(m.Writes.held)
+	for _, o := range m.Writes.Open {
+		held += len(o.held)
+	}
+	return errors.Join(m.Pending.Agrees(waiting.Copies, "replication", held), m.Confirms.audit(), m.Reads.audit(), m.bounds())
 }
 
 // audit looks for waits that are neither requests nor answers.
 func (s *Confirmations) audit() error {
 	for i := range s.Waits {
-		if w := &s.Waits[i]; (w.r == nil) == (w.held == nil) {
+		if w := s.Waits[i]; (w.r == nil) == (w.held == nil) {
 			return fmt.Errorf("replication: wait %d is neither a request nor an answer, or both", i)
 		}
 	}

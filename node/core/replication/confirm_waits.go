@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/router"
+	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -25,7 +26,7 @@ type Confirmations struct {
 	m *Machine
 	// Invariant: each has either a request or an answer, never both and never none;
 	// [Confirmations.GoOn] would drop what it cannot tell apart (Audit).
-	Waits   []ConfirmationWait
+	Waits   []*ConfirmationWait
 	Look    bool                   // one of them may be done
 	hearing message.ConfirmedSince // of the request that is being handled
 }
@@ -37,6 +38,7 @@ type ConfirmationWait struct {
 	r     *message.Request // nil: then it is an answer
 	held  *waitingAnswer
 	until int64 // mono ns: then it goes on without, and is refused
+	waits *waiting.Wait
 }
 
 // MaxConfirmationWaits bounds them.
@@ -70,11 +72,24 @@ func (s *Confirmations) ReadIndex(now clock.Time, r *message.Request) (waits boo
 		return true
 	}
 	r.Confirm = message.ConfirmedSince{At: max(now.Mono, 1), Parts: parts}
-	s.Waits = append(s.Waits, ConfirmationWait{since: r.Confirm, r: r, until: now.Mono + int64(lease.Timeout)})
+	s.wait(waiting.Confirmed, r.From, &ConfirmationWait{since: r.Confirm, r: r, until: now.Mono + int64(lease.Timeout)})
 	for _, p := range parts {
 		s.m.Leases.Confirm(p)
 	}
 	return true
+}
+
+// wait has a request or an answer wait. Who gives it up while it does is told so: nothing was done
+// for a request, and what an answer would have said is not known.
+func (s *Confirmations) wait(kind waiting.Kind, from message.Origin, w *ConfirmationWait) {
+	w.waits = s.m.Pending.Open(kind, from, func(why *proto.Error) {
+		s.Waits = slices.DeleteFunc(s.Waits, func(o *ConfirmationWait) bool { return o == w })
+		if why != nil && w.r == nil {
+			why = refusal.GivenUp()
+		}
+		s.m.refuse(from, why)
+	})
+	s.Waits = append(s.Waits, w)
 }
 
 // heldBy is how many requests of a connection wait: they are looked at only when there are many.
@@ -134,11 +149,14 @@ func (s *Confirmations) GoOn(now clock.Time) {
 	s.Waits = nil
 	for _, w := range waits {
 		switch {
+		case !w.waits.Open(): // its sender has given it up
 		case !s.Decided(w.since) && w.until > now.Mono:
 			s.Waits = append(s.Waits, w)
 		case w.r != nil:
+			w.waits.Close()
 			s.m.Node.Request(now, w.r)
 		default:
+			w.waits.Close()
 			s.answer(w)
 		}
 	}
@@ -182,13 +200,13 @@ func (s *Confirmations) awaitConfirmation(h *waitingAnswer) (waits bool) {
 	if len(since.Parts) == 0 {
 		return false
 	}
-	s.Waits = append(s.Waits, ConfirmationWait{since: since, held: h, until: since.At + int64(lease.Timeout)})
+	s.wait(waiting.Decided, h.reply.To, &ConfirmationWait{since: since, held: h, until: since.At + int64(lease.Timeout)})
 	s.Look = true
 	return true
 }
 
 // answer lets such an answer go, with what is unknown.
-func (s *Confirmations) answer(w ConfirmationWait) {
+func (s *Confirmations) answer(w *ConfirmationWait) {
 	for _, it := range w.held.items {
 		if it.epoch == 0 || it.epoch == s.m.Partitions.See(it.partition).Leading() && s.m.Leases.ConfirmedSince(it.partition, w.since.At) {
 			continue

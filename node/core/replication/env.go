@@ -10,6 +10,8 @@ import (
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/transfer"
 	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/node/core/waiting"
+	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/register"
 )
 
@@ -32,6 +34,8 @@ type Env struct {
 	Leadership *leadership.Machine
 	Leases     *lease.Machine
 	Transfer   *transfer.Machine
+	// Pending has the requests of the node that wait.
+	Pending *waiting.Table
 	// Node is the rest of it.
 	Node Node
 }
@@ -60,6 +64,13 @@ func New(env Env) *Machine {
 	m := &Machine{Env: env}
 	m.Writes, m.Reads, m.Acks, m.Confirms.m = &Writes{m: m}, &Reads{m: m}, &Acks{m: m}, m
 	return m
+}
+
+// refuse tells why a request does not wait any longer; nil: nobody is there to be told.
+func (m *Machine) refuse(from message.Origin, why *proto.Error) {
+	if why != nil {
+		m.Round.Refuse(from, why)
+	}
 }
 
 // Due is when something is due, mono ns.

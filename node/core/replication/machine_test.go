@@ -6,16 +6,17 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/waiting"
 )
 
 // TestNobodyHasMoreThanAQuarterOfWhatWaits for replicas, for who leads alone,
 // and for who leads; parts of other nodes' clients are not theirs.
 func TestNobodyHasMoreThanAQuarterOfWhatWaits(t *testing.T) {
-	c := New(Env{})
+	c := New(Env{Pending: waiting.New()})
 	c.Reads.Open = make(map[uint64]*Fetch)
 	for n := range uint64(MaxFetches / 4) {
 		c.Reads.Open[n] = &Fetch{from: message.Origin{Conn: 7, Request: n}}
-		c.Confirms.Waits = append(c.Confirms.Waits, ConfirmationWait{r: &message.Request{From: message.Origin{Conn: 7, Request: n}}})
+		c.Confirms.Waits = append(c.Confirms.Waits, &ConfirmationWait{r: &message.Request{From: message.Origin{Conn: 7, Request: n}}})
 	}
 	for conn, want := range map[uint64]int64{7: MaxFetches / 4, 8: 0, message.PeerConns + 7: 0} {
 		if n := c.Reads.held(conn); n != want {
@@ -29,8 +30,8 @@ func TestNobodyHasMoreThanAQuarterOfWhatWaits(t *testing.T) {
 
 // TestWhoHasGivenUpIsNotAnswered: the others answer about its task all the same.
 func TestWhoHasGivenUpIsNotAnswered(t *testing.T) {
-	m := New(Env{}) // without a node: nothing is to be handled
-	u := &unheard{f: m.Reads, r: &message.Request{}, open: 1, given: true}
+	m := New(Env{Pending: waiting.New()}) // without a node: nothing is to be handled
+	u := &unheard{f: m.Reads, r: &message.Request{}, open: 1}
 	u.told(clock.Time{}, true)
 	if u.open != 0 {
 		t.Errorf("%d are asked about still", u.open)
@@ -58,7 +59,7 @@ func TestAnAuditSeesWhatIsMiscounted(t *testing.T) {
 		"bytes":   func(m *Machine) { m.Writes.Bytes-- },
 		"order":   func(m *Machine) { m.Writes.Open[1].Number = 1 },
 		"reads":   func(m *Machine) { m.Reads.Open = map[uint64]*Fetch{1: nil} },
-		"wait":    func(m *Machine) { m.Confirms.Waits = []ConfirmationWait{{}} },
+		"wait":    func(m *Machine) { m.Confirms.Waits = []*ConfirmationWait{{}} },
 		"acks":    func(m *Machine) { m.Acks.List = make([]deferredAck, MaxDeferredAcks+1) },
 		"items":   func(m *Machine) { m.Writes.items = []item{{}} },
 		"unheard": func(m *Machine) {
@@ -67,7 +68,7 @@ func TestAnAuditSeesWhatIsMiscounted(t *testing.T) {
 			m.Reads.byTime.Add(q)
 		},
 	} {
-		m := New(Env{})
+		m := New(Env{Pending: waiting.New()})
 		m.Writes.Open, m.Writes.Bytes = []*write{{Number: 1, Bytes: 3}, {Number: 2, Bytes: 4}}, 7
 		spoil(m)
 		if err := m.Audit(); (err != nil) != (what != "nothing") {

@@ -2,13 +2,13 @@ package replication
 
 import (
 	"math"
-	"slices"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -35,7 +35,7 @@ type unheard struct {
 	// [maxUnheard]: the request goes on exactly when the last of them has ended (Audit).
 	open   int  // that they are being asked about
 	asking bool // [unheard.ask] is running
-	given  bool // its sender has given it up
+	waits  *waiting.Wait
 }
 
 // ReadBeforeDecide has the others asked about what a request is about and is not known here, and
@@ -61,8 +61,13 @@ func (f *Reads) ReadBeforeDecide(now clock.Time, r *message.Request, refused []*
 		return false // as nearly always: nothing is made for it
 	}
 	u := &unheard{f: f, r: r, left: left}
-	u.ask(now)
-	return u.open > 0
+	if u.ask(now); u.open == 0 {
+		return false
+	}
+	u.waits = f.m.Pending.Open(waiting.Reads, r.From, func(why *proto.Error) {
+		f.m.refuse(r.From, why)
+	})
+	return true
 }
 
 // tasksOf are the tasks whose absence would be the answer to a request, or hidden in it.
@@ -177,21 +182,7 @@ func (u *unheard) told(now clock.Time, enough bool) {
 	if u.asking {
 		return
 	}
-	if u.ask(now); u.open == 0 && !u.given {
+	if u.ask(now); u.open == 0 && u.waits.Close() {
 		u.f.m.Node.Request(now, u.r)
 	}
-}
-
-// Forsake forgets requests that wait for that and were given up by their senders.
-func (f *Reads) Forsake(is func(message.Origin) bool) (given []message.Origin) {
-	for _, q := range f.byTime {
-		if u := q.about; u != nil && !u.given && is(u.r.From) {
-			u.given = true
-			given = append(given, u.r.From)
-		}
-	}
-	slices.SortFunc(given, func(a, b message.Origin) int {
-		return slices.Compare([]uint64{a.Conn, a.Request}, []uint64{b.Conn, b.Request})
-	})
-	return given
 }

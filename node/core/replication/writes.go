@@ -12,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/quorum"
@@ -105,6 +106,7 @@ type waitingAnswer struct {
 	items []item
 	need  *nornv1.Durability
 	until int64 // mono ns
+	waits *waiting.Wait
 }
 
 // write is the facts of one round.
@@ -227,6 +229,21 @@ func (w *Writes) AwaitCopies(now clock.Time, r *message.Request, first int) {
 	}
 	w.m.Round.Ready.Replies = replies[:first]
 	w.items, w.held = nil, append(w.held, h)
+	h.waits = w.m.Pending.Open(waiting.Copies, h.reply.To, func(why *proto.Error) {
+		w.release(h)
+		if why != nil {
+			w.m.Round.Refuse(h.reply.To, refusal.GivenUp())
+		}
+	})
+}
+
+// release lets an answer go that nobody waits for any more. What it is about goes on its way.
+func (w *Writes) release(h *waitingAnswer) {
+	is := func(o *waitingAnswer) bool { return o == h }
+	w.held = slices.DeleteFunc(w.held, is)
+	for _, o := range w.Open {
+		o.held = slices.DeleteFunc(o.held, is)
+	}
 }
 
 // Work ends a round: its facts are sent, and old writes looked at.
@@ -475,6 +492,7 @@ func (w *Writes) settle(o *write) {
 
 // answer lets an answer go, unless it has to be confirmed first.
 func (w *Writes) answer(h *waitingAnswer) {
+	h.waits.Close()
 	if !w.m.Confirms.awaitConfirmation(h) {
 		w.m.Round.Answer(h.reply)
 	}

@@ -4,17 +4,18 @@ import (
 	"fmt"
 
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/waiting"
 )
 
 // Audit tells which invariant of a machine does not hold. It is for tests.
 func Audit(r *Machine) error {
 	for number, p := range r.parts { // Any order: each is judged for itself.
-		if p.g.left[number] != p || r.of[message.NumberOf(p.g.From)] != p.g {
+		if p.g.left[number] != p || !p.g.waits.Open() {
 			return fmt.Errorf("router: part %d is of a request that does not wait for it", number)
 		}
 	}
 	left, held := 0, 0
-	for _, g := range r.of { // Any order: they are counted.
+	for _, g := range r.byTime {
 		left += len(g.left)
 	}
 	for conn, n := range r.held { // Any order: likewise.
@@ -22,8 +23,11 @@ func Audit(r *Machine) error {
 			return fmt.Errorf("router: connection %d has %d requests", conn, n)
 		}
 	}
-	if left != len(r.parts) || len(r.of) != len(r.byTime) || held != len(r.byTime) {
-		return fmt.Errorf("router: %d requests wait with %d parts; %d, %d and %d are counted", len(r.byTime), len(r.parts), len(r.of), left, held)
+	if left != len(r.parts) || held != len(r.byTime) {
+		return fmt.Errorf("router: %d requests wait with %d parts; %d and %d are counted", len(r.byTime), len(r.parts), held, left)
+	}
+	if err := r.Pending.Agrees(waiting.Parts, "router", len(r.byTime)); err != nil {
+		return err
 	}
 	for i, m := range r.peers {
 		if n, known := r.conns[m]; !known || r.Peer(n) != m || n != message.PeerConns|uint64(i) {

@@ -19,8 +19,8 @@
 //
 // In: requests ([Machine.Pass], [Machine.Split], [Machine.ScatterAll], [Machine.Gather] with
 // [Machine.Forward]), parts of other nodes ([Machine.Asked]), answers ([Machine.Answered],
-// [Machine.Deliver]), who is in reach ([Machine.Hear]), withdrawals ([Machine.Cancel],
-// [Machine.Gone]), time ([Machine.Work], [Machine.Due]). Out: messages and answers in
+// [Machine.Deliver]), who is in reach ([Machine.Hear]), withdrawals
+// ([waiting.Table]), time ([Machine.Work], [Machine.Due]). Out: messages and answers in
 // [round.Writer], and what [Node] is to handle here.
 //
 // It knows neither tasks nor claims: what a request is about its caller says by a [List].

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/register"
 )
 
@@ -30,6 +31,8 @@ type Env struct {
 	Round      *round.Writer
 	Partitions *partitions.Set
 	Standing   *standing.Machine
+	// Pending has the requests of the node that wait.
+	Pending *waiting.Table
 	// Node is the rest of it.
 	Node Node
 }

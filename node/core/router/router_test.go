@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/store/memstore"
 )
@@ -24,7 +25,7 @@ func (idle) Dropped([]message.GrantRef)           {}
 func bench(t *testing.T) *Machine {
 	t.Helper()
 	self := register.Member{Node: "a"}
-	return New(Env{Self: self, Random: func() uint64 { return 7 }, View: view.New(self, 4), Round: round.New(memstore.New()), Node: idle{}})
+	return New(Env{Pending: waiting.New(), Self: self, Random: func() uint64 { return 7 }, View: view.New(self, 4), Round: round.New(memstore.New()), Node: idle{}})
 }
 
 // TestNobodyHasMoreThanAQuarterOfWhatWaits for other nodes; parts of other nodes' clients are
@@ -38,8 +39,8 @@ func TestNobodyHasMoreThanAQuarterOfWhatWaits(t *testing.T) {
 	if !r.Crowds(message.Origin{Conn: 7}) || r.Crowds(message.Origin{Conn: 8}) || r.Crowds(message.Origin{Conn: message.PeerConns + 7}) {
 		t.Error("of gathers one has a quarter, and may have more; or others may have none")
 	}
-	r.Gone(7)
-	r.Gone(8)
+	r.Pending.Gone(7)
+	r.Pending.Gone(8)
 	if r.Waiting() != 0 || len(r.held) != 0 || r.Crowds(message.Origin{Conn: 7}) {
 		t.Errorf("nobody waits any more, and %v are counted", r.held)
 	}

@@ -43,7 +43,6 @@ type Machine struct {
 	// Invariant: each request in of is in byTime, and has its parts in parts; no other one has.
 	parts  map[uint64]*leg
 	byTime call.ByTime[*Scatter]
-	of     map[message.Origin]*Scatter
 	// Invariant: held counts byTime by connection, and has no connection with none.
 	held map[uint64]int
 
@@ -52,7 +51,7 @@ type Machine struct {
 
 // New makes a machine that waits for nothing.
 func New(env Env) *Machine {
-	return &Machine{Env: env, conns: make(map[register.Member]uint64), parts: make(map[uint64]*leg), of: make(map[message.Origin]*Scatter), held: make(map[uint64]int)}
+	return &Machine{Env: env, conns: make(map[register.Member]uint64), parts: make(map[uint64]*leg), held: make(map[uint64]int)}
 }
 
 // Leader is who grants the claims of a partition.

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/register"
@@ -22,8 +23,9 @@ import (
 // Scatter is a request whose parts are answered in several places.
 type Scatter struct {
 	call.Deadline
-	From message.Origin
-	Join Joiner
+	From  message.Origin
+	Join  Joiner
+	waits *waiting.Wait
 	// Invariant: each part in left is in parts of the machine, and each in parts in left of its own.
 	left   map[uint64]*leg
 	Grants []message.GrantRef // that are in the answer so far
@@ -104,14 +106,20 @@ func (r *Machine) Gather(now clock.Time, q *message.Request, join Joiner, wait t
 	}
 	r.number++
 	g.Deadline.Number = r.number
-	if old := r.of[message.NumberOf(g.From)]; old != nil { // a client that uses a number twice, or a message that came twice
-		r.Abandon(old)
+	if old := r.Pending.Find(waiting.Parts, g.From); old != nil { // a client that uses a number twice, or a message that came twice
+		var twice *proto.Error
 		if !g.From.Internal() {
-			r.Round.Refuse(old.From, proto.Invalid("request %d is still open, and its number came again", g.From.Request))
+			twice = proto.Invalid("request %d is still open, and its number came again", g.From.Request)
 		}
+		old.End(twice)
 	}
 	r.byTime.Add(g)
-	r.of[message.NumberOf(g.From)] = g
+	g.waits = r.Pending.Open(waiting.Parts, g.From, func(why *proto.Error) {
+		r.Abandon(g)
+		if why != nil {
+			r.Round.Refuse(g.From, why)
+		}
+	})
 	r.held[g.From.Conn]++
 	return g
 }
@@ -217,7 +225,7 @@ func (r *Machine) settle(p *leg) {
 
 // Finish answers a request of which nothing is left.
 func (r *Machine) Finish(g *Scatter) {
-	if len(g.left) > 0 || r.of[message.NumberOf(g.From)] != g {
+	if len(g.left) > 0 || !g.Deadline.Waits() {
 		return
 	}
 	r.forget(g)
@@ -229,10 +237,10 @@ func (r *Machine) Finish(g *Scatter) {
 	r.Round.Answer(message.Reply{To: g.From, Message: m, Err: err, Grants: g.Grants, After: r.Round.After(g.Round)})
 }
 
-// forget takes a request out of all three indexes.
+// forget takes a request out of both indexes.
 func (r *Machine) forget(g *Scatter) {
 	r.byTime.Remove(g)
-	delete(r.of, message.NumberOf(g.From))
+	g.waits.Close()
 	if r.held[g.From.Conn]--; r.held[g.From.Conn] == 0 {
 		delete(r.held, g.From.Conn)
 	}
@@ -312,30 +320,6 @@ func (r *Machine) Hear() {
 	}
 }
 
-// Cancel withdraws a client's request that waits for other nodes.
-func (r *Machine) Cancel(from message.Origin) {
-	g := r.of[message.NumberOf(from)]
-	if g == nil {
-		return
-	}
-	r.Abandon(g)
-	r.Round.Refuse(g.From, refusal.Cancelled())
-}
-
-// Gone forgets the requests of a closed connection.
-func (r *Machine) Gone(conn uint64) {
-	var all []*Scatter
-	for from, g := range r.of { // Any order: sorted below.
-		if from.Conn == conn {
-			all = append(all, g)
-		}
-	}
-	slices.SortFunc(all, func(a, b *Scatter) int { return int(int64(a.Deadline.Number - b.Deadline.Number)) })
-	for _, g := range all {
-		r.Abandon(g)
-	}
-}
-
 // Abandon forgets a request and whatever its parts will answer.
 func (r *Machine) Abandon(g *Scatter) {
 	r.forget(g)
@@ -385,7 +369,7 @@ func (r *Machine) Peer(conn uint64) register.Member { return r.peers[conn&^messa
 func (r *Machine) Waiting() int { return len(r.byTime) }
 
 // Waits tells whether a request waits.
-func (r *Machine) Waits(from message.Origin) bool { return r.of[message.NumberOf(from)] != nil }
+func (r *Machine) Waits(from message.Origin) bool { return r.Pending.Find(waiting.Parts, from) != nil }
 
 // Due is when the first has waited for too long, mono ns.
 func (r *Machine) Due() int64 { return r.byTime.Next() }

@@ -12,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/transfer"
 	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/node/core/waiting"
 )
 
 // Env is what a node answers those by who hold claims.
@@ -29,6 +30,7 @@ type Env struct {
 	Replication *replication.Machine
 	Transfer    *transfer.Machine
 	Index       *dispatch.Index
+	Pending     *waiting.Table
 	// Sessions hears whose session says that a claim has ended, before it does.
 	Sessions interface{ Tells(session []byte) }
 	// Clashes counts facts that were here with another body.

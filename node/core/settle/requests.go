@@ -16,6 +16,7 @@ import (
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/standing"
+	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -150,7 +151,15 @@ func (s *Machine) claimed(ref *nornv1.ClaimRef, principal string) (id.ID, *proto
 // by a majority could be granted to a second worker by the next leader.
 func (s *Machine) onceDecided(now clock.Time, from message.Origin, pledges []*lease.Proposal, reply gproto.Message, undo func(int, *nornv1.Error)) (gproto.Message, *proto.Error) {
 	round := s.Round.This()
+	waits := s.Pending.Open(waiting.Majority, from, func(why *proto.Error) {
+		if why != nil {
+			s.Round.Refuse(from, refusal.GivenUp())
+		}
+	})
 	s.Leases.Await(now, pledges, func(clock.Time) {
+		if !waits.Close() {
+			return // its sender has given it up
+		}
 		for i, pl := range pledges {
 			if pl != nil && pl.Failed() {
 				undo(i, refusal.NoMajority(pl.Partition).Proto())

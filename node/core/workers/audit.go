@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/session"
 )
 
 // Audit tells which invariant of a machine does not hold. It is for tests.
 func (s *Machine) Audit() error {
-	if len(s.Open) != len(s.waits) {
-		return fmt.Errorf("workers: %d requests are open, %d wait", len(s.Open), len(s.waits))
+	if err := errors.Join(s.Pending.Agrees(waiting.Work, "workers", len(s.waits)), s.Pending.Agrees(waiting.Lines, "workers", len(s.Questions.Open))); err != nil {
+		return err
 	}
 	return errors.Join(auditStreams(s), auditNames(&s.Names), auditRenewals(&s.Asks.renewals), auditQuestions(&s.Questions), auditHoldings(&s.Known))
 }

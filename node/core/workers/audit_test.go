@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/core/waiting"
+	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/session"
 )
 
@@ -13,7 +15,7 @@ func TestAnAuditSeesWhoWouldWaitForEver(t *testing.T) {
 	i := session.Instance{1}
 	for what, spoil := range map[string]func(*Machine, *Stream){
 		"nothing":   func(*Machine, *Stream) {},
-		"request":   func(m *Machine, _ *Stream) { clear(m.Open) },
+		"request":   func(m *Machine, _ *Stream) { m.Pending.Gone(7) },
 		"flag":      func(m *Machine, _ *Stream) { m.dirty = nil },
 		"entry":     func(_ *Machine, st *Stream) { st.dirty = false },
 		"bytes":     func(_ *Machine, st *Stream) { st.bytes++ },
@@ -26,7 +28,7 @@ func TestAnAuditSeesWhoWouldWaitForEver(t *testing.T) {
 		m, _, now := testMachine(t)
 		st := m.stream(now, 7, i, 1)
 		h := &Held{from: message.Origin{Conn: 7, Request: 1}, stream: st}
-		m.Open[message.NumberOf(h.from)], st.Open = h, append(st.Open, h)
+		h.waits, st.Open = m.Pending.Open(waiting.Work, h.from, func(*proto.Error) {}), append(st.Open, h)
 		m.waits.Add(h)
 		m.touch(st)
 		m.Known.look(now, i, 1)

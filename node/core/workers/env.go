@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -35,6 +36,8 @@ type Env struct {
 	View       *view.View
 	Round      *round.Writer
 	Partitions *partitions.Set
+	// Pending has the requests of the node that wait.
+	Pending *waiting.Table
 	// Routes and Node are the rest of the node.
 	Routes Routes
 	Node   Node

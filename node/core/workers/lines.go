@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/internal/portion"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/refusal"
+	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/session"
@@ -39,6 +40,7 @@ type question struct {
 	from   message.Origin
 	claim  session.Claim
 	until  int64 // mono ns
+	waits  *waiting.Wait
 }
 
 // Lines asks the worker of a task, wherever its session is.
@@ -82,7 +84,14 @@ func (l *Questions) ask(now clock.Time, r *message.Request, instance session.Ins
 	if r.Deadline != 0 {
 		a.until = min(a.until, r.Deadline)
 	}
-	l.cancel(r.From) // a client that uses a number twice
+	l.s.Pending.Find(waiting.Lines, r.From).End(refusal.Cancelled()) // a client that uses a number twice
+	number := a.number
+	a.waits = l.s.Pending.Open(waiting.Lines, r.From, func(why *proto.Error) {
+		l.Open = slices.DeleteFunc(l.Open, func(o question) bool { return o.number == number })
+		if why != nil {
+			l.s.Round.Refuse(r.From, why)
+		}
+	})
 	l.Open = append(l.Open, a)
 	l.s.Dispatcher.AskLines(now, instance, session.GetLogLines{Request: a.number, Claim: a.claim, After: m.GetAfter(), Limit: int(min(m.GetLimit(), proto.MaxSessionLineBytes))})
 	return nil, nil
@@ -100,6 +109,7 @@ func (l *Questions) answered(all []session.LogLines) {
 		for _, text := range a.Lines {
 			reply.Lines = append(reply.Lines, []byte(text))
 		}
+		l.Open[at].waits.Close()
 		l.s.Round.Reply(l.Open[at].from, reply)
 		l.Open = slices.Delete(l.Open, at, at+1)
 	}
@@ -111,6 +121,7 @@ func (l *Questions) late(now clock.Time) {
 		if o.until > now.Mono {
 			return false
 		}
+		o.waits.Close()
 		l.s.Round.Refuse(o.from, proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "the worker does not answer"))
 		return true
 	})
@@ -123,28 +134,4 @@ func (l *Questions) next() int64 {
 		at = min(at, l.Open[i].until)
 	}
 	return at
-}
-
-// gone forgets the questions of a closed connection.
-func (l *Questions) gone(conn uint64) {
-	l.Open = slices.DeleteFunc(l.Open, func(o question) bool { return o.from.Conn == conn })
-}
-
-// cancel answers a question that its client gave up.
-func (l *Questions) cancel(from message.Origin) {
-	l.Open = slices.DeleteFunc(l.Open, func(o question) bool {
-		is := message.NumberOf(o.from) == message.NumberOf(from)
-		if is {
-			l.s.Round.Refuse(o.from, refusal.Cancelled())
-		}
-		return is
-	})
-}
-
-// drain sends those who wait to other nodes.
-func (l *Questions) drain(why *proto.Error) {
-	for _, o := range l.Open {
-		l.s.Round.Refuse(o.from, why)
-	}
-	l.Open = nil
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/norn-dev/norn/node/core/call"
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/scope"
+	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -47,9 +47,6 @@ type Machine struct {
 	// associations.
 	Streams map[session.Instance]*Stream
 	Conns   map[uint64]map[session.Instance]*Stream
-	// Open are the requests of workers that wait for something to say.
-	// Invariant: each is in the stream of its worker.
-	Open map[message.Origin]*Held
 	// Asks, Names, Known and Questions are what is under way for them.
 	Asks      Asks
 	Names     Names
@@ -93,6 +90,7 @@ type Held struct {
 	call.Deadline
 	from   message.Origin
 	stream *Stream
+	waits  *waiting.Wait
 }
 
 // New makes the machine of a process that knows of no worker.
@@ -103,7 +101,7 @@ func New(env Env) (*Machine, error) {
 	}
 	s := &Machine{
 		Env: env, Dispatcher: d, Streams: make(map[session.Instance]*Stream), Conns: make(map[uint64]map[session.Instance]*Stream),
-		Open: make(map[message.Origin]*Held), wakeAt: clock.Never,
+		wakeAt: clock.Never,
 	}
 	s.Asks.start(s)
 	s.Names.begin(s)
@@ -144,10 +142,9 @@ func (s *Machine) Request(now clock.Time, r *message.Request, m *nornv1.SessionR
 	if r.Deadline != 0 {
 		h.Until = min(h.Until, r.Deadline)
 	}
-	if old := s.Open[message.NumberOf(r.From)]; old != nil {
-		s.forget(old) // a client that uses a number twice
-	}
-	s.Open[message.NumberOf(r.From)], st.Open = h, append(st.Open, h)
+	s.Pending.Find(waiting.Work, r.From).End(nil) // a client that uses a number twice
+	h.waits = s.Pending.Open(waiting.Work, r.From, func(why *proto.Error) { s.endWait(h, why) })
+	st.Open = append(st.Open, h)
 	s.waits.Add(h)
 	s.touch(st)
 	return nil, nil
@@ -221,14 +218,13 @@ func (s *Machine) drop(now clock.Time, st *Stream) {
 
 // forget takes a request out of all indexes, answered or not.
 func (s *Machine) forget(h *Held) {
-	delete(s.Open, message.NumberOf(h.from))
+	h.waits.Close()
 	s.waits.Remove(h)
 	h.stream.Open = slices.DeleteFunc(h.stream.Open, func(o *Held) bool { return o == h })
 }
 
 // Gone hears that a connection has closed.
 func (s *Machine) Gone(now clock.Time, conn uint64) {
-	s.Questions.gone(conn)
 	all := make([]*Stream, 0, len(s.Conns[conn]))
 	for _, st := range s.Conns[conn] { // Any order: sorted below.
 		all = append(all, st)
@@ -239,24 +235,13 @@ func (s *Machine) Gone(now clock.Time, conn uint64) {
 	}
 }
 
-// Cancel answers a request that its worker gave up.
-func (s *Machine) Cancel(from message.Origin) {
-	if h := s.Open[message.NumberOf(from)]; h != nil {
-		s.forget(h)
-		s.Round.Refuse(h.from, refusal.Cancelled())
+// endWait forgets a request that its worker gave up, or that is sent to another node.
+func (s *Machine) endWait(h *Held, why *proto.Error) {
+	s.forget(h)
+	if why != nil {
+		s.Round.Refuse(h.from, why)
 		s.touch(h.stream)
 	}
-	s.Questions.cancel(from)
-}
-
-// Drain sends the workers to other nodes.
-func (s *Machine) Drain(why *proto.Error) {
-	for len(s.waits) > 0 {
-		h := s.waits[0]
-		s.forget(h)
-		s.Round.Refuse(h.from, why)
-	}
-	s.Questions.drain(why)
 }
 
 // Unsent takes out the grants that were pushed to workers and surely never left.

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/node/core/waiting"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -41,7 +42,7 @@ func (testRoutes) Leader(ring.Partition) (register.Member, bool) { return regist
 func testMachine(t *testing.T) (*Machine, *testNode, clock.Time) {
 	t.Helper()
 	self, n := register.Member{Node: "n1", Incarnation: register.Incarnation{1}}, &testNode{}
-	m, err := New(Env{Self: self, Buffer: 5 * time.Second, View: view.New(self, 1), Round: round.New(nil), Routes: testRoutes{}, Node: n})
+	m, err := New(Env{Pending: waiting.New(), Self: self, Buffer: 5 * time.Second, View: view.New(self, 1), Round: round.New(nil), Routes: testRoutes{}, Node: n})
 	if err != nil {
 		t.Fatal(err)
 	}
