@@ -1,5 +1,5 @@
-// Package call has what requests share that wait for other nodes: who of whom has answered,
-// and until when the rest is waited for.
+// Package call has what requests share that wait for other nodes: whether a write, a read or a
+// proposal has reached its cohort, and other cohorts, and until when the rest is waited for.
 //
 // Guarantees:
 //

@@ -4,7 +4,8 @@
 //
 //  1. An answer that says how many copies there are leaves only when so many are on disk: of a
 //     majority of the cohort, and of each other cohort that one of its members has voted for or
-//     knows of ([Writes]). What did not get there in time is unknown, item by item, never failed.
+//     knows of ([Writes]; [call.Quorum] counts them). What did not get there in time is unknown,
+//     item by item, never failed.
 //  2. This node's own copy counts from the sync of its round on, and only if it is of the cohort
 //     and has forgotten nothing. Else it is a hint: durable, and no copy.
 //  3. What was here before and is asked for again is sent again, so that no answer leaves without

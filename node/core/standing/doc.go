@@ -5,15 +5,16 @@
 //
 // Guarantees:
 //
-//  1. A disk that was set back, or has lost the end of its log, neither votes nor accepts
-//     claims nor counts as a copy, once a majority of a cohort has told what it has seen of
+//  1. A disk ([Disk]) that was set back, or has lost the end of its log, neither votes nor
+//     accepts claims nor counts as a copy, once a majority of a cohort has told what it has seen of
 //     it: with its old promises it could help two leaders, or forget a claim. Before they
 //     have told it stands for nothing either.
 //  2. A node whose wall clock is not shown to be within a quarter of eta of a majority leads
 //     no partition and votes for no claim, after ten seconds in which that is unknown, and at
 //     once when it is known. Right after its clock was set it renews nothing.
 //  3. One member's word is enough to stand aside, and not to end the incarnation.
-//  4. A register that answers with less than this disk has acted on is reported, for good.
+//  4. A register that answers with less than this disk has acted on is reported, for good
+//     ([Rollback]).
 //
 // Detection of guarantee 1 is best effort: who knew better may be away, and what nobody was
 // told is not missed. Who was sent what counts with this disk's copy hears how far the disk is
