@@ -11,7 +11,7 @@ func connect(c *Core, vcfg vnode.Config) {
 	closed := func() bool { return c.closed != nil }
 	c.register.Standing = c.standing
 	c.routes.Partitions, c.routes.Standing = c.vnodes, c.standing
-	c.routes.Node = routing{c.request, c.cancel, &c.sessions.Asks, &c.dropped}
+	c.routes.Node = routing{c.request, &c.sessions.Asks, &c.dropped}
 	r := c.replication
 	r.Partitions, r.Standing, r.Acceptors = c.vnodes, c.standing, c.acceptors
 	r.Leadership, r.Leases, r.Transfer, r.Node = c.elector, c.leases, c.transfer, replicating{c.request, c.arrivals}
@@ -40,7 +40,7 @@ func connect(c *Core, vcfg vnode.Config) {
 	}
 	c.schedules.Standing, c.schedules.Dependency = c.standing, c.dependency
 	c.schedules.Node = launching{c.register, &c.intake.Disk, closed, c.lists()}
-	w := serving{handler: c.request, withdrawer: c.cancel, closed: closed, routes: c.routes, dispatch: c.dispatch, settle: c.settle, register: c.register}
+	w := serving{handler: c.request, closed: closed, routes: c.routes, dispatch: c.dispatch, settle: c.settle, register: c.register}
 	c.sessions.Routes, c.sessions.Node = w, w
 	dep := c.dependency
 	dep.Routes, dep.Reads, dep.Leases, dep.Times = finding{c.routes, c.schedules}, r.Reads, c.leases, c.standing.Clocks

@@ -130,7 +130,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 		c.request(now, e)
 	case message.Tick:
 	case message.Cancel:
-		c.cancel(e.From)
+		c.pending.Cancel(e.From) // each request gets exactly one reply
 	case message.Heard:
 		c.dispatch.Hear(now, e.Conn, !e.Part)
 	case message.Gone:

@@ -2,13 +2,8 @@ package core
 
 import (
 	"github.com/norn-dev/norn/clock"
-	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 )
-
-// cancel answers a waiting request that its client gave up: each request gets
-// exactly one reply.
-func (c *Core) cancel(from message.Origin) { c.pending.Cancel(from) }
 
 // gone forgets the waiting requests of a closed connection.
 func (c *Core) gone(conn uint64) {

@@ -40,16 +40,9 @@ type handler func(now clock.Time, r *message.Request)
 // Request carries out a request, or sends it on its way.
 func (h handler) Request(now clock.Time, r *message.Request) { h(now, r) }
 
-// withdrawer ends a request that its client gave up.
-type withdrawer func(from message.Origin)
-
-// Cancel withdraws a request.
-func (w withdrawer) Cancel(from message.Origin) { w(from) }
-
 // routing is what a router has the node do.
 type routing struct {
 	handler
-	withdrawer
 	asks    *workers.Asks
 	dropped *[]message.GrantRef // that nobody will hear of
 }
@@ -166,7 +159,6 @@ func (p launching) Items(now clock.Time, body gproto.Message) router.List {
 // serving is what the node does for the sessions of workers.
 type serving struct {
 	handler
-	withdrawer
 	closed   func() bool
 	routes   *router.Machine
 	dispatch *dispatch.Machine

@@ -39,10 +39,8 @@ type Env struct {
 
 // Node is what the rest of a node does.
 type Node interface {
-	// Request handles a request here, which is a part of another one or of another node, and
-	// Cancel withdraws it.
+	// Request handles a request here, which is a part of another one or of another node.
 	Request(now clock.Time, r *message.Request)
-	Cancel(from message.Origin)
 	// Answered takes the answer to what a worker's session has asked for.
 	Answered(a *message.Reply)
 	// Dropped hears of grants of this node that nobody will hear of.

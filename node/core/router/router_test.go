@@ -17,7 +17,6 @@ import (
 type idle struct{}
 
 func (idle) Request(clock.Time, *message.Request) {}
-func (idle) Cancel(message.Origin)                {}
 func (idle) Answered(*message.Reply)              {}
 func (idle) Dropped([]message.GrantRef)           {}
 

@@ -300,7 +300,7 @@ func (r *Machine) withdraw(p *leg) {
 		r.Round.SendNow(p.at, &message.Withdraw{Number: p.number})
 		return
 	}
-	r.Node.Cancel(message.Origin{Conn: message.PartConn, Request: p.number, Method: cmp.Or(p.method, p.g.From.Method)})
+	r.Pending.Cancel(message.Origin{Conn: message.PartConn, Request: p.number, Method: cmp.Or(p.method, p.g.From.Method)})
 }
 
 // Hear takes over who is thought to be up. What was asked of others is not

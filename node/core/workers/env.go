@@ -69,10 +69,8 @@ type Joiner interface {
 type Node interface {
 	// Closed tells that requests are taken no more.
 	Closed() bool
-	// Request takes a request as that of a client, whose answer has [message.WorkConn], and
-	// Cancel withdraws one.
+	// Request takes a request as that of a client, whose answer has [message.WorkConn].
 	Request(now clock.Time, r *message.Request)
-	Cancel(from message.Origin)
 	// State is that of a task that is kept here.
 	State(task id.ID) nornv1.State
 	// AskedFor is how many claim requests wait here for a queue, and when one last came.

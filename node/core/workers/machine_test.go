@@ -26,7 +26,6 @@ type testNode struct {
 
 func (n *testNode) Closed() bool                                     { return false }
 func (n *testNode) Request(_ clock.Time, r *message.Request)         { n.requests = append(n.requests, r) }
-func (n *testNode) Cancel(message.Origin)                            {}
 func (n *testNode) State(id.ID) nornv1.State                         { return nornv1.State_STATE_CLAIMED }
 func (n *testNode) AskedFor(string) (uint64, *timestamppb.Timestamp) { return 0, nil }
 func (n *testNode) ChangeNames(changes []register.NameChange, _ func(clock.Time, register.Result)) {

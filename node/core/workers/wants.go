@@ -212,6 +212,6 @@ func (a *Asks) unwant(no uint64) {
 	}
 	slices.SortFunc(numbers, cmp.Compare[uint64])
 	for _, number := range numbers {
-		a.s.Node.Cancel(message.Origin{Conn: message.WorkConn, Request: number, Method: uint16(nornv1.Method_METHOD_CLAIM)})
+		a.s.Pending.Cancel(message.Origin{Conn: message.WorkConn, Request: number, Method: uint16(nornv1.Method_METHOD_CLAIM)})
 	}
 }
