@@ -6,8 +6,8 @@
 //     belongs elsewhere.
 //  2. What is not kept is refused to the coordinator, which does not count this node's copy
 //     ([Machine.Take]). An acknowledgement leaves when all is durable (design 5).
-//  3. Facts of a task that was collected are answered with its tombstone; those below the horizon
-//     that come from outside the cohort are left with their sender.
+//  3. Facts that say more of a task that was collected than its tombstone are answered with that;
+//     those below the horizon that come from outside the cohort are left with their sender.
 //  4. What is new here is made known: its queue, its unique key, its dependencies.
 //
 // Events in: facts of other nodes. Events out: facts in the round's transaction,
