@@ -9,6 +9,7 @@ type Merge struct {
 	heap   mergeHeap
 	places map[int]int // member -> place in the heap
 	line   walkHeap    // of the last walk, for its memory
+	front  front
 }
 
 type mergeEntry struct {
@@ -30,6 +31,7 @@ func NewMerge() *Merge {
 
 // Set tells the smallest rank of a member; nil takes the member out.
 func (m *Merge) Set(member int, min *Rank) {
+	m.front.touch(member)
 	place, known := m.places[member]
 	switch {
 	case min == nil && known:
@@ -85,6 +87,10 @@ func (h *mergeHeap) Pop() any {
 // its end. What it costs goes with the ranks that are visited, not with the
 // members.
 func (m *Merge) Walk(next func(member, place int) *Rank, visit func(*Rank) bool) {
+	m.walk(next, func(_ int, r *Rank) bool { return visit(r) })
+}
+
+func (m *Merge) walk(next func(member, place int) *Rank, visit func(int, *Rank) bool) {
 	entries := m.heap.entries
 	line := m.line[:0] // a heap by rank
 	m.line = nil       // a walk within this one has its own
@@ -98,7 +104,7 @@ func (m *Merge) Walk(next func(member, place int) *Rank, visit func(*Rank) bool)
 	smallest(0)
 	for len(line) > 0 {
 		s := line[0]
-		if !visit(s.rank) {
+		if !visit(s.member, s.rank) {
 			return
 		}
 		if rank := next(s.member, s.place+1); rank != nil {

@@ -194,28 +194,22 @@ func (s *headGossip) head(name string) message.QueueHead {
 	if !h.Ready {
 		return h
 	}
-	n, beyond := 0, false
-	var last claim.Rank
-	s.c.Index.queues[name].heads.Walk(func(member, place int) *claim.Rank {
+	beyond := false
+	first := s.c.Index.queues[name].heads.Front(message.MostRanks, func(member, place int) *claim.Rank {
 		window, more := vnode.Window(s.c.Partitions.See(ring.Partition(member)), name)
 		if place >= len(window) {
 			beyond = beyond || more
 			return nil
 		}
 		return &window[place].Rank
-	}, func(r *claim.Rank) bool {
-		n++
-		last = *r
-		if n == message.RankPlaces[h.Marks.N] {
-			h.Marks.Ranks[h.Marks.N] = *r
-			h.Marks.N++
-		}
-		return h.Marks.N < len(message.RankPlaces)
 	})
+	for ; h.Marks.N < len(message.RankPlaces) && message.RankPlaces[h.Marks.N] <= len(first); h.Marks.N++ {
+		h.Marks.Ranks[h.Marks.N] = first[message.RankPlaces[h.Marks.N]-1].Rank
+	}
 	if beyond && h.Marks.N < len(message.RankPlaces) { // there are more, not before these
-		h.Marks.Seen = n
+		h.Marks.Seen = len(first)
 		for ; h.Marks.N < len(message.RankPlaces); h.Marks.N++ {
-			h.Marks.Ranks[h.Marks.N] = last
+			h.Marks.Ranks[h.Marks.N] = first[len(first)-1].Rank
 		}
 	}
 	return h
