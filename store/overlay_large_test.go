@@ -38,7 +38,10 @@ func (l *large) writes(n int) {
 		if l.bulk && l.rand.IntN(200) > 0 {
 			l.next[key[0]] += int16(1 + l.rand.IntN(3))
 			key = l.keyAt(key[0], int(l.next[key[0]])%4000)
-		} else if l.rand.IntN(4) == 0 {
+		} else if l.bulk && l.rand.IntN(2) == 0 || l.rand.IntN(4) == 0 {
+			if l.bulk { // what came last
+				key = l.keyAt(key[0], int(l.next[key[0]])%4000)
+			}
 			l.tx.Delete(key)
 			delete(l.want, string(key))
 			continue

@@ -111,6 +111,26 @@ func TestTablesHoldWhatBatchesHold(t *testing.T) {
 	}
 }
 
+// TestARowIsATableWhereNothingWas only: over what is there it would have memtables written.
+func TestARowIsATableWhereNothingWas(t *testing.T) {
+	s := open(t, vfs.NewMem())
+	store.TablesFrom(s, 500)
+	for n, from := range []int{10, 10, 15, 40} {
+		o := store.NewOverlay(s)
+		o.Bulk(0, 0)
+		for i := range 10 {
+			o.Set(fmt.Appendf(nil, "f00%03d", from+i), bytes.Repeat([]byte{byte(n)}, 300))
+		}
+		s.Commit(o.Take())()
+		if made, want := store.Tables(s), []int{1, 1, 1, 2}[n]; made != want {
+			t.Errorf("%d tables after batch %d, not %d", made, n, want)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // clearBoth deletes what begins so from a store and from what it is compared with.
 func clearBoth(s *store.Pebble, want *memstore.Mem, begin string) {
 	b := &store.Batch{}
