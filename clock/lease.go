@@ -1,8 +1,6 @@
 package clock
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"time"
 
@@ -137,26 +135,4 @@ func WorkerDeadline(stampMono int64, waited, lease, margin time.Duration) int64 
 		margin = 0
 	}
 	return sub(add(add(stampMono, int64(waited)), int64(lease)), int64(margin))
-}
-
-// ErrUnsafe is returned when time settings would let two workers hold valid
-// claims on one task, or claims that nobody can use.
-var ErrUnsafe = errors.New("clock: unsafe time settings")
-
-// ValidateEta checks the time settings of a cluster and a lease asked for:
-// eta is above zero, the buffer at least eta, the lease from [MinLease] to
-// [MaxLease] and longer than its margin. It reports every problem at once,
-// each an ErrUnsafe.
-func ValidateEta(eta, buffer, lease time.Duration) error {
-	var problems []error
-	if eta <= 0 {
-		problems = append(problems, fmt.Errorf("%w: eta is %v, clocks always differ by something", ErrUnsafe, eta))
-	}
-	if buffer < eta {
-		problems = append(problems, fmt.Errorf("%w: the buffer of %v is below eta (%v)", ErrUnsafe, buffer, eta))
-	}
-	if lease < MinLease || lease > MaxLease {
-		problems = append(problems, fmt.Errorf("%w: a lease of %v is outside %v to %v", ErrUnsafe, lease, MinLease, MaxLease))
-	}
-	return errors.Join(problems...)
 }

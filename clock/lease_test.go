@@ -1,9 +1,7 @@
 package clock
 
 import (
-	"errors"
 	"math"
-	"strings"
 	"testing"
 	"time"
 
@@ -181,29 +179,6 @@ func TestMargin(t *testing.T) {
 func TestWorkerDeadline(t *testing.T) {
 	if got := WorkerDeadline(1000, 50, 300, 7); got != 1343 {
 		t.Errorf("got %d, want 1343", got)
-	}
-}
-
-func TestValidateEta(t *testing.T) {
-	const s = time.Second
-	for _, c := range []struct {
-		eta, buffer, lease time.Duration
-		problems           int
-	}{
-		{s, s, 30 * s, 0},
-		{s, 2 * s, MinLease, 0},
-		{s, s, MaxLease, 0},
-		{0, s, 30 * s, 1},
-		{-s, s, 30 * s, 1},
-		{2 * s, s, 30 * s, 1},
-		{s, s, MinLease - 1, 1},
-		{s, s, MaxLease + 1, 1},
-		{0, -s, 0, 3},
-	} {
-		err := ValidateEta(c.eta, c.buffer, c.lease)
-		if c.problems == 0 && err != nil || c.problems > 0 && (!errors.Is(err, ErrUnsafe) || strings.Count(err.Error(), "\n")+1 != c.problems) {
-			t.Errorf("eta %v, buffer %v, lease %v: %v, want %d problems", c.eta, c.buffer, c.lease, err, c.problems)
-		}
 	}
 }
 

@@ -261,11 +261,11 @@ func TestDiskFailureEndsTheProcess(t *testing.T) {
 	}
 }
 
-func TestFreeBytes(t *testing.T) {
-	if n, err := store.FreeBytes(t.TempDir()); err != nil || n == 0 {
-		t.Fatalf("free bytes: %d, %v", n, err)
+func TestVolume(t *testing.T) {
+	if free, total, err := store.Volume(t.TempDir()); err != nil || free == 0 || total < free {
+		t.Fatalf("free bytes: %d of %d, %v", free, total, err)
 	}
-	if _, err := store.FreeBytes("/does/not/exist"); err == nil {
+	if _, _, err := store.Volume("/does/not/exist"); err == nil {
 		t.Fatal("free bytes of a directory that does not exist")
 	}
 }

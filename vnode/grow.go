@@ -32,10 +32,6 @@ func Grown(v *Vnode, tx store.Tx) {
 	tx.Set(appendPrefix(nil, tableGrown, v.Partition), nil)
 }
 
-// Growing gives the tree also while it does not count everything yet: for the
-// replica that a scrubber reads.
-func Growing(v *Vnode) *antientropy.Tree { return v.shelf.tree }
-
 // Empty tells whether there are no facts in a partition, no claims, which may
 // come before the facts, and nothing kept aside of it.
 func Empty(view store.View, p ring.Partition) bool {

@@ -101,6 +101,3 @@ func FindAsOf(ctx context.Context, from objects.Store, name string, asOf time.Ti
 	}
 	return all[len(all)-1], nil
 }
-
-// Age is how old a backup is.
-func Age(m *backup.Manifest, now time.Time) time.Duration { return now.Sub(m.Began).Round(time.Second) }

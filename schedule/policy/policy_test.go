@@ -530,19 +530,6 @@ func TestCheck(t *testing.T) {
 	if err := good.Check(); err != nil {
 		t.Error(err)
 	}
-	for o := Allow; o <= Replace; o++ {
-		if got, err := ParseOverlap(o.String()); err != nil || got != o {
-			t.Errorf("%s: %v, %v", o, got, err)
-		}
-	}
-	for c := Latest; c <= All; c++ {
-		if got, err := ParseCatchUp(c.String()); err != nil || got != c {
-			t.Errorf("%s: %v, %v", c, got, err)
-		}
-	}
-	if _, err := ParseOverlap(""); err == nil {
-		t.Error("no overlap is an overlap")
-	}
 	if Limit.String() != "limit" || NotEnqueued.String() != "not enqueued" || Reason(99).String() != "99" {
 		t.Errorf("%s %s", Limit, NotEnqueued)
 	}
