@@ -24,10 +24,20 @@
 // them, nobody else with data, the same answers everywhere. Claims are exclusive
 // all the time, whoever leads (check.Options.Elected), and the whole history is
 // judged once more by a check.Ledger, with the order of grants in the lull before
-// the storm, and what each new leader knew when it asked to lead. Some workers claim, some have a session at a node that hands them
-// tasks: two of those share a name, which one of them has at a time, and all have
-// a session when the storm is over. A run without an election, an expiry, a
+// the storm, and what each new leader knew when it asked to lead. Some workers claim, some have
+// a session at a node that hands them tasks: two of those share a name, which one of them has at
+// a time, and all have a session when the storm is over. A run without an election, an expiry, a
 // renewal, a repair, a movement, a crash, a session that changed its node with
 // tasks and, where finished tasks are deleted, a collection is invalid: it counts as
 // neither passed nor failed.
+//
+// Where what is. Clients: caller has their connections; producer, worker, hand (workers with a
+// session), reader, admin and meddler (without rights) use it, board knows the tasks, pages reads
+// lists page by page. A node: node and loop keep the core's contract, member is its part in the
+// register's group, config makes the core, hints say who is alive, answers are those of the
+// archive. Between them: net for clients, wire for nodes. What goes wrong: faults at one node;
+// storm, losses (disks), comings (members) and lies in a cluster. Looks and ends: drowsy (lost
+// wake-ups), inspect, outside, facts, settle (a cluster comes to rest), validity (whether a run
+// counts), report. Wrong on purpose: mutant, mutants, cluster_mutants. Runs: sim, cluster, cron,
+// crowd, many.
 package sim
