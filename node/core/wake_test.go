@@ -36,8 +36,9 @@ func TestEveryMachineIsWokenAndAudited(t *testing.T) {
 		for j := range group.Type.NumField() {
 			machine := group.Type.Field(j)
 			for method, in := range map[string]string{"Due": "wake", "Next": "wake", "Audit": "Audit"} {
-				if _, has := machine.Type.MethodByName(method); !has {
-					continue
+				m, has := machine.Type.MethodByName(method)
+				if !has || in == "wake" && (m.Type.NumIn() > 1 || m.Type.Out(0).Kind() != reflect.Int64) {
+					continue // or it gives something else than a deadline
 				}
 				asked[method]++
 				if !regexp.MustCompile(`c\.` + machine.Name + `\.` + method + `\(`).MatchString(bodies[in]) {
