@@ -19,6 +19,7 @@ import (
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/transfer"
 	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -41,6 +42,7 @@ const (
 	lost        = nornv1.ErrorKind_ERROR_KIND_CLAIM_LOST
 	unavailable = nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE
 	notFound    = nornv1.ErrorKind_ERROR_KIND_NOT_FOUND
+	cancelled   = nornv1.ErrorKind_ERROR_KIND_CANCELLED
 )
 
 func member(n byte) register.Member {
@@ -84,7 +86,7 @@ func newBench(t *testing.T, members int) *bench {
 	b.v = all[0]
 	seen.Look()
 	seen.Hear(cohort[1:])
-	e := Env{GCGrace: grace, View: seen, Round: round.New(disk), Partitions: partitions.New(all, nil, nil), Sessions: nobody{}, Clashes: &arrivals.Clashes{}}
+	e := Env{GCGrace: grace, View: seen, Round: round.New(disk), Partitions: partitions.New(all, nil, nil), Sessions: nobody{}, Clashes: &arrivals.Clashes{}, Pending: waiting.New()}
 	acceptors, err := leadership.OpenAcceptors(&leadership.Env{Self: self, View: seen, Round: e.Round}, parts, disk)
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +95,7 @@ func newBench(t *testing.T, members int) *bench {
 		t.Fatal(err)
 	}
 	e.Leases = lease.New(lease.Env{Self: self, Random: rand.Uint64, View: seen, Round: e.Round, Partitions: e.Partitions, Standing: e.Standing, Acceptors: acceptors, Others: nobody{}})
-	e.Replication = replication.New(replication.Env{Self: self, Random: rand.Uint64, View: seen, Round: e.Round, Partitions: e.Partitions, Standing: e.Standing, Acceptors: acceptors, Leases: e.Leases})
+	e.Replication = replication.New(replication.Env{Self: self, Random: rand.Uint64, View: seen, Round: e.Round, Partitions: e.Partitions, Standing: e.Standing, Acceptors: acceptors, Leases: e.Leases, Pending: e.Pending})
 	e.Transfer = transfer.New(transfer.Env{Self: self, View: seen, Round: e.Round, Partitions: e.Partitions})
 	e.Replication.Transfer = e.Transfer
 	e.Index = dispatch.New(dispatch.Env{MaxQueues: 1, View: seen, Round: e.Round}).Index
@@ -289,11 +291,12 @@ func TestARenewalAndAReleaseAreToldOnceAMajorityHasThem(t *testing.T) {
 			then func(*bench)
 			want nornv1.ErrorKind
 		}{
-			"one other has it":  {func(b *bench) { b.answer(0) }, 0},
-			"one other refuses": {func(b *bench) { b.answer(1) }, 0},
-			"all others refuse": {func(b *bench) { b.answer(2) }, unavailable},
-			"nobody answers":    {func(b *bench) { b.pass(lease.Timeout); b.Leases.Expire(b.now) }, unavailable},
-			"another one leads": {func(b *bench) { b.Leases.Stop(0) }, unavailable},
+			"one other has it":       {func(b *bench) { b.answer(0) }, 0},
+			"one other refuses":      {func(b *bench) { b.answer(1) }, 0},
+			"all others refuse":      {func(b *bench) { b.answer(2) }, unavailable},
+			"nobody answers":         {func(b *bench) { b.pass(lease.Timeout); b.Leases.Expire(b.now) }, unavailable},
+			"its sender gives it up": {func(b *bench) { b.Pending.Cancel(b.request(holder).From); b.answer(0) }, cancelled},
+			"another one leads":      {func(b *bench) { b.Leases.Stop(0) }, unavailable},
 		} {
 			b := newBench(t, 3)
 			if _, answered := verbs[name](b, holder); answered {
