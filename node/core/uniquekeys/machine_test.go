@@ -188,17 +188,19 @@ func TestWhoHadAKeyStaysAsItEnded(t *testing.T) {
 		"by who has nothing to say":    {0, false, crdt.StateReady},
 		"it is the one that is to run": {epoch, true, crdt.StateReady},
 	} {
-		k, _, now := testMachine(t, c.led)
-		first := enqueue(t, k, now)
-		arrive(t, k, now, first, dead(first))
-		but := k.nthOf(1)
-		if c.other {
-			but = first
-		}
-		k.Bar(now, []id.ID{first}, but)
-		arrive(t, k, now, first, retried(first, epoch-1))
-		if got := k.State(first); got != c.want {
-			t.Errorf("%s: after a late retry it is %v, want %v", what, got, c.want)
+		for _, late := range []uint64{1, (epoch - 1) << 32} {
+			k, _, now := testMachine(t, c.led)
+			first := enqueue(t, k, now)
+			arrive(t, k, now, first, dead(first))
+			but := k.nthOf(1)
+			if c.other {
+				but = first
+			}
+			k.Bar(now, []id.ID{first}, but)
+			arrive(t, k, now, first, crdt.Requeued{Generation: late, At: 1}.Fact(first))
+			if got := k.State(first); got != c.want {
+				t.Errorf("%s: after a late retry of generation %d it is %v, want %v", what, late, got, c.want)
+			}
 		}
 	}
 	k, r, now := testMachine(t, epoch)
@@ -220,6 +222,9 @@ func TestWhoHadAKeyStaysAsItEnded(t *testing.T) {
 	second := enqueue(t, k, now)
 	if bad := k.Resume(now, load()); bad == nil || bad.Kind != nornv1.ErrorKind_ERROR_KIND_CONFLICT {
 		t.Errorf("it is retried though task %s has the key: %v", second, bad)
+	}
+	if arrive(t, k, now, first, retried(first, epoch-1)); k.State(first) != crdt.StateDead {
+		t.Errorf("after a late retry it is %v, and task %s has the key", k.State(first), second)
 	}
 }
 
