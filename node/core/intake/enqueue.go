@@ -115,9 +115,6 @@ func (c *Machine) enqueueOne(now clock.Time, scope *guard.Scope, t *nornv1.TaskS
 	task := h.Task
 	p := ring.Of(task, len(c.View.Cells))
 	v := c.Partitions.Use(p)
-	if err := c.Queues.Room(now, t.GetQueue()); err != nil {
-		return err
-	}
 	if slices.ContainsFunc(t.GetDependencies(), func(b []byte) bool { return id.ID(b) == task }) {
 		return proto.Invalid("task %s depends on itself", task)
 	}
@@ -241,9 +238,13 @@ func (c *Machine) launched(now clock.Time, t *nornv1.TaskSpec, begun, until int6
 }
 
 // admit judges a task by its queue and by what it depends on. What is there
-// already is let through: the answer to a repeated send does not change.
+// already is let through: the answer to a repeated send does not change, and a name
+// that was given up since its only task was collected takes no room.
 func (c *Machine) admit(now clock.Time, spec *crdt.Enqueued, p ring.Partition, task id.ID) *proto.Error {
-	err := c.Queues.Admit(spec.Queue, spec.Size())
+	err := c.Queues.Room(now, spec.Queue)
+	if err == nil {
+		err = c.Queues.Admit(spec.Queue, spec.Size())
+	}
 	if err == nil {
 		err = c.Dependency.Admit(now, spec.Dependencies)
 	}
