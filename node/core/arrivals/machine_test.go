@@ -263,6 +263,10 @@ func TestWhatIsNewIsMadeKnown(t *testing.T) {
 		if keep(spec().Fact(task), done(task)); !b.Queues.Knows("q") {
 			t.Errorf("%s: its queue is not known", what)
 		}
+		b.Queues.Unuse("q")
+		if keep(spec().Fact(b.task(0, 0))); !b.Queues.Knows("q") {
+			t.Errorf("%s: a queue that has a task again is not known", what)
+		}
 		// A dependency, which holds a task until it is known to be free.
 		first := b.task(0, 0)
 		after, held := b.task(1, 0), spec()
