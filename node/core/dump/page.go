@@ -184,8 +184,8 @@ func page(view store.View, p ring.Partition, from backup.Position, before id.ID)
 				return nil, err
 			}
 		}
-		if len(out.Bytes) > firstBytes/2 && cap(out.Bytes) < PageBytes {
-			out.Bytes = append(make([]byte, 0, PageBytes+PageBytes/16), out.Bytes...)
+		if room := cap(out.Bytes); len(out.Bytes) > room/2 && room < PageBytes {
+			out.Bytes = append(make([]byte, 0, min(4*room, PageBytes+PageBytes/16)), out.Bytes...)
 		}
 		out.Add(&f)
 	}
