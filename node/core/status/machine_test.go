@@ -154,6 +154,10 @@ func TestWhatOthersDoNotSayStaysAsItLooks(t *testing.T) {
 	if p := whole.Partitions[1]; p.GetOldestReadySeconds() != 9 || whole.Movement.GetCopied() != 4 || whole.Movement.GetHandoversLeft() != 3 || whole.Repair.GetFailed() != 6 || whole.GetRegister().GetMajority() {
 		t.Errorf("it says %v", whole)
 	}
+	b.View.Hear([]register.Member{member(1)})
+	if b.Gather(b.now, &message.Request{From: from, Body: &nornv1.StatusRequest{}}, &nornv1.StatusRequest{}); len(b.Round.Ready.Early) != 4 {
+		t.Errorf("of two others, one of them out of reach, it asks %v", b.Round.Ready.Early)
+	}
 	if m, _ := b.Status(b.now, &message.Request{From: from, Routed: true}, &nornv1.StatusRequest{}); len(m.(*nornv1.StatusReply).Nodes) != 1 || len(m.(*nornv1.StatusReply).Partitions) != 1 {
 		t.Errorf("another node is told %v", m)
 	}
@@ -224,6 +228,7 @@ func TestANodeIsFilled(t *testing.T) {
 		"it is not known":                    {func(b *bench) { b.View.State.Nodes = b.View.State.Nodes[1:] }, false},
 		"a copy is missing":                  {func(b *bench) { b.View.Cells[2].Cohort = without(b.View.Cells[2].Cohort, member(0)) }, false},
 		"it is to vote and does not":         {voters(), false},
+		"it votes, and others are to":        {func(b *bench) { b.View.Voters = []register.Member{member(0)} }, true},
 		"who was removed votes":              {func(b *bench) { voters(member(0), member(8))(b) }, false},
 		"voters are being changed":           {func(b *bench) { b.View.Outgoing = b.View.Voters }, false},
 		"two voters are out of reach":        {func(b *bench) { voters()(b); b.View.Hear(nil) }, true},
@@ -255,9 +260,10 @@ func TestANodeIsFilled(t *testing.T) {
 		t.Error("it is not filled though it keeps all that is planned")
 	}
 	b.View.Cells[1].Cohort = without(b.View.Cells[1].Cohort, member(0))
+	voters()(b)
 	b.View.Look()
 	if !b.Available(Sight{}, false).Filled {
-		t.Error("a copy that is moved later takes it back")
+		t.Error("a copy that is moved later, or its vote that another one has, takes it back")
 	}
 	// Of what was planned at first each copy has to come, or be planned for somebody else.
 	b = newBench(t)
