@@ -264,8 +264,15 @@ func TestOfTwoHoldersTheYoungerOneWaits(t *testing.T) {
 // an older one becomes known.
 func TestAGenerationDoesNotGoBack(t *testing.T) {
 	for what, later := range map[string]func(*Machine, clock.Time){
-		"collected here":                   func(k *Machine, now clock.Time) { k.Pass(now, k.nthOf(1), spec()) },
-		"an older one becomes known":       func(k *Machine, now clock.Time) { k.Learn(now, k.nthOf(0), spec()) },
+		"collected here":             func(k *Machine, now clock.Time) { k.Pass(now, k.nthOf(1), spec()) },
+		"an older one becomes known": func(k *Machine, now clock.Time) { k.Learn(now, k.nthOf(0), spec()) },
+		"an older one runs again": func(k *Machine, now clock.Time) {
+			older := k.nthOf(0)
+			if _, err := vnode.Merge(k.at(), k.Round.Tx, []crdt.Fact{retried(older, epoch+1)}, now); err != nil || k.State(older).Finished() {
+				panic("it does not run")
+			}
+			k.Learn(now, older, spec())
+		},
 		"the same one becomes known":       func(k *Machine, now clock.Time) { k.Learn(now, k.nthOf(1), spec()) },
 		"one of another key becomes known": func(k *Machine, now clock.Time) { k.Learn(now, id.UniqueKey(k.Cluster, "q", "x", 0, 7), spec()) },
 	} {
