@@ -40,7 +40,7 @@ func (n *Node) loop(ctx context.Context) {
 	defer close(n.rounds)
 	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
-	var first, rest []any
+	var in intake
 	wall, mono := int64(math.MinInt64), int64(math.MinInt64) // look around at once
 	var pace pacing
 	ended := n.clock.Now()
@@ -48,35 +48,22 @@ func (n *Node) loop(ctx context.Context) {
 		if !n.await(ctx, timer, wall, mono) {
 			return
 		}
-		woken := n.clock.Now()
+		woken, events, err := n.clock.Now(), 0, error(nil)
 		if pace.gathers() {
-			n.acks.hold()
-			gather(n, timer)
+			events, err = gather(n, &in, timer)
 		}
-		first, rest = n.inbox.Take(first, rest)
-		now := n.clock.Now()
-		events := len(first) + len(rest)
-		for _, events := range [][]any{first, rest} {
-			for _, e := range events {
-				if asked, is := e.(queuestats.TenantsAsked); is {
-					asked <- core.Tenants(n.core)
-					continue
-				}
-				if err := n.core.Step(now, e); err != nil {
-					n.members.end(err)
-					return
-				}
-				if _, is := e.(message.Drain); is {
-					n.drained.Store(true)
-				}
-			}
-			clear(events)
+		if err == nil {
+			events, err = in.step(n, events)
 		}
-		ready, err := n.core.Ready(now)
+		var ready message.Ready
+		if err == nil {
+			ready, err = n.core.Ready(n.clock.Now())
+		}
 		if err != nil {
 			n.members.end(err)
 			return
 		}
+		now := n.clock.Now()
 		wall, mono = ready.WakeWall, ready.WakeMono
 		n.publish()
 		n.decided.Add(now.Wall, ready.Decided)
@@ -87,23 +74,69 @@ func (n *Node) loop(ctx context.Context) {
 	}
 }
 
-// gather waits until what was handed to the syncer is durable, and lets others run. A round
-// that is cut while the one before it is being synced has to wait for that anyway. A disk
-// that takes its time is not waited for: the core has to hear of that.
-func gather(n *Node, timer *time.Timer) {
+// intake is what the loop has taken from the inbox, kept for its memory.
+type intake struct{ first, rest []any }
+
+// step steps the core with what has come in since it was called last, and adds how many events
+// that were.
+func (in *intake) step(n *Node, events int) (int, error) {
+	select {
+	case <-n.inbox.Wake: // for what is taken now
+	default:
+	}
+	in.first, in.rest = n.inbox.Take(in.first, in.rest)
+	now := n.clock.Now()
+	for _, events := range [][]any{in.first, in.rest} {
+		for _, e := range events {
+			if asked, is := e.(queuestats.TenantsAsked); is {
+				asked <- core.Tenants(n.core)
+				continue
+			}
+			if err := n.core.Step(now, e); err != nil {
+				return 0, err
+			}
+			if _, is := e.(message.Drain); is {
+				n.drained.Store(true)
+			}
+		}
+		clear(events)
+	}
+	return events + len(in.first) + len(in.rest), nil
+}
+
+// gather steps what comes in while the round before is made durable, and then lets others run
+// for as long as that brings more. A round that is cut while the one before it is being synced
+// has to wait for that anyway. Answers that wait for no sync leave at once, so that the requests
+// that they bring about are in this round. A disk that takes its time is not waited for: the core
+// has to hear of that.
+func gather(n *Node, in *intake, timer *time.Timer) (events int, err error) {
 	timer.Reset(gatherMost)
-	for n.handed > n.synced.Load() {
+	for waits := true; waits && err == nil && n.handed > n.synced.Load(); {
 		select {
 		case <-n.settled:
-			continue
+		case <-n.inbox.Wake:
+			events, err = in.early(n, events)
 		case <-timer.C:
+			waits = false
 		case <-n.ctx.Done():
+			waits = false
 		}
-		break
 	}
-	for range gatherTimes {
+	for times, before := 0, 0; err == nil && times < yieldsMost && (times < yieldsLeast || events > before); times++ {
+		before = events
 		yield()
+		events, err = in.early(n, events)
 	}
+	return events, err
+}
+
+// early steps what has come in and sends the answers that wait for no sync.
+func (in *intake) early(n *Node, events int) (int, error) {
+	events, err := in.step(n, events)
+	if err == nil {
+		answers{n}.sendAll(n.core.Due(n.synced.Load()))
+	}
+	return events, err
 }
 
 // perform applies a Ready and passes on what must wait for the disk.
@@ -112,7 +145,7 @@ func (n *Node) perform(ready *message.Ready) {
 	var due []message.Send
 	due, r.sends, r.replies = n.letGo(ready.Send, ready.Replies, n.synced.Load())
 	// Before this node writes: others do so meanwhile.
-	sendAll(n, slices.Concat(n.acks.take(), due, ready.Early))
+	sendAll(n, slices.Concat(due, ready.Early))
 	if ready.Persist != nil {
 		n.stall.wait(factsWrite, func() { r.durable = n.facts.Commit(ready.Persist) })
 		n.core.Recycle(ready.Persist)
@@ -241,9 +274,7 @@ func (n *Node) letGo(sends []message.Send, replies []message.Reply, synced uint6
 // release lets one durable round go.
 func (n *Node) release(r *round) {
 	n.ask(r.commit)
-	if !n.acks.add(r.sends) {
-		sendAll(n, r.sends) // first: others wait for them, too
-	}
+	sendAll(n, r.sends) // first: others wait for them, too
 	answers{n}.sendAll(r.replies)
 	if r.snapshot == nil {
 		return

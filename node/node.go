@@ -112,7 +112,6 @@ type Node struct {
 	handed   uint64        // the last round that was handed to the syncer; the loop's alone
 	synced   atomic.Uint64 // the last round of which the syncer says that it is durable
 	settled  chan struct{} // holds one token when synced has changed
-	acks     acks          // that wait for the round that is being gathered
 	reading  chan struct{} // one token per read under way
 	held     *held.Views   // for reads that go on
 	queued   atomic.Int64  // reads under way and waiting for a token

@@ -21,14 +21,15 @@ const (
 	// counts as busy, so that the share alone does not say that there is load.
 	gatherBusy = 0.5
 	// gatherFrom is how many events a round has at least where others run at the same time.
-	// A round of a node that handles 500 tasks a second has two, one of a node at its limit
-	// more than five.
-	gatherFrom = 4
+	// A round of a node with little to do has fewer.
+	gatherFrom = 2
 	// gatherBelow is how many events a round has where gathering has no point: what is paid
 	// for each round is little by then.
 	gatherBelow = 64
-	// gatherTimes is how often the loop yields before it cuts a round.
-	gatherTimes = 3
+	// yieldsLeast is how often the loop yields before it cuts a round, and yieldsMost how often
+	// at most, for as long as each time brings events.
+	yieldsLeast = 3
+	yieldsMost  = 12
 	// gatherMost is how long it waits for the disk at most.
 	gatherMost = 5 * time.Millisecond
 )

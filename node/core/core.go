@@ -228,6 +228,24 @@ func (c *Core) Ready(now clock.Time) (message.Ready, error) {
 	return r, nil
 }
 
+// Due gives the answers to clients that depend on no later round than one that is durable, and
+// need not wait until this one is cut. The others stay for [Core.Ready].
+func (c *Core) Due(durable uint64) (due []message.Reply) {
+	c.routes.Deliver()
+	all := c.round.Ready.Replies
+	kept := all[:0]
+	for _, r := range all {
+		if r.After != 0 && r.After <= durable {
+			due = append(due, r)
+		} else {
+			kept = append(kept, r)
+		}
+	}
+	clear(all[len(kept):])
+	c.round.Ready.Replies = kept
+	return due
+}
+
 // Recycle gives a batch back for reuse once it is applied.
 func (c *Core) Recycle(b *store.Batch) { c.round.Tx.Release(b) }
 

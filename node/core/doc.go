@@ -4,7 +4,8 @@
 // The contract of the loop around it, in order:
 //
 //  1. Step every event that has come in. Step returns an error only when the
-//     node must stop (a damaged record, lost leadership of the disk).
+//     node must stop (a damaged record, lost leadership of the disk). After any step
+//     [Core.Due] gives the answers that may leave before the round is cut.
 //  2. Take Ready. Send Ready.Early: it asks others to write, and they may do so
 //     while this node does.
 //  3. Apply Ready.Persist to the store: it is visible from then on.
