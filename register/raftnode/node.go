@@ -322,7 +322,7 @@ func (n *Node) publish() {
 	}
 	n.state.Store(&state)
 	old := n.status.Swap(&status)
-	if n.cfg.Seen != nil && (old == nil || old.Leader != status.Leader || old.Refused != status.Refused || old.Removed != status.Removed || !slices.Equal(old.Voters, status.Voters)) {
+	if n.cfg.Seen != nil && (old == nil || old.Leader != status.Leader || old.Refused != status.Refused || old.Removed != status.Removed || !slices.Equal(old.Voters, status.Voters) || !slices.Equal(old.Outgoing, status.Outgoing)) {
 		n.cfg.Seen(status)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,6 +34,7 @@ type node struct {
 	store   *memstore.Mem
 	running *raftnode.Node
 	failed  error
+	told    atomic.Pointer[group.Status] // by Seen, the last one
 }
 
 func newSeveral(t testing.TB) *several {
@@ -46,6 +48,7 @@ func (s *several) start(n *node) {
 	running, err := raftnode.Open(raftnode.Config{
 		Group: group.Config{Self: n.self, Cluster: s.id.ID, Stable: 300 * time.Millisecond, Dead: 3 * time.Second},
 		Store: n.store, Network: s.net.Port(n.self.Node), Failed: func(err error) { n.failed = err },
+		Seen: func(status group.Status) { n.told.Store(&status) },
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -160,6 +163,24 @@ func TestAGroupOfOneKeepsWhatItDecided(t *testing.T) {
 		s.Crash(0, 0)
 		if got := s.do(0, register.Request{}).State; !got.Cells[1].Same(&won) || got.Cells[1].Leader != self || got.Cluster != s.id {
 			t.Fatalf("the group reads %+v", got)
+		}
+	})
+}
+
+// TestTheEndOfAChangeOfVotersIsTold: the old voters leave the configuration one step after the
+// new ones are in it, which changes nothing else that is told. Who had not heard of it took
+// the register to need this node for good.
+func TestTheEndOfAChangeOfVotersIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeveral(t)
+		defer s.Close()
+		s.grow(3)
+		synctest.Wait()
+		for _, n := range s.nodes {
+			is, told := n.running.Status(), n.told.Load()
+			if told == nil || !slices.Equal(told.Voters, is.Voters) || !slices.Equal(told.Outgoing, is.Outgoing) {
+				t.Errorf("%s was told %+v, and it is %+v", n.self.Node, told, is)
+			}
 		}
 	})
 }
