@@ -8,9 +8,11 @@ import (
 	"github.com/norn-dev/norn/backup"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
+	"github.com/norn-dev/norn/vnode"
 )
 
 // backedUp is all that a node gives of a partition.
@@ -209,6 +211,39 @@ func TestARestoreThatIsRepeatedLooksForNothing(t *testing.T) {
 		}
 		if n-before > many/2 {
 			t.Errorf("try %d: %d keys are looked for to restore %d tasks on three replicas", try+1, n-before, many)
+		}
+	}
+}
+
+// TestMissedTasksAreNotLookedForOneByOne: a replica that had fallen behind while tasks came in fast looked for each
+// of those that it had missed four times, took twenty times as long as for new ones, and fell further behind.
+func TestMissedTasksAreNotLookedForOneByOne(t *testing.T) {
+	r, n := newTrio(t), 0
+	r.reads = func(of store.Reader) store.Reader { return lookups{of, &n} }
+	const p, many = ring.Partition(1), 200
+	var half [2][]crdt.Fact // what is there, and what was missed in between
+	for at, tasks := r.now.Wall-int64(time.Hour), 0; tasks < 2*many; at += int64(time.Millisecond) {
+		if task := r.ids.Next(at); ring.Of(task, testPartitions) == p {
+			half[tasks%2] = append(half[tasks%2], (&crdt.Enqueued{Queue: "old"}).Fact(task))
+			tasks++
+		}
+	}
+	for i, facts := range half {
+		r.kill(2) // what comes below what is there is looked for from now on
+		r.open(2)
+		r.tell()
+		before := n
+		r.check(r.peers[2].core.Step(r.clock(2), &message.FromPeer{From: r.peers[0].self, Message: &message.Facts{Write: uint64(i + 1), Parts: []message.PartFacts{{Partition: p, Epoch: 1, Facts: facts}}}}))
+		if n-before > many/4 {
+			t.Errorf("%d keys are looked for to keep %d tasks", n-before, many)
+		}
+		r.turn(2)
+	}
+	for _, facts := range half {
+		for _, f := range facts {
+			if !vnode.Known(r.peers[2].store, p, f.Task) {
+				t.Fatalf("%s is not there", f.Task)
+			}
 		}
 	}
 }

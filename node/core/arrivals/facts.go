@@ -78,6 +78,12 @@ func many(facts []crdt.Fact) bool {
 	return false
 }
 
+// begins tells whether facts are enqueues alone: those of a replica that has missed them lie
+// among others that are here.
+func begins(facts []crdt.Fact) bool {
+	return !slices.ContainsFunc(facts, func(f crdt.Fact) bool { return f.Key.Kind != crdt.KindEnqueued })
+}
+
 // collected tells a coordinator of tasks that were collected here, which it does not
 // know: it wants copies of what nobody will have, as the tombstone takes its own, too.
 // That is no copy. When it asks again it can say why.
@@ -116,7 +122,7 @@ func (a *Machine) Keep(now clock.Time, from register.Member, part *message.PartF
 	tasks := apart(facts)
 	there := new(vnode.Expected)
 	if len(facts) >= expectFacts {
-		there = vnode.Expect(v, a.Round.Tx, len(tasks), func(i int) []crdt.Fact { return tasks[i] }, many(facts))
+		there = vnode.Expect(v, a.Round.Tx, len(tasks), func(i int) []crdt.Fact { return tasks[i] }, many(facts) || begins(facts))
 		defer there.Done()
 	}
 	var old []id.ID // left with the sender
