@@ -40,7 +40,7 @@ func TestRefusedConnectionsLeaveNothing(t *testing.T) {
 	if err := <-served; !errors.Is(err, transport.ErrServerClosed) {
 		t.Error(err)
 	}
-	if first, rest := n.inbox.Take(nil, nil); len(first)+len(rest) != 0 {
+	if first, rest, _ := n.inbox.Take(nil, nil); len(first)+len(rest) != 0 {
 		t.Errorf("%d events wait for a loop that does not run: %v", len(first)+len(rest), rest[0])
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/internal/portion"
 	"github.com/norn-dev/norn/node/core"
 	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/inbox"
 	"github.com/norn-dev/norn/node/queuestats"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -48,12 +49,13 @@ func (n *Node) loop(ctx context.Context) {
 		if !n.await(ctx, timer, wall, mono) {
 			return
 		}
-		woken, events, err := n.clock.Now(), 0, error(nil)
+		woken, err := n.clock.Now(), error(nil)
+		in.events, in.bytes = 0, 0
 		if pace.gathers() {
-			events, err = gather(n, &in, timer)
+			err = gather(n, &in, timer)
 		}
 		if err == nil {
-			events, err = in.step(n, events)
+			err = in.step(n)
 		}
 		var ready message.Ready
 		if err == nil {
@@ -70,21 +72,33 @@ func (n *Node) loop(ctx context.Context) {
 		n.perform(&ready)
 		before := ended
 		ended = n.clock.Now()
-		pace.took(time.Duration(woken.Mono-before.Mono), time.Duration(ended.Mono-before.Mono), events)
+		pace.took(time.Duration(woken.Mono-before.Mono), time.Duration(ended.Mono-before.Mono), in.events)
 	}
 }
 
-// intake is what the loop has taken from the inbox, kept for its memory.
-type intake struct{ first, rest []any }
+// intake is what the loop takes from the inbox for one round.
+type intake struct {
+	first, rest   []any // kept for their memory
+	events, bytes int   // that were taken
+}
 
-// step steps the core with what has come in since it was called last, and adds how many events
-// that were.
-func (in *intake) step(n *Node, events int) (int, error) {
+// full tells whether a round has enough: one sync covers much, and what it holds is bounded.
+func (in *intake) full() bool {
+	return in.events >= inbox.TakeEvents || in.bytes >= inbox.TakeBytes
+}
+
+// step steps the core with what has come in, unless the round is full.
+func (in *intake) step(n *Node) error {
+	if in.full() {
+		return nil
+	}
 	select {
 	case <-n.inbox.Wake: // for what is taken now
 	default:
 	}
-	in.first, in.rest = n.inbox.Take(in.first, in.rest)
+	bytes := 0
+	in.first, in.rest, bytes = n.inbox.Take(in.first, in.rest)
+	in.events, in.bytes = in.events+len(in.first)+len(in.rest), in.bytes+bytes
 	now := n.clock.Now()
 	for _, events := range [][]any{in.first, in.rest} {
 		for _, e := range events {
@@ -93,7 +107,7 @@ func (in *intake) step(n *Node, events int) (int, error) {
 				continue
 			}
 			if err := n.core.Step(now, e); err != nil {
-				return 0, err
+				return err
 			}
 			if _, is := e.(message.Drain); is {
 				n.drained.Store(true)
@@ -101,7 +115,7 @@ func (in *intake) step(n *Node, events int) (int, error) {
 		}
 		clear(events)
 	}
-	return events + len(in.first) + len(in.rest), nil
+	return nil
 }
 
 // gather steps what comes in while the round before is made durable, and then lets others run
@@ -109,34 +123,38 @@ func (in *intake) step(n *Node, events int) (int, error) {
 // has to wait for that anyway. Answers that wait for no sync leave at once, so that the requests
 // that they bring about are in this round. A disk that takes its time is not waited for: the core
 // has to hear of that.
-func gather(n *Node, in *intake, timer *time.Timer) (events int, err error) {
+func gather(n *Node, in *intake, timer *time.Timer) (err error) {
 	timer.Reset(gatherMost)
 	for waits := true; waits && err == nil && n.handed > n.synced.Load(); {
+		wake := n.inbox.Wake
+		if in.full() {
+			wake = nil
+		}
 		select {
 		case <-n.settled:
-		case <-n.inbox.Wake:
-			events, err = in.early(n, events)
+		case <-wake:
+			err = in.early(n)
 		case <-timer.C:
 			waits = false
 		case <-n.ctx.Done():
 			waits = false
 		}
 	}
-	for times, before := 0, 0; err == nil && times < yieldsMost && (times < yieldsLeast || events > before); times++ {
-		before = events
+	for times, before := 0, 0; err == nil && !in.full() && times < yieldsMost && (times < yieldsLeast || in.events > before); times++ {
+		before = in.events
 		yield()
-		events, err = in.early(n, events)
+		err = in.early(n)
 	}
-	return events, err
+	return err
 }
 
 // early steps what has come in and sends the answers that wait for no sync.
-func (in *intake) early(n *Node, events int) (int, error) {
-	events, err := in.step(n, events)
-	if err == nil {
-		answers{n}.sendAll(n.core.Due(n.synced.Load()))
+func (in *intake) early(n *Node) error {
+	if err := in.step(n); err != nil {
+		return err
 	}
-	return events, err
+	answers{n}.sendAll(n.core.Due(n.synced.Load()))
+	return nil
 }
 
 // perform applies a Ready and passes on what must wait for the disk.

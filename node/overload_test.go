@@ -103,7 +103,7 @@ func TestInboxLimit(t *testing.T) {
 		first, rest := n.inbox.Lines()
 		return n.inbox.Bytes.Load() > before+20<<10 && first == 1 && rest == 1
 	})
-	if first, rest := n.inbox.Take(nil, nil); len(first) != 1 || len(rest) != 1 {
+	if first, rest, _ := n.inbox.Take(nil, nil); len(first) != 1 || len(rest) != 1 {
 		t.Fatalf("the loop gets %d and %d events", len(first), len(rest))
 	}
 	if left := n.inbox.Bytes.Load(); left != 0 {
@@ -166,7 +166,7 @@ func TestCancelsAreBounded(t *testing.T) {
 			t.Fatalf("%d cancels wait, want at most %d", got, c.MaxInFlight)
 		}
 	}
-	if _, rest := n.inbox.Take(nil, nil); len(rest) != c.MaxInFlight {
+	if _, rest, _ := n.inbox.Take(nil, nil); len(rest) != c.MaxInFlight {
 		t.Fatalf("the loop gets %d cancels", len(rest))
 	}
 	if got := flood(); got != c.MaxInFlight {

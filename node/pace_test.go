@@ -3,6 +3,9 @@ package node
 import (
 	"testing"
 	"time"
+
+	"github.com/norn-dev/norn/node/core/message"
+	"github.com/norn-dev/norn/node/inbox"
 )
 
 // TestPace says at which loads a loop gathers.
@@ -53,4 +56,19 @@ func TestPaceStopsWithTheLoad(t *testing.T) {
 		}
 	}
 	t.Error("it still gathers ten rounds after the load")
+}
+
+// TestAFullRoundTakesNoMore: a loop that gathered took what came as long as the disk worked,
+// so that a round of large tasks needed more memory than a small server has.
+func TestAFullRoundTakesNoMore(t *testing.T) {
+	n := &Node{inbox: inbox.New(1 << 20)}
+	n.inbox.Post(message.Tick{})
+	for _, in := range []intake{{events: inbox.TakeEvents}, {bytes: inbox.TakeBytes}} {
+		if err := in.step(n); err == nil {
+			if first, _ := n.inbox.Lines(); first == 1 {
+				continue
+			}
+		}
+		t.Errorf("a round of %d events and %d bytes takes more", in.events, in.bytes)
+	}
 }

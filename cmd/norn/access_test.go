@@ -96,7 +96,7 @@ func TestALeakedWorkerTokenIsNoKeyToTheHouse(t *testing.T) {
 	if a.StatusCode != http.StatusForbidden {
 		t.Errorf("over HTTP: %s", a.Status)
 	}
-	if out := g.on("r00t", "access", "audit"); !strings.Contains(out, `"create token leaked with role worker"`) || strings.Contains(out, strings.Split(worker, "_")[2]) {
+	if out := g.on("r00t", "access", "audit"); !strings.Contains(out, `"create token leaked with role worker"`) || strings.Contains(out, strings.SplitN(worker, "_", 3)[2]) {
 		t.Error(out)
 	}
 }

@@ -179,9 +179,9 @@ func (in *Inbox) signal() {
 	}
 }
 
-// Take moves what the loop shall handle next into two empty slices. When
+// Take moves what the loop shall handle next into two empty slices, and gives its weight. When
 // something is left, the inbox asks to be looked at again.
-func (in *Inbox) Take(first, rest []any) ([]any, []any) {
+func (in *Inbox) Take(first, rest []any) ([]any, []any, int) {
 	in.mu.Lock()
 	first, taken := in.first.take(first[:0])
 	rest, more := in.rest.take(rest[:0])
@@ -193,7 +193,7 @@ func (in *Inbox) Take(first, rest []any) ([]any, []any) {
 	if left {
 		in.signal()
 	}
-	return first, rest
+	return first, rest, taken.requests + taken.messages
 }
 
 // line is a queue of events.

@@ -69,7 +69,7 @@ func (k *bookkeeper) take() {
 	case <-k.in.Wake:
 	default:
 	}
-	first, rest := k.in.Take(nil, nil)
+	first, rest, _ := k.in.Take(nil, nil)
 	waited := len(k.first)+len(k.rest) > 0
 	k.first, k.rest = k.left(k.first, first), k.left(k.rest, rest)
 	waits := len(k.first)+len(k.rest) > 0
@@ -228,7 +228,7 @@ func TestTheEndOfAConnectionOvertakesNothing(t *testing.T) {
 	in.Gone(7)
 	var last any
 	for range 2 {
-		first, rest := in.Take(nil, nil)
+		first, rest, _ := in.Take(nil, nil)
 		for _, events := range [][]any{first, rest} { // as the loop steps them
 			for _, e := range events {
 				if r, is := e.(*message.Request); !is || r.From.Conn == 7 {
