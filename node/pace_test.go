@@ -19,7 +19,7 @@ func TestPace(t *testing.T) {
 		{"a node without anything to do", time.Second, time.Second, 1, false},
 		{"10 tasks a second", 33 * time.Millisecond, 34 * time.Millisecond, 1, false},
 		{"500 tasks a second", 600 * time.Microsecond, 800 * time.Microsecond, 2, false},
-		{"one event at a time on a slow disk", 10 * time.Microsecond, 800 * time.Microsecond, 1, false},
+		{"500 tasks a second on a slow disk", 10 * time.Microsecond, 800 * time.Microsecond, 2, false},
 		{"as much as it can, in small rounds", 10 * time.Microsecond, 200 * time.Microsecond, 5, true},
 		{"in large rounds", 0, time.Millisecond, 500, false},
 		{"a clock that stands still", 0, 0, 5, true},

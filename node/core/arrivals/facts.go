@@ -78,9 +78,9 @@ func many(facts []crdt.Fact) bool {
 	return false
 }
 
-// begins tells whether facts are enqueues alone: those of a replica that has missed them lie
-// among others that are here.
-func begins(facts []crdt.Fact) bool {
+// onlyEnqueues tells whether facts are enqueues alone: those that a replica has missed lie among
+// others that are here.
+func onlyEnqueues(facts []crdt.Fact) bool {
 	return !slices.ContainsFunc(facts, func(f crdt.Fact) bool { return f.Key.Kind != crdt.KindEnqueued })
 }
 
@@ -122,7 +122,7 @@ func (a *Machine) Keep(now clock.Time, from register.Member, part *message.PartF
 	tasks := apart(facts)
 	there := new(vnode.Expected)
 	if len(facts) >= expectFacts {
-		there = vnode.Expect(v, a.Round.Tx, len(tasks), func(i int) []crdt.Fact { return tasks[i] }, many(facts) || begins(facts))
+		there = vnode.Expect(v, a.Round.Tx, len(tasks), func(i int) []crdt.Fact { return tasks[i] }, many(facts) || onlyEnqueues(facts))
 		defer there.Done()
 	}
 	var old []id.ID // left with the sender
