@@ -111,6 +111,9 @@ func partitions() []Row {
 	}
 }
 
+// simulated are the parts of a simulated run above what they share, lowest first.
+var simulated = []string{"jepsen/sim/nodes", "jepsen/sim/clients", "jepsen/sim/faults", "jepsen/sim/checks", "jepsen/sim/mutants"}
+
 // harm are the rows of what does harm: of jepsen/sim what its runs are made of, and jepsen/lab
 // from what is asked of the machine up to the verdict.
 func harm() []Row {
@@ -122,6 +125,12 @@ func harm() []Row {
 		{Dir: "jepsen/sim/disk", Layer: 8, Closed: true, Only: []string{"store"}, Why: "a disk keeps what it is given, whoever gives it"},
 		{Dir: "jepsen/sim/digest", Layer: 8, Closed: true, Only: []string{"node/core", "store"}, Why: "it sees values of any kind, not names"},
 		{Dir: "jepsen/sim/witness", Layer: 8, Why: "it sees a cluster through a small interface, whoever runs it"},
+		{Dir: "jepsen/sim/run", Layer: 8, Never: append(slices.Clone(simulated), "jepsen/sim/witness", "node"), Why: "what all of a run share knows neither nodes nor clients"},
+		{Dir: "jepsen/sim/nodes", Layer: 8, Never: simulated[1:], Why: "nodes do not know who uses them, what goes wrong, or what they are held to"},
+		{Dir: "jepsen/sim/clients", Layer: 8, Never: simulated[2:], Why: "clients do not know what goes wrong"},
+		{Dir: "jepsen/sim/faults", Layer: 8, Never: simulated[3:], Why: "who does harm does not judge what came of it"},
+		{Dir: "jepsen/sim/checks", Layer: 8, Never: append(slices.Clone(simulated[4:]), "jepsen/sim/faults"), Why: "what a run is held to does not depend on what went wrong"},
+		{Dir: "jepsen/sim/mutants", Layer: 8, Never: simulated[1:4], Why: "a node that is wrong on purpose is one with hooks, whoever runs it"},
 		{Dir: "jepsen/sim/convert", Layer: 8, Closed: true, Only: []string{"clock", "id", "proto", "jepsen"}, Why: "a request has one form in a history, whoever sends it"},
 		{Dir: "jepsen/lab/machine", Layer: 8, Closed: true, Why: "what a machine allows is asked in one place; impure, because it runs programs of the system"},
 		{Dir: "jepsen/lab/network", Layer: 8, Closed: true, Only: []string{"jepsen/lab/machine"}, Why: "links carry bytes of programs that they do not know"},

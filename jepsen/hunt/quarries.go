@@ -6,7 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/jepsen/check"
-	"github.com/norn-dev/norn/jepsen/sim"
+	"github.com/norn-dev/norn/jepsen/sim/run"
 	"github.com/norn-dev/norn/jepsen/sim/witness"
 )
 
@@ -39,8 +39,8 @@ func core() []Quarry {
 		on(Clusters, mutant.UnfencedRenewal, witness.Majority),
 		on(Clusters, mutant.NoHandOver, check.Lost, check.Undone, check.Leader), // the facts of the old cohort are its ends, too
 		on(Clusters, mutant.PurgeByTime, check.Collected),
-		on(Clusters, mutant.LargerWins, check.Lost, check.Undone, sim.Convergence), // what is not taken over is gone, before anybody compares
-		on(Clusters, mutant.LocalHash, sim.Audit),
+		on(Clusters, mutant.LargerWins, check.Lost, check.Undone, run.Convergence), // what is not taken over is gone, before anybody compares
+		on(Clusters, mutant.LocalHash, run.Audit),
 		on(Schedules, mutant.LaunchAtNow, check.CronDoubled),
 		on(FailingDisk, mutant.FsyncRetried, check.Lost),
 		on(Clusters, mutant.TimeoutFailed, check.Honesty),
@@ -53,7 +53,7 @@ func core() []Quarry {
 // pages are mistakes about answers in pages, and more of everything than one batch.
 func pages() []Quarry {
 	return []Quarry{
-		on(Crowds, mutant.PageEnd, sim.Pages),
+		on(Crowds, mutant.PageEnd, run.Pages),
 		by("node/core", "TestPagesOfTasksLoseNone", mutant.PageToLast),
 		by("node/core", "TestPagesOfSeveralNodesJoin", mutant.QueuePageEnd),
 		by("node/core/workers", "TestPagesOfSeveralNodesJoin", mutant.WorkerPageEnd),

@@ -13,6 +13,8 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/jepsen/history"
+	"github.com/norn-dev/norn/jepsen/sim/clients"
+	"github.com/norn-dev/norn/jepsen/sim/nodes"
 	"github.com/norn-dev/norn/jepsen/sim/plan"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/ring"
@@ -23,7 +25,7 @@ var backups = flag.Uint64("backups", 3, "number of seeds of clusters of which ba
 // saver takes a full backup of a cluster at a random moment, and then incremental ones, as
 // package backup/job does.
 type saver struct {
-	*caller
+	*clients.Caller
 	bad      error
 	most     int                     // backups that it takes
 	taken    int                     // backups that are whole
@@ -39,12 +41,12 @@ type saver struct {
 
 // again asks until it is answered.
 func (v *saver) again(m *nornv1.BackupRequest, then func(*nornv1.BackupReply)) {
-	v.leave() // another node may be in reach
-	v.send(m, nil, 3*time.Second, func(a *answer) {
-		reply, ok := a.message.(*nornv1.BackupReply)
-		if !ok || a.refused != nil {
+	v.Leave() // another node may be in reach
+	v.Send(m, nil, 3*time.Second, func(a *clients.Answer) {
+		reply, ok := a.Message.(*nornv1.BackupReply)
+		if !ok || a.Refused != nil {
 			m.WholeCohort = true
-			v.after(500*time.Millisecond, func() { v.again(m, then) })
+			v.After(500*time.Millisecond, func() { v.again(m, then) })
 			return
 		}
 		then(reply)
@@ -53,9 +55,9 @@ func (v *saver) again(m *nornv1.BackupRequest, then func(*nornv1.BackupReply)) {
 
 // begin takes one, and then the next one.
 func (v *saver) begin() {
-	s := v.s
-	v.nextMust, v.nextDone = s.board.acknowledged(), make(map[id.ID]bool)
-	for _, e := range s.events {
+	s := v.S
+	v.nextMust, v.nextDone = s.Board.Acknowledged(), make(map[id.ID]bool)
+	for _, e := range s.Events {
 		if e.Func != history.Complete || e.Phase != history.OK {
 			continue
 		}
@@ -66,7 +68,7 @@ func (v *saver) begin() {
 		}
 	}
 	if v.tasks == nil {
-		v.tasks, v.ranges = make([]map[id.ID]backup.Task, s.plan.Partitions), make([][]backup.Range, s.plan.Partitions)
+		v.tasks, v.ranges = make([]map[id.ID]backup.Task, s.Plan.Partitions), make([][]backup.Range, s.Plan.Partitions)
 	}
 	v.partition(0)
 }
@@ -78,7 +80,7 @@ func (v *saver) partition(p int) {
 		if v.taken == v.most {
 			return
 		}
-		v.after(v.s.Between(0, 5*time.Second), v.begin)
+		v.After(v.S.Between(0, 5*time.Second), v.begin)
 		return
 	}
 	next := func() {
@@ -172,12 +174,12 @@ func TestBackupsOfAStorm(t *testing.T) {
 		var v *saver
 		forgets := false
 		r := runCluster(*seed+n, Many{Cluster: true, also: func(s *sim) {
-			if forgets = s.plan.Collect > 0 || s.rights != nil; forgets {
+			if forgets = s.Plan.Collect > 0 || s.Rights != nil; forgets {
 				s.Ended = true // what was forgotten cannot be asked for
 				return
 			}
-			v = &saver{caller: s.newCaller(), most: 1 + int(n%3)}
-			v.after(s.Between(5*time.Second, 40*time.Second), v.begin)
+			v = &saver{Caller: s.NewCaller(), most: 1 + int(n%3)}
+			v.After(s.Between(5*time.Second, 40*time.Second), v.begin)
 		}})
 		if forgets || r.Calm != "" || v == nil || v.taken == 0 {
 			continue
@@ -237,16 +239,16 @@ func TestBackupsOfAStorm(t *testing.T) {
 // Long because: it is one story.
 func restored(t *testing.T, seed uint64, all []backup.Task, states map[id.ID]*crdt.Task) string {
 	t.Helper()
-	s := newSim(seed, Mutant{})
-	s.rights = nil
-	s.plan = plan.Draw(&s.World)
-	s.plan.Partitions, s.plan.Collect = s.plan.Partitions+3, 0
-	s.plan.Net, s.plan.Disk = plan.NetPlan{Delay: time.Millisecond}, plan.DiskPlan{Sync: time.Millisecond, Depth: 4}
-	s.plan.MaxClaims = 1 << 20
-	s.node = newNode(s)
-	s.node.start()
-	c := s.newCaller()
-	c.pin = s.node
+	s := newSim(seed, nodes.Mutant{})
+	s.Rights = nil
+	s.Plan = plan.Draw(&s.World)
+	s.Plan.Partitions, s.Plan.Collect = s.Plan.Partitions+3, 0
+	s.Plan.Net, s.Plan.Disk = plan.NetPlan{Delay: time.Millisecond}, plan.DiskPlan{Sync: time.Millisecond, Depth: 4}
+	s.Plan.MaxClaims = 1 << 20
+	s.Node = nodes.NewNode(s.System)
+	s.Node.Start()
+	c := s.NewCaller()
+	c.Pin = s.Node
 	slices.SortFunc(all, func(a, b backup.Task) int { return a.ID.Compare(b.ID) })
 	done := make(map[id.ID]bool)
 	for task, view := range states {
@@ -265,11 +267,11 @@ func restored(t *testing.T, seed uint64, all []backup.Task, states map[id.ID]*cr
 	idle := 0
 	var work func()
 	work = func() {
-		c.send(&nornv1.ClaimRequest{Queues: queues, MaxTasks: 20, Worker: "w", LeaseSeconds: 3600}, nil, 3*time.Second, func(a *answer) {
-			m, ok := a.message.(*nornv1.ClaimReply)
+		c.Send(&nornv1.ClaimRequest{Queues: queues, MaxTasks: 20, Worker: "w", LeaseSeconds: 3600}, nil, 3*time.Second, func(a *clients.Answer) {
+			m, ok := a.Message.(*nornv1.ClaimReply)
 			if !ok || len(m.GetGrants()) == 0 {
 				if idle++; idle < 200 { // what is put off comes in the end
-					c.after(5*time.Second, work)
+					c.After(5*time.Second, work)
 				} else {
 					s.Ended = true
 				}
@@ -298,7 +300,7 @@ func restored(t *testing.T, seed uint64, all []backup.Task, states map[id.ID]*cr
 				done[task] = true
 				complete.Completions = append(complete.Completions, &nornv1.Completion{Id: task.Bytes(), Token: g.GetToken(), AutoSeq: true})
 			}
-			c.send(complete, nil, 3*time.Second, func(*answer) { work() })
+			c.Send(complete, nil, 3*time.Second, func(*clients.Answer) { work() })
 		})
 	}
 	var give func(i int)
@@ -309,14 +311,14 @@ func restored(t *testing.T, seed uint64, all []backup.Task, states map[id.ID]*cr
 		}
 		one := all[i]
 		one.Free(time.Second)
-		p := ring.Of(one.ID, s.plan.Partitions)
-		c.send(&nornv1.RestoreRequest{Partition: uint32(p), Tasks: backup.AppendTask(nil, &one)}, nil, 3*time.Second, func(a *answer) {
-			if _, ok := a.message.(*nornv1.RestoreReply); !ok {
-				if a.refused != nil && a.refused.Kind == nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
-					bad, s.Ended = "task "+one.ID.String()+" is refused: "+a.refused.Message, true
+		p := ring.Of(one.ID, s.Plan.Partitions)
+		c.Send(&nornv1.RestoreRequest{Partition: uint32(p), Tasks: backup.AppendTask(nil, &one)}, nil, 3*time.Second, func(a *clients.Answer) {
+			if _, ok := a.Message.(*nornv1.RestoreReply); !ok {
+				if a.Refused != nil && a.Refused.Kind == nornv1.ErrorKind_ERROR_KIND_INVALID_ARGUMENT {
+					bad, s.Ended = "task "+one.ID.String()+" is refused: "+a.Refused.Message, true
 					return
 				}
-				c.after(100*time.Millisecond, func() { give(i) })
+				c.After(100*time.Millisecond, func() { give(i) })
 				return
 			}
 			give(i + 1)
@@ -324,8 +326,8 @@ func restored(t *testing.T, seed uint64, all []backup.Task, states map[id.ID]*cr
 	}
 	s.After(time.Second, func() { give(0) })
 	s.Run()
-	if s.node.audit(); s.found != nil || bad != "" {
-		return fmt.Sprint(s.found, " ", bad)
+	if s.Node.Audit(); s.Found != nil || bad != "" {
+		return fmt.Sprint(s.Found, " ", bad)
 	}
 	left := 0
 	for task, view := range states {

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/jepsen/sim/checks"
+	"github.com/norn-dev/norn/jepsen/sim/mutants"
+	"github.com/norn-dev/norn/jepsen/sim/nodes"
 	"github.com/norn-dev/norn/jepsen/sim/stats"
 )
 
@@ -57,7 +60,7 @@ func TestClusterMutantsAreFound(t *testing.T) {
 		"runs before what it is to run after": 2, "deletes what it is to archive": 8,
 		"collects at once": 1,
 	}
-	for _, m := range ClusterMutants() {
+	for _, m := range mutants.OfClusters() {
 		t.Run(strings.ReplaceAll(m.Name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			for n := range uint64(seeds) {
@@ -92,13 +95,12 @@ func BenchmarkCluster(b *testing.B) {
 
 // What is wrong is told, also before all nodes have joined: some have no disk yet.
 func TestAViolationWhileTheClusterForms(t *testing.T) {
-	s := newSim(1, Mutant{})
-	s.plan.Partitions = 1
-	f := &fleet{s: s}
-	s.fleet = f
-	f.mint(f.add())
-	f.add()
-	if lines := f.facts(id.ID{1}); len(lines) != 1 {
+	s := newSim(1, nodes.Mutant{})
+	s.Plan.Partitions = 1
+	f, _ := s.cluster()
+	f.Mint(f.Add())
+	f.Add()
+	if lines := checks.NewEnding(s.People).Facts(id.ID{1}); len(lines) != 1 {
 		t.Fatalf("%q, and one of two nodes has a disk", lines)
 	}
 }

@@ -4,14 +4,16 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/jepsen/check"
 	"github.com/norn-dev/norn/node/core/cron"
-	"github.com/norn-dev/norn/node/core/message"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 
 	gproto "google.golang.org/protobuf/proto"
 
+	"github.com/norn-dev/norn/jepsen/sim/checks"
+	"github.com/norn-dev/norn/jepsen/sim/clients"
+	"github.com/norn-dev/norn/jepsen/sim/faults"
+	"github.com/norn-dev/norn/jepsen/sim/nodes"
 	"github.com/norn-dev/norn/jepsen/sim/plan"
 	"github.com/norn-dev/norn/jepsen/sim/stats"
 	"github.com/norn-dev/norn/jepsen/sim/world"
@@ -33,52 +35,53 @@ const (
 // Cron runs one seed of a cluster that launches schedules: the storm is that of
 // [Cluster], people make and edit schedules, and in the end each instant must
 // have one task, or a reason why it has none (check.Cron).
-func Cron(seed uint64) *Result { return CronMutant(seed, Mutant{}) }
+func Cron(seed uint64) *Result { return CronMutant(seed, nodes.Mutant{}) }
 
 // CronMutant runs one seed of a cluster of mutants that launches schedules.
-func CronMutant(seed uint64, m Mutant) *Result {
+func CronMutant(seed uint64, m nodes.Mutant) *Result {
 	return runCron(seed, Many{Mutant: m, Schedules: true})
 }
 
 func runCron(seed uint64, m Many) *Result {
 	s := newSim(seed, m.Mutant)
-	s.tracing, s.Stop = m.Trace, m.Stop
-	s.plan = plan.DrawCluster(&s.World)
-	s.plan.Tasks, s.plan.Producers, s.plan.Workers, s.plan.Readers, s.plan.Admins = 0, 0, 0, 0, 0
-	s.plan.Queues, s.plan.Collect = []string{cronQueue}, 0
+	s.Tracing, s.Stop = m.Trace, m.Stop
+	s.Plan = plan.DrawCluster(&s.World)
+	s.Plan.Tasks, s.Plan.Producers, s.Plan.Workers, s.Plan.Readers, s.Plan.Admins = 0, 0, 0, 0, 0
+	s.Plan.Queues, s.Plan.Collect = []string{cronQueue}, 0
 	// A node that comes and goes takes the only copies of facts along; that is
 	// judged by Cluster. Here nobody loses what a majority had.
-	s.plan.Cluster.Wipe, s.plan.Cluster.Restore, s.plan.Cluster.Flip, s.plan.Cluster.Members = 0, 0, 0, 0
-	s.stalls = s.plan.Disk.Stall > 0
-	s.note("seed %d, schedules: %+v", seed, s.plan)
-	f := newFleet(s)
-	s.fleet = f
-	for range s.plan.Cluster.Nodes {
-		f.add()
+	s.Plan.Cluster.Wipe, s.Plan.Cluster.Restore, s.Plan.Cluster.Flip, s.Plan.Cluster.Members = 0, 0, 0, 0
+	s.Stalls = s.Plan.Disk.Stall > 0
+	s.Note("seed %d, schedules: %+v", seed, s.Plan)
+	f, harm := s.cluster()
+	for range s.Plan.Cluster.Nodes {
+		f.Add()
 	}
-	f.found(f.nodes[0])
-	for _, n := range f.nodes[1:] {
-		s.After(s.Between(time.Second, 4*time.Second), func() { f.join(n) })
+	f.Found(f.Nodes[0])
+	for _, n := range f.Nodes[1:] {
+		s.After(s.Between(time.Second, 4*time.Second), func() { f.Join(n) })
 	}
-	f.gossip()
-	k := &timekeeper{f: f, caller: s.newCaller(), specs: map[string]*check.CronSchedule{}}
-	ending{f}.whenWhole(s.Now+int64(2*time.Minute), "the cluster never forms", func() {
-		f.forming = false
+	f.Gossip()
+	k := &timekeeper{f: f, harm: harm, end: checks.NewEnding(s.People), Caller: s.NewCaller(), specs: map[string]*check.CronSchedule{}}
+	k.end.WhenWhole(s.Now+int64(2*time.Minute), "the cluster never forms", func() {
+		f.Forming = false
 		k.begin()
 	})
 	s.Run()
 	r := s.result(seed)
 	r.Calm, r.Again = k.calm(), m.again(seed)
 	if r.Violation != nil {
-		r.Detail = f.roll()
+		r.Detail = k.end.Roll()
 	}
 	return r
 }
 
 // timekeeper is who makes schedules and judges them.
 type timekeeper struct {
-	*caller
-	f       *fleet
+	*clients.Caller
+	f       *nodes.Fleet
+	harm    *faults.Nemesis
+	end     *checks.Ending
 	names   []string
 	specs   map[string]*check.CronSchedule
 	edits   uint64
@@ -92,7 +95,7 @@ func wall(now int64) int64 { return world.Origin + now }
 
 // begin makes the schedules, then lets the storm loose.
 func (k *timekeeper) begin() {
-	s := k.s
+	s := k.S
 	specs := []string{"* * * * * *", "*/2 * * * * *", "@every 3s", "*/7 * * * * *", "0,30 * * * * *"}
 	for i := range 4 + s.Rnd.IntN(8) {
 		name := fmt.Sprintf("s%02d", i)
@@ -104,25 +107,25 @@ func (k *timekeeper) begin() {
 
 // make makes one schedule after another, each until it is there.
 func (k *timekeeper) make(i int) {
-	s := k.s
+	s := k.S
 	if i == len(k.names) {
-		s.note("the storm begins")
-		k.stormed, k.f.stormy = s.Now, true
-		nemesis{k.f}.trouble()
+		s.Note("the storm begins")
+		k.stormed, k.f.Stormy = s.Now, true
+		k.harm.Trouble()
 		s.After(s.About(2*time.Second), k.edit)
-		s.After(s.plan.Storm, k.heal)
+		s.After(s.Plan.Storm, k.heal)
 		return
 	}
 	c := k.specs[k.names[i]]
 	if c.Asked == 0 {
-		c.Asked = wall(s.Now) - int64(s.plan.Eta)
+		c.Asked = wall(s.Now) - int64(s.Plan.Eta)
 	}
 	k.change(k.put(c), func(ok bool) {
 		if !ok {
-			k.after(200*time.Millisecond, func() { k.make(i) })
+			k.After(200*time.Millisecond, func() { k.make(i) })
 			return
 		}
-		c.Created = wall(s.Now) + int64(s.plan.Eta)
+		c.Created = wall(s.Now) + int64(s.Plan.Eta)
 		k.make(i + 1)
 	})
 }
@@ -140,19 +143,19 @@ func (k *timekeeper) edit() {
 		return
 	}
 	k.edits++
-	k.change(k.put(k.specs[world.Pick(&k.s.World, k.names)]), func(ok bool) {
+	k.change(k.put(k.specs[world.Pick(&k.S.World, k.names)]), func(ok bool) {
 		if ok {
-			k.s.stats[stats.Settings]++
+			k.S.Stats[stats.Settings]++
 		}
-		k.after(k.s.About(2*time.Second), k.edit)
+		k.After(k.S.About(2*time.Second), k.edit)
 	})
 }
 
 // change asks for one change, and hears whether it was made.
 func (k *timekeeper) change(c *nornv1.ScheduleChange, done func(bool)) {
-	k.do(&nornv1.ChangeSchedulesRequest{Changes: []*nornv1.ScheduleChange{c}}, 10*time.Second, func(a *answer) {
-		reply, ok := a.message.(*nornv1.ChangeSchedulesReply)
-		ok = ok && a.fine() && len(reply.GetResults()) == 1
+	k.Do(&nornv1.ChangeSchedulesRequest{Changes: []*nornv1.ScheduleChange{c}}, 10*time.Second, func(a *clients.Answer) {
+		reply, ok := a.Message.(*nornv1.ChangeSchedulesReply)
+		ok = ok && a.Fine() && len(reply.GetResults()) == 1
 		if ok && reply.GetResults()[0].GetError() != nil {
 			ok = false
 		}
@@ -163,24 +166,24 @@ func (k *timekeeper) change(c *nornv1.ScheduleChange, done func(bool)) {
 // heal ends the storm; after a healthy stretch all schedules are paused, so that
 // the cluster can come to rest.
 func (k *timekeeper) heal() {
-	s, f := k.s, nemesis{k.f}
-	s.healing, k.quiet = true, true
-	s.plan.Calm()
-	s.plan.Cluster.Calm()
-	s.note("the storm is over")
-	f.mend()
-	for _, n := range f.nodes {
-		n.steps, n.armed, n.Clock.Off = 0, false, 0
+	s, f := k.S, k.harm
+	s.Healing, k.quiet = true, true
+	s.Plan.Calm()
+	s.Plan.Cluster.Calm()
+	s.Note("the storm is over")
+	f.Mend()
+	for _, n := range f.Nodes {
+		n.Steps, n.Armed, n.Clock.Off = 0, false, 0
 	}
-	s.After(10*time.Second, f.tidy)
+	s.After(10*time.Second, f.Tidy)
 	s.After(10*time.Second, k.recover)
 }
 
 // recover waits until every node is up again: some are down for longer than the
 // storm takes.
 func (k *timekeeper) recover() {
-	s := k.s
-	if len(k.f.alive()) < len(k.f.nodes) {
+	s := k.S
+	if len(k.f.Alive()) < len(k.f.Nodes) {
 		s.After(time.Second, k.recover)
 		return
 	}
@@ -189,20 +192,20 @@ func (k *timekeeper) recover() {
 }
 
 func (k *timekeeper) pause(i int) {
-	s := k.s
+	s := k.S
 	if i == len(k.names) {
 		s.After(5*time.Second, func() {
-			ending{k.f}.whenWhole(s.Now+int64(restless), "the cluster does not come to rest", func() { k.read(&readings{left: k.names}) })
+			k.end.WhenWhole(s.Now+int64(checks.Restless), "the cluster does not come to rest", func() { k.read(&readings{left: k.names}) })
 		})
 		return
 	}
 	c := k.specs[k.names[i]]
 	if c.Ended == 0 {
-		c.Ended = wall(s.Now) - int64(s.plan.Eta)
+		c.Ended = wall(s.Now) - int64(s.Plan.Eta)
 	}
 	k.change(&nornv1.ScheduleChange{Name: c.Name, Action: &nornv1.ScheduleChange_Pause{Pause: &nornv1.PauseSchedule{Paused: true}}}, func(ok bool) {
 		if !ok {
-			k.after(200*time.Millisecond, func() { k.pause(i) })
+			k.After(200*time.Millisecond, func() { k.pause(i) })
 			return
 		}
 		k.pause(i + 1)
@@ -245,12 +248,12 @@ func (k *timekeeper) read(r *readings) {
 
 // ask asks until there is an answer.
 func (k *timekeeper) ask(m gproto.Message, done func(gproto.Message)) {
-	k.do(m, 10*time.Second, func(a *answer) {
-		if !a.fine() {
-			k.after(200*time.Millisecond, func() { k.ask(gproto.Clone(m), done) })
+	k.Do(m, 10*time.Second, func(a *clients.Answer) {
+		if !a.Fine() {
+			k.After(200*time.Millisecond, func() { k.ask(gproto.Clone(m), done) })
 			return
 		}
-		done(a.message)
+		done(a.Message)
 	})
 }
 
@@ -261,10 +264,10 @@ func (k *timekeeper) list(r *readings, cursor []byte) {
 			c := k.specs[t.GetHeaders()[cron.HeaderSchedule]]
 			at, err := time.Parse(time.RFC3339, t.GetHeaders()[cron.HeaderInstant])
 			if c == nil || err != nil {
-				k.s.violation(check.CronStray, "task %s is of no schedule: %v", t.GetId(), t.GetHeaders())
+				k.S.Violation(check.CronStray, "task %s is of no schedule: %v", t.GetId(), t.GetHeaders())
 				return
 			}
-			k.s.stats[stats.Enqueues]++
+			k.S.Stats[stats.Enqueues]++
 			c.Launches = append(c.Launches, check.CronLaunch{Instant: at.UnixNano(), Task: t.GetId(), Begun: r.begun[c.Name][t.GetId()]})
 		}
 		if next := page.GetNextCursor(); len(next) > 0 {
@@ -277,7 +280,7 @@ func (k *timekeeper) list(r *readings, cursor []byte) {
 
 // judge is the end of a run.
 func (k *timekeeper) judge() {
-	s := k.s
+	s := k.S
 	var all []check.CronSchedule
 	for _, name := range k.names {
 		all = append(all, *k.specs[name])
@@ -288,8 +291,8 @@ func (k *timekeeper) judge() {
 		Deadline: cronDeadline, Limit: time.Hour,
 	})
 	for i := len(found) - 1; i >= 0; i-- {
-		s.note("%s: %s", found[i].Invariant, found[i].Text)
-		s.found = &found[i]
+		s.Note("%s: %s", found[i].Invariant, found[i].Text)
+		s.Found = &found[i]
 	}
 	s.Ended = true
 }
@@ -297,64 +300,14 @@ func (k *timekeeper) judge() {
 // calm tells what did not happen that would have had to.
 func (k *timekeeper) calm() string {
 	masters := uint64(0)
-	for _, n := range k.f.alive() {
-		masters = max(masters, n.peers.state().Master.Term)
+	for _, n := range k.f.Alive() {
+		masters = max(masters, n.Peers.State().Master.Term)
 	}
 	switch {
-	case k.s.stats[stats.Enqueues] == 0:
+	case k.S.Stats[stats.Enqueues] == 0:
 		return "nothing was launched"
 	case masters < 2:
 		return "there was one master only"
 	}
 	return ""
-}
-
-// CronMutants are clusters that break one promise about schedules each, now and
-// then.
-func CronMutants() []Mutant {
-	launch := func(m *message.Send) (*message.Forward, *nornv1.LaunchRequest) {
-		f, ok := m.Message.(*message.Forward)
-		if !ok {
-			return nil, nil
-		}
-		l, _ := f.Body.(*nornv1.LaunchRequest)
-		return f, l
-	}
-	return []Mutant{
-		{Name: "launches under an ID of its own", Breaks: []string{check.CronDoubled}, Send: func(n *node, m *message.Send) bool {
-			if f, l := launch(m); l != nil && n.s.Chance(0.1) {
-				other := *f
-				twin := gproto.CloneOf(l)
-				for _, t := range twin.GetTasks() {
-					t.Id[19] ^= 1
-				}
-				other.Number, other.Body = f.Number^1<<62, twin
-				n.s.fleet.send(n, &message.Send{To: m.To, Message: &other})
-			}
-			return true
-		}},
-		{Name: "says it has enqueued launches that it has dropped", Breaks: []string{check.CronMissed}, Event: func(n *node, e any) bool {
-			m, ok := e.(*message.FromPeer)
-			if !ok {
-				return true
-			}
-			f, l := launch(&message.Send{Message: m.Message})
-			if l == nil || !n.s.Chance(0.1) {
-				return true
-			}
-			reply := &nornv1.EnqueueReply{}
-			for range l.GetTasks() {
-				reply.Results = append(reply.Results, &nornv1.EnqueueResult{Receipt: &nornv1.Receipt{}})
-			}
-			n.s.fleet.send(n, &message.Send{To: m.From, Message: &message.Forwarded{Number: f.Number, Method: f.Method, Message: reply}})
-			return false
-		}},
-		{Name: "launches late", Breaks: []string{check.CronLate, check.CronMissed}, Clock: func(n *node, now clock.Time) clock.Time {
-			if n.s.healing && n.Clock.Off == 0 { // all of them: a clock that is off alone leads nothing
-				n.Clock.Off = -int64(8 * time.Second)
-				return n.Clock.Time(n.s.Now)
-			}
-			return now
-		}},
-	}
 }

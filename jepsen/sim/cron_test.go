@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/norn-dev/norn/jepsen/sim/mutants"
+	"github.com/norn-dev/norn/jepsen/sim/nodes"
 	"github.com/norn-dev/norn/jepsen/sim/plan"
 	"github.com/norn-dev/norn/jepsen/sim/stats"
 )
@@ -39,7 +41,7 @@ func TestCronMutantsAreFound(t *testing.T) {
 	if *crons < 2 {
 		t.Skip("it takes a while; `make sim` runs it")
 	}
-	for _, m := range CronMutants() {
+	for _, m := range mutants.OfSchedules() {
 		t.Run(strings.ReplaceAll(m.Name, " ", "-"), func(t *testing.T) {
 			for seed := range uint64(6) {
 				r := CronMutant(seed, m)
@@ -58,18 +60,17 @@ func TestCronMutantsAreFound(t *testing.T) {
 
 // Messages get lost in the storm of schedules as in any other: for some days none did.
 func TestTheStormOfSchedulesLosesMessages(t *testing.T) {
-	s := newSim(1, Mutant{})
-	s.plan = plan.DrawCluster(&s.World)
-	s.plan.Cluster.Loss = 1
-	f := newFleet(s)
-	s.fleet = f
-	a, b := f.add(), f.add()
-	(&timekeeper{f: f, caller: s.newCaller()}).make(0) // there is no schedule to be made
-	if !f.stormy {
+	s := newSim(1, nodes.Mutant{})
+	s.Plan = plan.DrawCluster(&s.World)
+	s.Plan.Cluster.Loss = 1
+	f, harm := s.cluster()
+	a, b := f.Add(), f.Add()
+	(&timekeeper{f: f, harm: harm, Caller: s.NewCaller()}).make(0) // there is no schedule to be made
+	if !f.Stormy {
 		t.Fatal("the storm has begun, and no message gets lost")
 	}
-	f.post(a, b.self, false, nil)
-	if s.stats[stats.LostMessages] != 1 {
+	f.Post(a, b.Self, false, nil)
+	if s.Stats[stats.LostMessages] != 1 {
 		t.Error("of all messages that get lost this one does not")
 	}
 }

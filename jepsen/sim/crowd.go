@@ -16,7 +16,11 @@ import (
 
 	gproto "google.golang.org/protobuf/proto"
 
+	"github.com/norn-dev/norn/jepsen/sim/checks"
+	"github.com/norn-dev/norn/jepsen/sim/clients"
 	"github.com/norn-dev/norn/jepsen/sim/convert"
+	"github.com/norn-dev/norn/jepsen/sim/faults"
+	"github.com/norn-dev/norn/jepsen/sim/nodes"
 	"github.com/norn-dev/norn/jepsen/sim/plan"
 	"github.com/norn-dev/norn/jepsen/sim/stats"
 	"github.com/norn-dev/norn/jepsen/sim/witness"
@@ -48,39 +52,38 @@ const (
 // ready, while its claims are held, and while what is finished is collected and forgotten.
 func runCrowd(seed uint64, m Many) *Result {
 	s := newSim(seed, m.Mutant)
-	s.tracing, s.Stop = m.Trace, m.Stop
-	s.plan = plan.DrawCluster(&s.World)
-	s.plan.Crowded(&s.World)
+	s.Tracing, s.Stop = m.Trace, m.Stop
+	s.Plan = plan.DrawCluster(&s.World)
+	s.Plan.Crowded(&s.World)
 	o := check.Options{
-		Partitions: s.plan.Partitions, Slack: int64(10 * time.Second), Elected: true, Sessions: true, Lease: int64(plan.CrowdLease) / 2, Attempts: s.plan.Work.Attempts,
-		Skew: int64(s.plan.Eta / 8), Retention: int64(s.plan.Retention), Grace: int64(s.plan.Grace),
+		Partitions: s.Plan.Partitions, Slack: int64(10 * time.Second), Elected: true, Sessions: true, Lease: int64(plan.CrowdLease) / 2, Attempts: s.Plan.Work.Attempts,
+		Skew: int64(s.Plan.Eta / 8), Retention: int64(s.Plan.Retention), Grace: int64(s.Plan.Grace),
 	}
-	s.checker = check.New(o)
-	s.note("seed %d, a crowd: %+v", seed, s.plan)
-	f := newFleet(s)
-	f.leaders = witness.NewLeaders(outside{f})
-	s.fleet = f
-	for range s.plan.Cluster.Nodes {
-		f.add()
+	s.Checker = check.New(o)
+	s.Note("seed %d, a crowd: %+v", seed, s.Plan)
+	f, harm := s.cluster()
+	f.Leaders = witness.NewLeaders(f.Seen())
+	for range s.Plan.Cluster.Nodes {
+		f.Add()
 	}
-	f.found(f.nodes[0])
-	for _, n := range f.nodes[1:] {
-		s.After(s.Between(time.Second, 4*time.Second), func() { f.join(n) })
+	f.Found(f.Nodes[0])
+	for _, n := range f.Nodes[1:] {
+		s.After(s.Between(time.Second, 4*time.Second), func() { f.Join(n) })
 	}
-	f.gossip()
-	f.witness = witness.New(outside{f})
-	k := &crowd{caller: s.newCaller(), f: f, of: ring.Partition(seed % 2), large: seed%3 == 0, ids: id.NewGenerator(s.Rnd.Uint32(), s.Rnd.Uint64)}
-	s.archives = k.archives
-	ending{f}.whenWhole(s.Now+int64(2*time.Minute), "the cluster never forms", func() {
-		f.forming, f.whole = false, s.Now
-		s.people()
+	f.Gossip()
+	f.Witness = witness.New(f.Seen())
+	k := &crowd{Caller: s.NewCaller(), f: f, harm: harm, end: checks.NewEnding(s.People), of: ring.Partition(seed % 2), large: seed%3 == 0, ids: id.NewGenerator(s.Rnd.Uint32(), s.Rnd.Uint64)}
+	s.Archives = k.archives
+	k.end.WhenWhole(s.Now+int64(2*time.Minute), "the cluster never forms", func() {
+		f.Forming, f.Whole = false, s.Now
+		s.Begin()
 		k.through([]func(func()){
 			k.fill, k.rests, k.pages, k.take, // everything is there, and claims are held
 			k.fall, k.freed, k.second, k.freed, // what waits goes on
 			k.held, k.change, k.held, k.rests, // claims are known to whoever leads
 			k.finish, k.fall, k.collected, k.keep, k.forgotten, k.rests,
 		}, func() {
-			s.note("the crowd is gone")
+			s.Note("the crowd is gone")
 			s.Ended = true
 		})
 	})
@@ -89,17 +92,19 @@ func runCrowd(seed uint64, m Many) *Result {
 	r.Calm, r.Again = k.calm(), m.again(seed)
 	if v := r.Violation; v != nil {
 		if !v.Task.IsZero() {
-			r.Detail = f.facts(v.Task)
+			r.Detail = k.end.Facts(v.Task)
 		}
-		r.Detail = append(r.Detail, f.roll()...)
+		r.Detail = append(r.Detail, k.end.Roll()...)
 	}
 	return r
 }
 
 // crowd is who fills a cluster and looks what becomes of all that.
 type crowd struct {
-	*caller
-	f       *fleet
+	*clients.Caller
+	f       *nodes.Fleet
+	harm    *faults.Nemesis
+	end     *checks.Ending
 	of      ring.Partition // where everything is
 	ids     *id.Generator
 	large   bool
@@ -114,7 +119,7 @@ type crowd struct {
 	waits   []id.ID
 	keyed   []*nornv1.TaskSpec // with unique keys
 	all     []id.ID
-	owned   []*work // claims that are held
+	owned   []*clients.Work // claims that are held
 	session uint64
 	request uint64
 	lost    []uint64 // claim requests without an answer
@@ -130,10 +135,10 @@ func (k *crowd) through(steps []func(func()), done func()) {
 }
 
 // sure asks until there is an answer.
-func (k *crowd) sure(m gproto.Message, done func(*answer)) {
-	k.do(gproto.Clone(m), 10*time.Second, func(a *answer) {
-		if !a.fine() {
-			k.after(200*time.Millisecond, func() { k.sure(m, done) })
+func (k *crowd) sure(m gproto.Message, done func(*clients.Answer)) {
+	k.Do(gproto.Clone(m), 10*time.Second, func(a *clients.Answer) {
+		if !a.Fine() {
+			k.After(200*time.Millisecond, func() { k.sure(m, done) })
 			return
 		}
 		done(a)
@@ -142,16 +147,16 @@ func (k *crowd) sure(m gproto.Message, done func(*answer)) {
 
 // until looks again and again whether something is so; what says what is not.
 func (k *crowd) until(invariant string, what func() string, done func()) {
-	end := k.s.Now + int64(crowdFor)
+	end := k.S.Now + int64(crowdFor)
 	var look func()
 	look = func() {
 		switch why := what(); {
 		case why == "":
 			done()
-		case k.s.Now > end:
-			k.s.violation(invariant, "%v after the leader has changed: %s", crowdFor, why)
+		case k.S.Now > end:
+			k.S.Violation(invariant, "%v after the leader has changed: %s", crowdFor, why)
 		default:
-			k.after(500*time.Millisecond, look)
+			k.After(500*time.Millisecond, look)
 		}
 	}
 	look()
@@ -160,7 +165,7 @@ func (k *crowd) until(invariant string, what func() string, done func()) {
 // next makes an ID in a partition.
 func (k *crowd) next(p ring.Partition) id.ID {
 	for {
-		if i := k.ids.Next(k.clock.Wall(k.s.Now)); ring.Of(i, k.s.plan.Partitions) == p {
+		if i := k.ids.Next(k.Clock.Wall(k.S.Now)); ring.Of(i, k.S.Plan.Partitions) == p {
 			return i
 		}
 	}
@@ -234,9 +239,9 @@ func (k *crowd) fill(done func()) {
 		start := int64(0)
 		if i%(crowdKeys/crowdLong) == 0 {
 			t.KeyWindowSeconds = crowdWindow.Seconds()
-			start = max(world.Origin+k.s.Now-(world.Origin+k.s.Now)%int64(crowdWindow), 1)
+			start = max(world.Origin+k.S.Now-(world.Origin+k.S.Now)%int64(crowdWindow), 1)
 		}
-		t.Id = id.UniqueKey([16]byte(cluster), t.Queue, t.Key, start, 0).Bytes()
+		t.Id = id.UniqueKey([16]byte(nodes.ClusterID), t.Queue, t.Key, start, 0).Bytes()
 		k.all[len(k.all)-1] = convert.IDOf(t.Id)
 		k.keyed = append(k.keyed, t)
 		specs = append(specs, t)
@@ -252,7 +257,7 @@ func (k *crowd) plans(i int, done func()) {
 	}
 	spec := &nornv1.ScheduleSpec{Cron: "0 0 1 7 *", Task: &nornv1.TaskSpec{Queue: "plans"}}
 	c := &nornv1.ScheduleChange{Name: fmt.Sprintf("plan%02d", i), Action: &nornv1.ScheduleChange_Put{Put: &nornv1.PutSchedule{Spec: spec}}}
-	k.sure(&nornv1.ChangeSchedulesRequest{Changes: []*nornv1.ScheduleChange{c}}, func(*answer) { k.plans(i+1, done) })
+	k.sure(&nornv1.ChangeSchedulesRequest{Changes: []*nornv1.ScheduleChange{c}}, func(*clients.Answer) { k.plans(i+1, done) })
 }
 
 // enqueue makes tasks, each until it is there.
@@ -262,25 +267,25 @@ func (k *crowd) enqueue(specs []*nornv1.TaskSpec, done func()) {
 		return
 	}
 	n := min(crowdBatch, len(specs))
-	k.sure(&nornv1.EnqueueRequest{Tasks: specs[:n]}, func(a *answer) {
+	k.sure(&nornv1.EnqueueRequest{Tasks: specs[:n]}, func(a *clients.Answer) {
 		var left []*nornv1.TaskSpec
-		for i, r := range a.end.Items {
+		for i, r := range a.End.Items {
 			if r.Error != "" {
 				left = append(left, specs[i])
 			}
-			k.s.stats[stats.Enqueues]++
+			k.S.Stats[stats.Enqueues]++
 		}
 		pause := time.Duration(0)
 		if len(left) > 0 {
 			pause = 200 * time.Millisecond
 		}
-		k.after(pause, func() { k.enqueue(append(left, specs[n:]...), done) })
+		k.After(pause, func() { k.enqueue(append(left, specs[n:]...), done) })
 	})
 }
 
 // rests waits until all replicas are equal.
 func (k *crowd) rests(done func()) {
-	ending{k.f}.whenWhole(k.s.Now+int64(restless), "the cluster does not come to rest", done)
+	k.end.WhenWhole(k.S.Now+int64(checks.Restless), "the cluster does not come to rest", done)
 }
 
 // pages reads everything in pages of many sizes, and the log of one task, which is written
@@ -291,7 +296,7 @@ func (k *crowd) pages(done func()) {
 		var write func(seq uint64)
 		write = func(seq uint64) {
 			if seq < crowdLog {
-				k.sure(&nornv1.UpdateRequest{Id: w.task.Bytes(), Token: w.token, Seq: seq, Data: fmt.Appendf(nil, "update %d", seq)}, func(*answer) { write(seq + 1) })
+				k.sure(&nornv1.UpdateRequest{Id: w.Task.Bytes(), Token: w.Token, Seq: seq, Data: fmt.Appendf(nil, "update %d", seq)}, func(*clients.Answer) { write(seq + 1) })
 				return
 			}
 			k.rests(func() {
@@ -300,14 +305,14 @@ func (k *crowd) pages(done func()) {
 				if k.large {
 					odd = []uint32{57, 313}
 				}
-				pager{k.caller}.compare([]*paged{
-					tasksPaged("tasks", &nornv1.ListRequest{}, len(k.all), odd...),
-					tasksPaged("tasks of a queue", &nornv1.ListRequest{Queue: "waits3"}, crowdWaits/7, 1, 2, 7),
-					tasksPaged("tasks in a state", &nornv1.ListRequest{Queue: "waits4", States: waiting}, crowdWaits/7, 1, 2, 5),
-					tasksPaged("tasks in no state", &nornv1.ListRequest{Queue: "waits4", States: []nornv1.State{nornv1.State_STATE_DEAD}}, 0, 1),
-					tasksPaged("tasks of keys", &nornv1.ListRequest{Queue: "keys", IdsOnly: true}, crowdKeys, 2, 7),
-					queuesPaged(14, 1, 2, 3, 5), workersPaged(plan.CrowdHands, 1, 2, 3, 5), schedulesPaged(crowdPlans, 1, 2, 3, 7),
-					updatesPaged(k.logged.Bytes(), crowdLog, 1, 2, 7),
+				clients.Pager{Caller: k.Caller}.Compare([]*clients.Paged{
+					clients.TasksPaged("tasks", &nornv1.ListRequest{}, len(k.all), odd...),
+					clients.TasksPaged("tasks of a queue", &nornv1.ListRequest{Queue: "waits3"}, crowdWaits/7, 1, 2, 7),
+					clients.TasksPaged("tasks in a state", &nornv1.ListRequest{Queue: "waits4", States: waiting}, crowdWaits/7, 1, 2, 5),
+					clients.TasksPaged("tasks in no state", &nornv1.ListRequest{Queue: "waits4", States: []nornv1.State{nornv1.State_STATE_DEAD}}, 0, 1),
+					clients.TasksPaged("tasks of keys", &nornv1.ListRequest{Queue: "keys", IdsOnly: true}, crowdKeys, 2, 7),
+					clients.QueuesPaged(14, 1, 2, 3, 5), clients.WorkersPaged(plan.CrowdHands, 1, 2, 3, 5), clients.SchedulesPaged(crowdPlans, 1, 2, 3, 7),
+					clients.UpdatesPaged(k.logged.Bytes(), crowdLog, 1, 2, 7),
 				}, done)
 			})
 		}
@@ -334,19 +339,19 @@ func (k *crowd) ask(queues []string, n int, done func(got int)) {
 		Session: binary.BigEndian.AppendUint64(make([]byte, 8), k.session+1), RequestNo: k.request, Unanswered: slices.Clone(k.lost),
 	}
 	number := k.request
-	k.do(m, 10*time.Second, func(a *answer) {
-		if !a.fine() {
+	k.Do(m, 10*time.Second, func(a *clients.Answer) {
+		if !a.Fine() {
 			k.lost = append(k.lost, number)
-			k.after(300*time.Millisecond, func() { k.ask(queues, n, done) })
+			k.After(300*time.Millisecond, func() { k.ask(queues, n, done) })
 			return
 		}
 		k.lost = nil
-		for i := range a.end.Items {
-			g := &a.end.Items[i]
-			k.s.stats[stats.Grants]++
-			k.owned = append(k.owned, &work{task: g.Task, token: g.Token, until: g.Until})
+		for i := range a.End.Items {
+			g := &a.End.Items[i]
+			k.S.Stats[stats.Grants]++
+			k.owned = append(k.owned, &clients.Work{Task: g.Task, Token: g.Token, Until: g.Until})
 		}
-		done(len(a.end.Items))
+		done(len(a.End.Items))
 	})
 }
 
@@ -355,7 +360,7 @@ func (k *crowd) take(done func()) {
 	k.claim("roots", len(k.roots), func() {
 		k.claim("held", crowdClaims, func() {
 			if n := len(k.owned); n != 1+len(k.roots)+crowdClaims {
-				k.s.violation(check.Stuck, "%d tasks were handed out, not %d", n, 1+len(k.roots)+crowdClaims)
+				k.S.Violation(check.Stuck, "%d tasks were handed out, not %d", n, 1+len(k.roots)+crowdClaims)
 			}
 			done()
 		})
@@ -365,23 +370,23 @@ func (k *crowd) take(done func()) {
 // change has the partition change its leader: it falls, or it is to leave the cluster with
 // another one of those who keep it, so that two newcomers take their places.
 func (k *crowd) change(done func()) {
-	if k.s.Chance(0.5) {
+	if k.S.Chance(0.5) {
 		k.fall(done)
 		return
 	}
-	cell := k.f.cells[k.of]
-	k.s.note("partition %d is to have two other keepers", k.of)
-	nemesis{k.f}.grow()
-	nemesis{k.f}.grow()
+	cell := k.f.Cells[k.of]
+	k.S.Note("partition %d is to have two other keepers", k.of)
+	k.harm.Grow()
+	k.harm.Grow()
 	var gone []register.Member
 	for _, m := range append([]register.Member{cell.Leader}, cell.Cohort...) {
-		if n := k.f.find(m); len(gone) < 2 && n.up && !slices.Contains(gone, m) {
+		if n := k.f.Find(m); len(gone) < 2 && n.Up && !slices.Contains(gone, m) {
 			gone = append(gone, m)
-			nemesis{k.f}.leave(n)
+			k.harm.Leave(n)
 		}
 	}
 	k.until(check.Stuck, func() string {
-		now := &k.f.cells[k.of]
+		now := &k.f.Cells[k.of]
 		if k.leader() == nil || slices.ContainsFunc(gone, func(m register.Member) bool { return slices.Contains(now.Cohort, m) }) {
 			return fmt.Sprintf("partition %d is kept by %v, and %v are to leave", k.of, witness.Names(now.Cohort), witness.Names(gone))
 		}
@@ -392,14 +397,14 @@ func (k *crowd) change(done func()) {
 // fall has the leader of the partition die. The first time what others wait for is completed
 // in the very moment.
 func (k *crowd) fall(done func()) {
-	cell := k.f.cells[k.of]
-	n := k.f.find(cell.Leader)
-	k.s.note("partition %d is to have another leader than %s", k.of, n.self.Node)
-	n.asleep = 8 * time.Second
-	n.crash()
+	cell := k.f.Cells[k.of]
+	n := k.f.Find(cell.Leader)
+	k.S.Note("partition %d is to have another leader than %s", k.of, n.Self.Node)
+	n.Asleep = 8 * time.Second
+	n.Crash()
 	led := func() {
 		k.until(check.Stuck, func() string {
-			if k.f.cells[k.of].Epoch == cell.Epoch || k.leader() == nil {
+			if k.f.Cells[k.of].Epoch == cell.Epoch || k.leader() == nil {
 				return fmt.Sprintf("nobody else leads partition %d", k.of)
 			}
 			return ""
@@ -416,14 +421,14 @@ func (k *crowd) fall(done func()) {
 func (k *crowd) second(done func()) {
 	root := k.roots[k.ended]
 	k.ended++
-	i := slices.IndexFunc(k.owned, func(w *work) bool { return w.task == root })
+	i := slices.IndexFunc(k.owned, func(w *clients.Work) bool { return w.Task == root })
 	w := k.owned[i]
 	k.owned = slices.Delete(k.owned, i, i+1)
-	k.complete([]*work{w}, done)
+	k.complete([]*clients.Work{w}, done)
 }
 
 // complete completes tasks.
-func (k *crowd) complete(all []*work, done func()) {
+func (k *crowd) complete(all []*clients.Work, done func()) {
 	if len(all) == 0 {
 		done()
 		return
@@ -431,14 +436,14 @@ func (k *crowd) complete(all []*work, done func()) {
 	n := min(crowdBatch, len(all))
 	m := &nornv1.CompleteRequest{}
 	for _, w := range all[:n] {
-		m.Completions = append(m.Completions, &nornv1.Completion{Id: w.task.Bytes(), Token: w.token, AutoSeq: true, Result: doneBy(w.task, w.token, "crowd")})
+		m.Completions = append(m.Completions, &nornv1.Completion{Id: w.Task.Bytes(), Token: w.Token, AutoSeq: true, Result: clients.DoneBy(w.Task, w.Token, "crowd")})
 	}
-	k.sure(m, func(a *answer) {
-		var left []*work
-		for i, r := range a.end.Items {
+	k.sure(m, func(a *clients.Answer) {
+		var left []*clients.Work
+		for i, r := range a.End.Items {
 			switch {
 			case r.Error == "":
-				k.s.stats[stats.Completions]++
+				k.S.Stats[stats.Completions]++
 			default:
 				left = append(left, all[i])
 			}
@@ -447,14 +452,14 @@ func (k *crowd) complete(all []*work, done func()) {
 		if len(left) > 0 {
 			pause = 200 * time.Millisecond
 		}
-		k.after(pause, func() { k.complete(append(left, all[n:]...), done) })
+		k.After(pause, func() { k.complete(append(left, all[n:]...), done) })
 	})
 }
 
 // leader is who leads the partition, or nil.
-func (k *crowd) leader() *node {
-	n := k.f.find(k.f.cells[k.of].Leader)
-	if n == nil || !n.up || !core.Leads(n.core, k.of) {
+func (k *crowd) leader() *nodes.Node {
+	n := k.f.Find(k.f.Cells[k.of].Leader)
+	if n == nil || !n.Up || !core.Leads(n.Core, k.of) {
 		return nil
 	}
 	return n
@@ -468,7 +473,7 @@ func (k *crowd) freed(done func()) {
 			return "nobody leads"
 		}
 		left := 0
-		for _, pair := range vnode.Waiting(n.disk.Mem, k.of, id.ID{}, id.ID{}, 10_000) {
+		for _, pair := range vnode.Waiting(n.Disk.Mem, k.of, id.ID{}, id.ID{}, 10_000) {
 			if slices.Contains(k.roots[:k.ended], pair.Dependency) {
 				left++
 			}
@@ -485,7 +490,7 @@ func (k *crowd) held(done func()) {
 	k.renew(k.owned, done)
 }
 
-func (k *crowd) renew(all []*work, done func()) {
+func (k *crowd) renew(all []*clients.Work, done func()) {
 	if len(all) == 0 {
 		done()
 		return
@@ -493,22 +498,22 @@ func (k *crowd) renew(all []*work, done func()) {
 	n := min(crowdBatch, len(all))
 	m := &nornv1.RenewRequest{}
 	for _, w := range all[:n] {
-		m.Claims = append(m.Claims, &nornv1.ClaimRef{Id: w.task.Bytes(), Token: w.token})
+		m.Claims = append(m.Claims, &nornv1.ClaimRef{Id: w.Task.Bytes(), Token: w.Token})
 	}
-	asked := k.s.Now
-	k.do(m, 5*time.Second, func(a *answer) {
-		if !a.fine() {
-			k.after(200*time.Millisecond, func() { k.renew(all, done) })
+	asked := k.S.Now
+	k.Do(m, 5*time.Second, func(a *clients.Answer) {
+		if !a.Fine() {
+			k.After(200*time.Millisecond, func() { k.renew(all, done) })
 			return
 		}
-		var left []*work
-		for i, r := range a.end.Items {
+		var left []*clients.Work
+		for i, r := range a.End.Items {
 			switch {
 			case r.Error == "":
-				k.s.stats[stats.Renewals]++
-				all[i].until = max(all[i].until, r.Until)
-			case r.Error == "CLAIM_LOST" && all[i].until > asked+int64(time.Second):
-				k.s.violation(check.Leader, "claim %d on task %s holds for another %v, and whoever leads by now says that it is lost: %s", all[i].token, all[i].task, time.Duration(all[i].until-asked), r.Text)
+				k.S.Stats[stats.Renewals]++
+				all[i].Until = max(all[i].Until, r.Until)
+			case r.Error == "CLAIM_LOST" && all[i].Until > asked+int64(time.Second):
+				k.S.Violation(check.Leader, "claim %d on task %s holds for another %v, and whoever leads by now says that it is lost: %s", all[i].Token, all[i].Task, time.Duration(all[i].Until-asked), r.Text)
 			default:
 				left = append(left, all[i])
 			}
@@ -517,7 +522,7 @@ func (k *crowd) renew(all []*work, done func()) {
 		if len(left) > 0 {
 			pause = 200 * time.Millisecond
 		}
-		k.after(pause, func() { k.renew(append(left, all[n:]...), done) })
+		k.After(pause, func() { k.renew(append(left, all[n:]...), done) })
 	})
 }
 
@@ -527,7 +532,7 @@ func (k *crowd) finish(done func()) {
 	for i := range 7 {
 		queues = append(queues, fmt.Sprintf("waits%d", i))
 	}
-	end := k.s.Now + int64(2*crowdFor)
+	end := k.S.Now + int64(2*crowdFor)
 	var turn func()
 	turn = func() {
 		mine := k.owned
@@ -538,11 +543,11 @@ func (k *crowd) finish(done func()) {
 					done()
 					return
 				}
-				if k.s.Now > end {
-					k.s.violation(check.Stuck, "%d tasks are not finished, and %d were handed out last", k.unfinished(), got)
+				if k.S.Now > end {
+					k.S.Violation(check.Stuck, "%d tasks are not finished, and %d were handed out last", k.unfinished(), got)
 					return
 				}
-				k.after(10*time.Millisecond, turn)
+				k.After(10*time.Millisecond, turn)
 			})
 		})
 	}
@@ -552,10 +557,10 @@ func (k *crowd) finish(done func()) {
 
 // unfinished counts what is not finished, at those who lead.
 func (k *crowd) unfinished() (left int) {
-	for _, n := range k.f.alive() {
-		for p := range k.s.plan.Partitions {
-			if p := ring.Partition(p); core.Leads(n.core, p) {
-				n.walkPartition(p, func(d *vnode.Detail) bool {
+	for _, n := range k.f.Alive() {
+		for p := range k.S.Plan.Partitions {
+			if p := ring.Partition(p); core.Leads(n.Core, p) {
+				n.WalkPartition(p, func(d *vnode.Detail) bool {
 					if d.Task.Enqueued != nil && !d.State.Finished() {
 						left++
 					}

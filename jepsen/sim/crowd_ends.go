@@ -13,7 +13,9 @@ import (
 
 	gproto "google.golang.org/protobuf/proto"
 
+	"github.com/norn-dev/norn/jepsen/sim/clients"
 	"github.com/norn-dev/norn/jepsen/sim/convert"
+	"github.com/norn-dev/norn/jepsen/sim/nodes"
 )
 
 // collected: everything is collected in its time but what is needed, and what is to be kept
@@ -25,7 +27,7 @@ func (k *crowd) collected(done func()) {
 			return "nobody leads"
 		}
 		left := 0
-		n.walkPartition(k.of, func(d *vnode.Detail) bool {
+		n.WalkPartition(k.of, func(d *vnode.Detail) bool {
 			if i := d.Task.ID; d.Task.Enqueued != nil && !k.stays[i] && !(k.kept && k.ruled[i]) {
 				left++
 			}
@@ -46,18 +48,18 @@ func (k *crowd) archives(tasks []*nornv1.Task, then func()) {
 		return
 	}
 	k.kept = true
-	k.sure(&nornv1.SetQueueRequest{Name: "ruled", Fields: []string{"retention"}, Settings: &nornv1.QueueSettings{Retention: nornv1.Retention_RETENTION_KEEP}}, func(*answer) {
-		k.after(time.Second, then) // by then all have heard of it
+	k.sure(&nornv1.SetQueueRequest{Name: "ruled", Fields: []string{"retention"}, Settings: &nornv1.QueueSettings{Retention: nornv1.Retention_RETENTION_KEEP}}, func(*clients.Answer) {
+		k.After(time.Second, then) // by then all have heard of it
 	})
 }
 
 // keep has most keys taken once more, by tasks that are not finished before the end.
 func (k *crowd) keep(done func()) {
 	if k.kept {
-		for _, n := range k.f.alive() {
+		for _, n := range k.f.Alive() {
 			for task := range k.ruled { // Any order: each is looked at for itself.
-				if t, err := vnode.LoadTask(n.disk.Mem, k.of, task); err != nil || t.Collected() {
-					k.s.violation(check.Collected, "task %s was collected at %s by a retention that had been changed before it was archived (%v)", task, n.self.Node, err)
+				if t, err := vnode.LoadTask(n.Disk.Mem, k.of, task); err != nil || t.Collected() {
+					k.S.Violation(check.Collected, "task %s was collected at %s by a retention that had been changed before it was archived (%v)", task, n.Self.Node, err)
 				}
 			}
 		}
@@ -76,14 +78,14 @@ func (k *crowd) keep(done func()) {
 			return
 		}
 		t := gproto.CloneOf(again[0])
-		k.sure(&nornv1.KeyRequest{Queue: t.Queue, Key: t.Key}, func(a *answer) {
-			t.Id = a.end.Items[0].Task.Bytes()
-			k.do(&nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{gproto.CloneOf(t)}}, 10*time.Second, func(a *answer) {
-				if a.fine() && a.end.Items[0].Error == "" {
+		k.sure(&nornv1.KeyRequest{Queue: t.Queue, Key: t.Key}, func(a *clients.Answer) {
+			t.Id = a.End.Items[0].Task.Bytes()
+			k.Do(&nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{gproto.CloneOf(t)}}, 10*time.Second, func(a *clients.Answer) {
+				if a.Fine() && a.End.Items[0].Error == "" {
 					k.live[convert.IDOf(t.Id)] = true
 					again = again[1:]
 				}
-				k.after(time.Millisecond, next)
+				k.After(time.Millisecond, next)
 			})
 		})
 	}
@@ -93,7 +95,7 @@ func (k *crowd) keep(done func()) {
 // forgotten: in the end nothing is left of them, but of the keys whose windows are not over:
 // those are taken still. Of the others only those are on record that have a task.
 func (k *crowd) forgotten(done func()) {
-	k.f.witness = nil // it remembers
+	k.f.Witness = nil // it remembers
 	stay := map[id.ID]bool{}
 	var again []*nornv1.TaskSpec
 	for _, t := range k.keyed {
@@ -102,25 +104,25 @@ func (k *crowd) forgotten(done func()) {
 			again = append(again, t)
 		}
 	}
-	left := func(n *node) (tombs, keys int) {
+	left := func(n *nodes.Node) (tombs, keys int) {
 		for _, task := range k.all {
 			kept := stay[task] || k.stays[task] || k.kept && k.ruled[task]
-			if !kept && vnode.Known(n.disk.Mem, ring.Of(task, k.s.plan.Partitions), task) {
+			if !kept && vnode.Known(n.Disk.Mem, ring.Of(task, k.S.Plan.Partitions), task) {
 				tombs++
 			}
 		}
-		for _, key := range vnode.Keys(n.disk.Mem, k.of, id.ID{}, 10_000) {
+		for _, key := range vnode.Keys(n.Disk.Mem, k.of, id.ID{}, 10_000) {
 			if !k.live[key.Current] {
 				keys++
 			}
 		}
 		return tombs, keys
 	}
-	k.after(k.s.plan.Grace, func() {
+	k.After(k.S.Plan.Grace, func() {
 		k.until(check.Collected, func() string {
-			for _, n := range k.f.alive() {
+			for _, n := range k.f.Alive() {
 				if tombs, keys := left(n); tombs+keys > 0 {
-					return fmt.Sprintf("%s has something of %d tasks and %d keys that were to be forgotten", n.self.Node, tombs, keys)
+					return fmt.Sprintf("%s has something of %d tasks and %d keys that were to be forgotten", n.Self.Node, tombs, keys)
 				}
 			}
 			return ""
@@ -130,10 +132,10 @@ func (k *crowd) forgotten(done func()) {
 
 // taken: keys whose windows are not over name tasks that were there.
 func (k *crowd) taken(again []*nornv1.TaskSpec, done func()) {
-	k.sure(&nornv1.EnqueueRequest{Tasks: again}, func(a *answer) {
-		for i, r := range a.end.Items {
+	k.sure(&nornv1.EnqueueRequest{Tasks: again}, func(a *clients.Answer) {
+		for i, r := range a.End.Items {
 			if r.Error == "" && !r.Existed {
-				k.s.violation(check.UniqueKey, "key %s is given away a second time in its window of %v", again[i].GetKey(), crowdWindow)
+				k.S.Violation(check.UniqueKey, "key %s is given away a second time in its window of %v", again[i].GetKey(), crowdWindow)
 				return
 			}
 		}
@@ -143,7 +145,7 @@ func (k *crowd) taken(again []*nornv1.TaskSpec, done func()) {
 
 // calm tells what did not happen that would have had to.
 func (k *crowd) calm() string {
-	if k.s.found == nil && !k.s.Ended {
+	if k.S.Found == nil && !k.S.Ended {
 		return "it was given up"
 	}
 	return ""

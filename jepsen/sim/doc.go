@@ -14,9 +14,6 @@
 // node, as no client can: indexes and counters must follow from the facts, no
 // request may wait while there is work for it, and each is answered once.
 //
-// [Mutants] are nodes that are wrong on purpose: each must be found out. A
-// checker that never failed proves nothing.
-//
 // [Run] runs one node. [Cluster] runs three to nine whole nodes, each with its
 // member of the register's group: they join, crash, are split, lose disks, find
 // them older or rotten, leave and are removed. In the end the cluster has to
@@ -31,13 +28,10 @@
 // tasks and, where finished tasks are deleted, a collection is invalid: it counts as
 // neither passed nor failed.
 //
-// Where what is. Clients: caller has their connections; producer, worker, hand (workers with a
-// session), reader, admin and meddler (without rights) use it, board knows the tasks, pages reads
-// lists page by page. A node: node and loop keep the core's contract, member is its part in the
-// register's group, config makes the core, hints say who is alive, answers are those of the
-// archive. Between them: net for clients, wire for nodes. What goes wrong: faults at one node;
-// storm, losses (disks), comings (members) and lies in a cluster. Looks and ends: drowsy (lost
-// wake-ups), inspect, outside, facts, settle (a cluster comes to rest), validity (whether a run
-// counts), report. Wrong on purpose: mutant, mutants, cluster_mutants. Runs: sim, cluster, cron,
-// crowd, many.
+// Where what is: package run has what all share, plan what a seed draws, world time and chance,
+// disk the disks; nodes has nodes and clusters, clients who uses them, faults what goes wrong,
+// checks how a cluster comes to rest and what it is held to, witness who sees every message and
+// every disk, mutants the nodes that are wrong on purpose. Here are the kinds of runs: sim (one
+// node), cluster, cron (schedules), crowd (hundreds of everything in one partition), many (seeds
+// side by side), and the report of a failure.
 package sim

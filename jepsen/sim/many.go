@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/norn-dev/norn/jepsen/sim/nodes"
 	"github.com/norn-dev/norn/jepsen/sim/stats"
 )
 
@@ -14,7 +15,7 @@ type Many struct {
 	From, Seeds uint64
 	// Workers is how many run at once; each takes about a core.
 	Workers int
-	Mutant  Mutant
+	Mutant  nodes.Mutant
 	// Cluster runs seeds of clusters, not of one node.
 	Cluster bool
 	// Schedules runs seeds of clusters that launch schedules.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/norn-dev/norn/jepsen/check"
+	"github.com/norn-dev/norn/jepsen/sim/nodes"
 	"github.com/norn-dev/norn/node/core/message"
 )
 
@@ -33,7 +34,7 @@ func TestMeddlersAreFound(t *testing.T) {
 	for name, lose := range map[string]func(*message.Forward){
 		"scopes": func(m *message.Forward) { m.Scope = nil }, "principals": func(m *message.Forward) { m.By = "" },
 	} {
-		r := ClusterMutant(meddled, Mutant{Name: "loses " + name, Send: func(_ *node, m *message.Send) bool {
+		r := ClusterMutant(meddled, nodes.Mutant{Name: "loses " + name, Send: func(_ *nodes.Node, m *message.Send) bool {
 			if f, is := m.Message.(*message.Forward); is {
 				lose(f)
 			}

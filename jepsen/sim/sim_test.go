@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/norn-dev/norn/jepsen/sim/mutants"
 	"github.com/norn-dev/norn/jepsen/sim/stats"
 )
 
@@ -58,7 +59,7 @@ func TestSameSeedSameHistory(t *testing.T) {
 // TestMutantsAreFound: every node that is wrong on purpose is found out, and by
 // what it breaks.
 func TestMutantsAreFound(t *testing.T) {
-	for _, m := range Mutants() {
+	for _, m := range mutants.OfOne() {
 		t.Run(strings.ReplaceAll(m.Name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(60) {

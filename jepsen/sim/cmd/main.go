@@ -15,6 +15,7 @@ import (
 
 	"github.com/norn-dev/norn/jepsen/history"
 	"github.com/norn-dev/norn/jepsen/sim"
+	"github.com/norn-dev/norn/jepsen/sim/mutants"
 	"github.com/norn-dev/norn/jepsen/sim/stats"
 )
 
@@ -92,11 +93,11 @@ func (o *options) all() int {
 
 func (o *options) run(cluster bool, seeds uint64) int {
 	many := sim.Many{From: o.from, Seeds: seeds, Workers: o.workers, Cluster: cluster, Trace: o.trace, Size: o.size, Forget: o.forget, Fierce: o.fierce, Lies: o.lies}
-	mutants := sim.Mutants()
+	wrong := mutants.OfOne()
 	if cluster {
-		mutants = sim.ClusterMutants()
+		wrong = mutants.OfClusters()
 	}
-	for _, m := range mutants {
+	for _, m := range wrong {
 		if o.name != "" && strings.Contains(m.Name, o.name) {
 			many.Mutant = m
 			fmt.Fprintf(os.Stderr, "mutant: %s\n", m.Name)
