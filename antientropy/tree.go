@@ -36,15 +36,20 @@ type Tree struct {
 	table     byte
 	partition ring.Partition
 	// pending are the changes, in the order of their first fact; a Node here is
-	// a difference modulo its range. at is the index of a path in it.
+	// a difference modulo its range. at is the index of a path in it, once there are more
+	// than few.
 	pending []change
 	at      map[Path]int
-	noted   int      // how many of them the last [Tree.Note] has
-	above   []change // scratch of Flush
+	// root is the stored one, once it was read or written (rooted): replicas compare it
+	// again and again.
+	root   Node
+	rooted bool
+	noted  int      // how many of them the last [Tree.Note] has
+	above  []change // scratch of Flush
 	// hot are nodes that were written last: most facts are new, and touch the
 	// same nodes again and again. Only Flush reads them.
 	hot     map[Path]Node
-	ends    [len(levelBits)]end
+	ends    *[len(levelBits)]end // nil until the first Flush
 	watch   *Scrubber
 	damaged uint64
 	key     [4 + 6]byte
@@ -59,7 +64,7 @@ type change struct {
 // NewTree makes the tree of a partition whose nodes lie in a table of the
 // store; it reads nothing. The table must be used for nothing else.
 func NewTree(table byte, p ring.Partition) *Tree {
-	return &Tree{table: table, partition: p, at: make(map[Path]int)}
+	return &Tree{table: table, partition: p}
 }
 
 // Add counts a fact that was stored in this step. It must be called once for
@@ -88,12 +93,37 @@ func (t *Tree) change(p Path, by Node) {
 		t.pending[n-1].by = t.pending[n-1].by.plus(by) // as most often
 		return
 	}
-	if i, ok := t.at[p]; ok {
+	if i, ok := t.find(p); ok {
 		t.pending[i].by = t.pending[i].by.plus(by)
 		return
 	}
-	t.at[p] = len(t.pending)
 	t.pending = append(t.pending, change{p, by})
+	switch n := len(t.pending); {
+	case n == few+1:
+		t.at = make(map[Path]int, 2*few)
+		for i := range t.pending {
+			t.at[t.pending[i].path] = i
+		}
+	case n > few:
+		t.at[p] = n - 1
+	}
+}
+
+// few is how many changes are looked through for a path.
+const few = 32
+
+// find gives where a path is among the changes.
+func (t *Tree) find(p Path) (i int, ok bool) {
+	if len(t.pending) > few {
+		i, ok = t.at[p]
+		return i, ok
+	}
+	for i = range t.pending {
+		if t.pending[i].path == p {
+			return i, true
+		}
+	}
+	return 0, false
 }
 
 // Flush writes the nodes that have changed since the last flush, each once. Before the batch
@@ -114,7 +144,7 @@ func (t *Tree) Flush(tx store.Tx) {
 	}
 	t.above = above[:0]
 	t.pending, t.noted = t.pending[:0], 0
-	clear(t.at)
+	t.at = nil
 }
 
 // Unflushed is the number of leaves that have changed since the last flush.
@@ -186,6 +216,9 @@ func (t *Tree) before(view store.View, p Path) Node {
 	if n, hot := t.hot[p]; hot {
 		return n
 	}
+	if t.ends == nil {
+		t.ends = new([len(levelBits)]end)
+	}
 	e := &t.ends[p.Level]
 	if !e.known {
 		if e.looks++; e.looks%lookEvery == 1 {
@@ -243,7 +276,10 @@ func (t *Tree) Node(view store.View, p Path) Node {
 
 // Root is the node above all facts, those of the changes in memory among them.
 func (t *Tree) Root(view store.View) Node {
-	n := t.Node(view, Path{})
+	if !t.rooted {
+		t.root, t.rooted = t.Node(view, Path{}), true
+	}
+	n := t.root
 	for _, c := range t.pending {
 		n = n.plus(c.by)
 	}
@@ -332,8 +368,11 @@ func (t *Tree) put(w store.Writer, p Path, n Node) {
 		t.hot = make(map[Path]Node, maxHot)
 	}
 	t.hot[p] = n
-	if e := &t.ends[p.Level]; e.known {
-		e.prefix = max(e.prefix, p.Prefix)
+	if p.Level == 0 {
+		t.root, t.rooted = n, true
+	}
+	if t.ends != nil && t.ends[p.Level].known {
+		t.ends[p.Level].prefix = max(t.ends[p.Level].prefix, p.Prefix)
 	}
 	if (n == Node{}) {
 		w.Delete(t.keyOf(p))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/store"
 )
 
 // Whatever is added, removed and lost by crashes: the stored tree is the one of
@@ -130,8 +131,69 @@ func TestDamagedNodeCountsAsNone(t *testing.T) {
 	r.put(crdt.Enqueued{Queue: "q"}.Fact(id.ID{1}))
 	r.commit()
 	r.tx.Set(r.tree.keyOf(Path{}), []byte("?"))
-	if got := r.tree.Root(r.tx); got != (Node{}) || r.tree.Damaged() != 1 {
-		t.Errorf("root %v, %d damaged", got, r.tree.Damaged())
+	if tree := NewTree(testTree, testPart); tree.Root(r.tx) != (Node{}) || tree.Damaged() != 1 {
+		t.Errorf("root %v, %d damaged", tree.Root(r.tx), tree.Damaged())
+	}
+}
+
+// counting counts what is read.
+type counting struct {
+	store.View
+	reads int
+}
+
+func (c *counting) Get(key []byte) ([]byte, bool) {
+	c.reads++
+	return c.View.Get(key)
+}
+
+// TestTheRootIsReadOnce: replicas compare thousands of them each ten seconds, and nearly all
+// are as they were. It is what the store has, too, after changes, a flush and a repair.
+func TestTheRootIsReadOnce(t *testing.T) {
+	r := newReplica()
+	facts := recent(100, 10, someTime)
+	for i, f := range facts {
+		r.put(f)
+		if i%10 == 9 {
+			r.commit()
+		}
+	}
+	view := &counting{View: r.tx}
+	tree := NewTree(testTree, testPart)
+	for range 3 {
+		if got := tree.Root(view); got.Count != uint64(len(facts)) || got != r.tree.Root(r.tx) {
+			t.Errorf("%v, want %v", got, r.tree.Root(r.tx))
+		}
+	}
+	if view.reads != 1 {
+		t.Errorf("%d reads", view.reads)
+	}
+	r.tree.put(r.tx, Path{}, Node{Count: 7})
+	s := NewScrubber(r.tree, r)
+	s.Start(Path{}, true)
+	for done := false; !done; {
+		_, done = s.Step(r.tx, 100)
+	}
+	if got := r.tree.Root(r.tx); got != tree.Root(view) || got != r.tree.Node(r.tx, Path{}) {
+		t.Errorf("%v after a repair, want %v", got, tree.Root(view))
+	}
+}
+
+// TestManyChangesAreFound: of few by a look at each, of more by an index.
+func TestManyChangesAreFound(t *testing.T) {
+	tree, one := NewTree(testTree, testPart), Node{Count: 1}
+	for range 2 {
+		for n := range uint64(3 * few) {
+			tree.change(Path{timeLevel, n << 4}, one)
+		}
+	}
+	if tree.Unflushed() != 3*few {
+		t.Errorf("%d leaves of %d", tree.Unflushed(), 3*few)
+	}
+	for _, c := range tree.pending {
+		if c.by.Count != 2 {
+			t.Errorf("%v: %d", c.path, c.by.Count)
+		}
 	}
 }
 

@@ -51,6 +51,9 @@ func (t *Table) Spent(now clock.Time, confirmed bool) (task id.ID, token uint64,
 }
 
 func (t *Table) lapsed(o order, now clock.Time, slack time.Duration, confirmed bool) (id.ID, uint64, bool) {
+	if t.heaps == nil {
+		return id.ID{}, 0, false
+	}
 	buffer := t.buffer + slack
 	if confirmed {
 		t.anchor(&t.heaps[o+1], now, buffer)
@@ -79,6 +82,9 @@ func (t *Table) anchor(l *lapses, now clock.Time, buffer time.Duration) {
 // Overdue calls fn for up to limit claims that lapsed by elapsed time at least
 // late ago. Where there are none it costs a look.
 func (t *Table) Overdue(now clock.Time, late time.Duration, limit int, fn func(*Held)) {
+	if t.heaps == nil {
+		return
+	}
 	all := t.heaps[byLapse].all
 	due := now.Add(-late).Mono
 	if len(all) == 0 || all[0].at > due {
@@ -105,6 +111,9 @@ func (t *Table) NextSpent(confirmed bool) (mono int64) {
 
 func (t *Table) next(o order, slack time.Duration, confirmed bool) (mono int64) {
 	mono = clock.Never
+	if t.heaps == nil {
+		return mono
+	}
 	if l := &t.heaps[o]; len(l.all) > 0 {
 		mono = clock.Time{Mono: l.all[0].at}.Add(slack).Mono
 	}
@@ -177,6 +186,9 @@ func (t *Table) rebase(h *Held, end int64, now clock.Time) {
 // own, those that this process granted itself are left alone: nobody else can
 // have renewed them.
 func (t *Table) TakeOver(now clock.Time, own bool) {
+	if t.heaps == nil {
+		return
+	}
 	for _, h := range append([]*Held(nil), t.heaps[byLapse].all...) {
 		if !own || !h.own {
 			t.rebase(h, h.Lease.EndBy(now), now)

@@ -76,19 +76,17 @@ func (e *Entry) Known() bool { return e.Brief.Queue != "" }
 //
 // Invariant: an entry has at least one claim; a task without an entry is free.
 type Table struct {
+	// entries and heaps are made for the first claim: a node has a table for each partition,
+	// and most of them are empty.
 	entries map[id.ID]*Entry
-	heaps   [orders]lapses
+	heaps   *[orders]lapses
 	buffer  time.Duration
 }
 
 // NewTable makes an empty table. buffer is added to every lease before it may
 // lapse; it is at least eta.
 func NewTable(buffer time.Duration) *Table {
-	t := &Table{entries: make(map[id.ID]*Entry), buffer: buffer}
-	for o := range t.heaps {
-		t.heaps[o].order = order(o)
-	}
-	return t
+	return &Table{buffer: buffer}
 }
 
 // Len is the number of claimed tasks.
@@ -132,6 +130,7 @@ func (t *Table) add(brief Brief, h *Held) {
 	if e == nil {
 		e = &Entry{}
 		e.Claims = e.one[:0]
+		t.begin()
 		t.entries[h.task] = e
 	}
 	e.Brief = brief
@@ -143,6 +142,17 @@ func (t *Table) add(brief Brief, h *Held) {
 	copy(e.Claims[at+1:], e.Claims[at:])
 	e.Claims[at] = h
 	t.file(h)
+}
+
+// begin makes what the first claim needs.
+func (t *Table) begin() {
+	if t.entries != nil {
+		return
+	}
+	t.entries, t.heaps = make(map[id.ID]*Entry), new([orders]lapses)
+	for o := range t.heaps {
+		t.heaps[o].order = order(o)
+	}
 }
 
 // find gives the newest claim of the task when token names it, else ErrLost.

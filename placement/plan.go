@@ -133,7 +133,7 @@ func (v *View) spare(members []register.Member) []register.Member {
 			named[m] = true
 		}
 	}
-	for _, m := range v.planned {
+	for _, m := range v.members {
 		named[m] = true
 	}
 	return slices.DeleteFunc(members, func(m register.Member) bool { return named[m] })

@@ -35,8 +35,7 @@ type View struct {
 	alive    []register.Member
 	plan     ring.Plan
 	err      error
-	planned  []register.Member // width for each partition
-	width    int
+	members  []register.Member // of the plan, by seat
 	standing map[register.Member]Standing
 }
 
@@ -48,7 +47,7 @@ func (v *View) Next(s register.State, alive []register.Member) *View {
 	out := &View{state: s, alive: alive, standing: make(map[register.Member]Standing, len(s.Nodes))}
 	same := v.state.Cluster == s.Cluster && v.state.Generation == s.Generation && v.state.Plan.Version == s.Plan.Version
 	if same {
-		out.plan, out.err, out.planned, out.width = v.plan, v.err, v.planned, v.width
+		out.plan, out.err, out.members = v.plan, v.err, v.members
 	} else {
 		out.readPlan()
 	}
@@ -77,12 +76,9 @@ func (v *View) readPlan() {
 		v.err = fmt.Errorf("%w: %w", ErrPlan, err)
 		return
 	}
-	v.plan, v.width = plan, plan.Replicas()
-	v.planned = make([]register.Member, 0, plan.Partitions()*v.width)
-	for p := range plan.Partitions() {
-		for _, m := range plan.Cohort(ring.Partition(p)) {
-			v.planned = append(v.planned, fromRing(m))
-		}
+	v.plan = plan
+	for _, m := range plan.Members() {
+		v.members = append(v.members, fromRing(m))
 	}
 }
 
@@ -102,13 +98,27 @@ func (v *View) State() register.State { return v.state }
 func (v *View) Err() error { return v.err }
 
 // Planned gives who shall hold a partition, the preferred leader first; none
-// without a plan. The slice is the view's own.
+// without a plan. Nobody may change the slice: where the cohort is as planned, as most often,
+// it is the cohort.
 func (v *View) Planned(p ring.Partition) []register.Member {
-	from := int(p) * v.width
-	if from+v.width > len(v.planned) {
+	seats, cohort := v.plan.Seats(p), v.cell(p).Cohort
+	if len(seats) == 0 {
 		return nil
 	}
-	return v.planned[from : from+v.width : from+v.width]
+	if len(cohort) == len(seats) {
+		same := true
+		for i, m := range seats {
+			same = same && v.members[m] == cohort[i]
+		}
+		if same {
+			return cohort[:len(cohort):len(cohort)]
+		}
+	}
+	planned := make([]register.Member, len(seats))
+	for i, m := range seats {
+		planned[i] = v.members[m]
+	}
+	return planned
 }
 
 // Standing gives what is known of a member.

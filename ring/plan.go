@@ -82,6 +82,9 @@ func (p Plan) Cohort(partition Partition) []Member {
 	return out
 }
 
+// Seats gives the cohort of a partition as indices into [Plan.Members]. Nobody may change it.
+func (p Plan) Seats(partition Partition) []uint16 { return p.at(partition) }
+
 // Equal says whether two plans say the same.
 func (p Plan) Equal(o Plan) bool {
 	return p.replicas == o.replicas && slices.Equal(p.cohorts, o.cohorts) && slices.Equal(p.members, o.members)

@@ -325,7 +325,7 @@ func TestTheBallotOutlivesThePartition(t *testing.T) {
 	r.accept(r.enqueue(crdt.Enqueued{}), token1+1, Accepted)
 	BeginDrop(r.tx, 0)
 	r.flush()
-	v, err := Blank(0, r.v.cfg, r.mem, r.now)
+	v, err := Blank(0, *r.v.cfg, r.mem, r.now)
 	if err != nil {
 		t.Fatal(err)
 	}

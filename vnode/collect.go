@@ -104,6 +104,9 @@ func duesOf(v *Vnode, view store.View, c *DuesCursor, state crdt.State, name str
 	}
 	for key, came := range view.Scan(from, after(run)) {
 		if first {
+			if v.lows.finished == nil {
+				v.lows.finished = make(map[string][]byte)
+			}
 			v.lows.finished[string(run)], first = append([]byte(nil), key...), false
 		}
 		at := len(run)

@@ -82,7 +82,7 @@ func TestDependentsOutliveThePartition(t *testing.T) {
 	task := r.ids.Next(r.now.Wall)
 	r.v.Edges.Add(r.tx, task, r.ids.Next(r.now.Wall))
 	r.flush()
-	v, err := Blank(0, r.v.cfg, r.mem, r.now)
+	v, err := Blank(0, *r.v.cfg, r.mem, r.now)
 	if err != nil || !v.Edges.Any(r.mem, task) {
 		t.Errorf("no dependents are left, %v", err)
 	}

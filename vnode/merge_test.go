@@ -450,7 +450,7 @@ func TestOfTwoTombstonesOneStays(t *testing.T) {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	r.audit()
-	v, err := Open(0, r.v.cfg, r.mem, clock.Time{Wall: r.now.Wall + 1, Mono: 1})
+	v, err := Open(0, *r.v.cfg, r.mem, clock.Time{Wall: r.now.Wall + 1, Mono: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,6 +67,17 @@ type Config struct {
 	History int
 	// Random draws from [0, 1): jitter of back-offs.
 	Random func() float64
+
+	shared *Config // complete, see [Config.Shared]
+}
+
+// Shared gives the configuration for many vnodes: those that are opened with it, or with a
+// copy that differs in Tree, have one in memory together.
+func (c Config) Shared() Config {
+	c.complete()
+	all := c
+	c.shared = &all
+	return c
 }
 
 // MaxClaimed is how many tasks of a partition may be under a claim. A claim takes up to 342
@@ -127,7 +138,7 @@ type Vnode struct {
 	// Edges are the dependents of this partition's tasks.
 	Edges Edges
 
-	cfg       Config
+	cfg       *Config
 	epoch     uint64 // 0 while not leading
 	seq       uint32 // last claim number given out in this epoch
 	claims    *claim.Table
@@ -165,12 +176,12 @@ type queue struct {
 // ended, the first scheduled time. It reads nothing that grows with the
 // backlog. It returns ErrDamaged when a record cannot be read.
 func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vnode, error) {
-	cfg.complete()
+	if cfg.shared == nil {
+		cfg = cfg.Shared()
+	}
 	v := &Vnode{
-		Partition: p, cfg: cfg,
+		Partition: p, cfg: cfg.shared,
 		claims: claim.NewTable(cfg.Buffer), suspended: claim.NewTable(cfg.Buffer),
-		queues: make(map[string]*queue),
-		lows:   lows{finished: make(map[string][]byte)},
 		opened: now.Wall,
 	}
 	var newest id.ID // that anything is stored of
@@ -181,7 +192,7 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 		}
 	}
 	v.Edges = Edges{p: p, record: &v.record}
-	v.shelf.p, v.shelf.stored = p, cfg.OnStored
+	v.shelf.p, v.shelf.stored = p, v.cfg.OnStored
 	if _, grown := view.Get(appendPrefix(nil, tableGrown, p)); grown || cfg.Tree {
 		v.shelf.tree, v.shelf.whole = antientropy.NewTree(tableTree, p), true
 		v.shelf.noted = grown
@@ -207,7 +218,7 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 		}
 		q.bytes = record.SizeUnder(view.Get, appendQueue(nil, tableSizes, p, q.name), &counts)
 		q.group = cfg.Tally.Join(q.name, &counts, q.bytes)
-		v.queues[q.name] = q
+		addQueue(v, q)
 	}
 	if err := v.loadClaims(view, now); err != nil {
 		return nil, err
@@ -375,10 +386,18 @@ func (v *Vnode) queue(name string) *queue {
 	if q == nil {
 		q = &queue{name: name, head: claim.NewHead(v.cfg.HeadSize)}
 		q.group = v.cfg.Tally.Join(name, &q.counts, 0)
-		v.queues[name] = q
+		addQueue(v, q)
 		v.sorted = nil
 	}
 	return q
+}
+
+// addQueue puts a queue among those with a counter.
+func addQueue(v *Vnode, q *queue) {
+	if v.queues == nil {
+		v.queues = make(map[string]*queue)
+	}
+	v.queues[q.name] = q
 }
 
 // fill refills a queue's window from the ready index when it has run empty and

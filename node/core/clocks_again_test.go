@@ -8,6 +8,7 @@ import (
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/register"
+	"github.com/norn-dev/norn/ring"
 )
 
 // TestACohortThatComesBackHasItsTime: a node that could not show yet how good its clock is
@@ -20,7 +21,7 @@ func TestACohortThatComesBackHasItsTime(t *testing.T) {
 	whole := c.view.Cells[0].Cohort
 	judge := func(after time.Duration, cohort []register.Member) {
 		for p := range c.view.Cells {
-			c.view.Cells[p].Cohort = cohort
+			recohort(c, ring.Partition(p), cohort...)
 		}
 		k.Peers = offset.New(offset.Config{Self: c.cfg.Self.Incarnation.ID()}) // nobody has told
 		k.Judge(r.now.Add(after))

@@ -59,11 +59,10 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 		c.drain(refusal.Stopping()) // nothing is to be acknowledged that is about to be deleted
 	}
 	left := false // some partition is kept by others from now on
-	for p := range s.Cells {
-		if s.Cells[p].Epoch >= c.view.Cells[p].Epoch {
-			kept := !c.view.Elsewhere(ring.Partition(p))
-			c.view.Cells[p] = s.Cells[p]
-			left = left || kept && c.view.Elsewhere(ring.Partition(p))
+	before := c.view.Take(s.Cells)
+	for p := range before {
+		left = left || c.view.Left(ring.Partition(p), &before[p])
+		if c.vnodes.Opened(ring.Partition(p)) { // of others nothing is known that a change could end
 			c.retention.Tombstones.Follow(ring.Partition(p))
 		}
 	}

@@ -452,7 +452,7 @@ func TestACandidateThatHasForgottenDoesNotLead(t *testing.T) {
 				epoch, _ := c.elector.Runs.Running(1)
 				won := cell
 				won.Epoch, won.Leader = epoch, r.peers[heir].self
-				c.view.Cells[1] = won
+				c.view.Set(1, won)
 				c.elector.Lead(r.now, &election.Victory[register.Member]{Partition: 1, Cell: leadership.CellOf(&won)})
 			}
 			return writes

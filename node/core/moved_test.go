@@ -369,7 +369,7 @@ func TestAWaitingTaskThatHasMovedKeepsNothingHere(t *testing.T) {
 		t.Fatal("nothing depends on it")
 	}
 	c.transfer.Forget(p)
-	c.view.Cells[p].Cohort = []register.Member{r.peers[(here+1)%3].self, r.peers[(here+2)%3].self}
+	recohort(c, p, r.peers[(here+1)%3].self, r.peers[(here+2)%3].self)
 	c.view.Look()
 	r.turn(here)
 	if !awaited() {
@@ -409,7 +409,7 @@ func TestADependencyThatHasMovedHereIsSeen(t *testing.T) {
 	r.check(c.Step(r.now, &message.FromPeer{From: r.peers[other].self, Message: &message.Facts{Write: 5, Parts: []message.PartFacts{{Partition: q, Epoch: c.view.Cells[q].Epoch, Facts: facts}}}}))
 	c.dependency.News = nil // it did not lead the task then
 	clear(c.dependency.Told)
-	c.view.Cells[q].Cohort = append(slices.Clone(c.view.Cells[q].Cohort), r.peers[here].self)
+	recohort(c, q, append(slices.Clone(c.view.Cells[q].Cohort), r.peers[here].self)...)
 	c.view.Look()
 	r.turn(here)
 	for range 5 {
@@ -445,7 +445,7 @@ func TestADependencyThatHasMovedAwayIsAskedAbout(t *testing.T) {
 		t.Fatal("the dependency is not here")
 	}
 	c.transfer.Forget(q)
-	c.view.Cells[q].Cohort = slices.DeleteFunc(slices.Clone(c.view.Cells[q].Cohort), func(m register.Member) bool { return m == self })
+	recohort(c, q, slices.DeleteFunc(slices.Clone(c.view.Cells[q].Cohort), func(m register.Member) bool { return m == self })...)
 	c.view.Look()
 	r.turn(here)
 	handed := func(l letter) bool { // to whoever keeps the partition
@@ -469,4 +469,11 @@ func TestADependencyThatHasMovedAwayIsAskedAbout(t *testing.T) {
 	if d.State != crdt.StateReady {
 		t.Errorf("it is %v", d.State)
 	}
+}
+
+// recohort has a node see other keepers of a partition, and nobody else.
+func recohort(c *Core, p ring.Partition, cohort ...register.Member) {
+	cell := c.view.Cells[p]
+	cell.Cohort = cohort
+	c.view.Set(p, cell)
 }

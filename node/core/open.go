@@ -68,7 +68,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		View: c.view, Round: c.round, Routes: c.routes, Tenants: c.tenants, Readers: c.logs, Pending: c.pending,
 	})
 	openFronts(c)
-	vcfg := vnodes(c)
+	vcfg := vnodes(c).Shared()
 	c.transfer = transfer.New(transfer.Env{
 		Policy: cfg.Policy.Transfer,
 		Self:   cfg.Self, DeadAfter: cfg.DeadAfter, Settle: max(10*time.Second, cfg.Repair), Eta: cfg.Eta, GCGrace: cfg.GCGrace,

@@ -25,40 +25,41 @@ const (
 )
 
 const (
-	// paceEvery is how often the pacer looks.
-	paceEvery = time.Second
-	// busyBytes is what is allocated in two looks in a row under load.
+	// paceEvery is how often the pacer looks. Until it has noticed load a large heap is
+	// collected for each few megabytes of garbage, a hundred of which are made in a second.
+	paceEvery = time.Second / 4
+	// busyBytes is what is allocated in busyLooks looks in a row under load.
 	busyBytes = 16 << 20
-	// calmBytes is what is allocated from one look to the next at most where there
-	// is no load any more.
+	busyLooks = 8
+	// calmBytes is what is allocated in some looks at most where there is no load any more.
 	calmBytes = 4 << 20
+	someLooks = 4
 	// calmLooks is after how many such looks in a row there is none.
-	calmLooks = 5
+	calmLooks = 20
 )
 
 // pacer decides how much the heap may grow.
 type pacer struct {
-	seen  uint64 // bytes allocated up to the last look
-	last  uint64 // between the last two looks
+	seen  [busyLooks]uint64 // bytes allocated up to the last looks
+	at    int               // the oldest of those
 	busy  bool
-	quiet int // looks with little, in a row
+	quiet int    // looks with little, in a row
+	freed uint64 // bytes allocated when it was at rest last and gave back what it did not use
 }
 
 // look takes the number of bytes allocated so far and of those in use. It gives the
-// growth to allow in percent, and whether load has ended just now: what it has left
-// is to be given back to the system.
+// growth to allow in percent, and whether it has come to rest just now, after load or
+// after its start: what that has left is to be given back to the system.
 func (p *pacer) look(allocated, live uint64) (percent int, rest bool) {
-	n := allocated - p.seen
-	p.seen = allocated
-	if n > calmBytes {
+	if allocated-p.seen[(p.at+busyLooks-someLooks)%busyLooks] > calmBytes {
 		p.quiet = 0
 	} else {
 		p.quiet++
 	}
-	was := p.busy
-	defer func() { p.last = n }()
+	before := p.seen[p.at]
+	p.seen[p.at], p.at = allocated, (p.at+1)%busyLooks
 	switch {
-	case n+p.last >= busyBytes:
+	case allocated-before >= busyBytes:
 		p.busy = true
 	case p.quiet >= calmLooks:
 		p.busy = false
@@ -66,7 +67,18 @@ func (p *pacer) look(allocated, live uint64) (percent int, rest bool) {
 	if p.busy {
 		return busyPercent, false
 	}
-	return calm(live), was
+	if rest = p.quiet == calmLooks && allocated-p.freed >= busyBytes; rest {
+		p.freed = allocated
+	}
+	return calm(live), rest
+}
+
+// newPacer makes a pacer of a process that has allocated so much so far.
+func newPacer(allocated uint64) (p pacer) {
+	for i := range p.seen {
+		p.seen[i] = allocated
+	}
+	return p
 }
 
 // calm is the growth in percent for a server at rest of which live bytes are in use.
@@ -79,8 +91,8 @@ func calm(live uint64) int {
 }
 
 // pace has the collector follow the load until what it gives is called, which
-// returns when that is over, unless the environment says what it is to do. When load
-// has ended rest is called, before what is not in use is given back.
+// returns when that is over, unless the environment says what it is to do. When the
+// server has come to rest rest is called, before what is not in use is given back.
 func pace(rest func()) (end func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}
@@ -91,7 +103,7 @@ func pace(rest func()) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		p := pacer{seen: was}
+		p := newPacer(was)
 		tick := time.NewTicker(paceEvery)
 		defer tick.Stop()
 		for {

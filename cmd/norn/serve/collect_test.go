@@ -4,14 +4,15 @@ import (
 	"bytes"
 	"runtime"
 	"testing"
+	"time"
 )
 
 // The heap may grow more from the first look with enough allocated to be load on, and
 // less again only after a pause; load that just goes on changes nothing, nor does what
 // is too little for the one and too much for the other.
 func TestPacerFollowsTheLoad(t *testing.T) {
-	var p pacer
-	total := uint64(0)
+	total := uint64(1 << 20)
+	p := newPacer(total)
 	step := func(bytes uint64, percent int, rest bool) {
 		t.Helper()
 		total += bytes
@@ -20,19 +21,48 @@ func TestPacerFollowsTheLoad(t *testing.T) {
 		}
 	}
 	for range 2 * calmLooks {
-		step(calmBytes, calmPercent, false)
+		step(calmBytes/someLooks/4, calmPercent, false)
 	}
-	step(busyBytes/2-1, calmPercent, false)
-	step(busyBytes/2, calmPercent, false)
-	step(busyBytes/2, busyPercent, false)
+	for range busyLooks {
+		step(busyBytes/busyLooks-1, calmPercent, false)
+	}
+	step(busyBytes/busyLooks+busyLooks-2, calmPercent, false)
+	step(busyBytes/busyLooks, busyPercent, false)
 	for range 3 {
 		step(calmBytes+1, busyPercent, false)
+		for range someLooks - 1 { // what was allocated last counts for so long
+			step(0, busyPercent, false)
+		}
 		for range calmLooks - 1 {
-			step(calmBytes, busyPercent, false)
+			step(calmBytes/someLooks, busyPercent, false)
 		}
 	}
-	step(calmBytes, calmPercent, true)
-	step(calmBytes, calmPercent, false)
+	step(calmBytes/someLooks, calmPercent, true)
+	step(calmBytes/someLooks, calmPercent, false)
+}
+
+// TestWhatTheStartHasLeftIsGivenBack: once, when it has come to rest. A node that joined 19
+// others with 4,096 partitions kept four megabytes of memtables and two of empty spans.
+func TestWhatTheStartHasLeftIsGivenBack(t *testing.T) {
+	p, total, rests := newPacer(busyBytes), uint64(busyBytes), 0
+	for range 10 * calmLooks {
+		total += calmBytes / 20
+		if _, rest := p.look(total, 10<<20); rest {
+			rests++
+		}
+	}
+	if rests != 1 {
+		t.Errorf("given back %d times", rests)
+	}
+}
+
+// TestLoadIsNoticedAtOnce: a hundred megabytes a second are load before half a second is over.
+func TestLoadIsNoticedAtOnce(t *testing.T) {
+	p := newPacer(0)
+	p.look(25<<20, 30<<20)
+	if got, _ := p.look(50<<20, 30<<20); got != busyPercent || paceEvery > time.Second/4 {
+		t.Errorf("%d %% after two looks, one each %v", got, paceEvery)
+	}
 }
 
 // TestASmallHeapMayGrow: at rest it is not collected for less than calmGrowth, and a

@@ -17,25 +17,31 @@ import (
 // something was done with or that have something to do by now: what it costs does not grow
 // with the partitions of the cluster.
 type Set struct {
-	all   []*vnode.Vnode // by partition; nil: it is not open
+	all   []*opened // by partition; nil: it is not open
 	open  func(ring.Partition) *vnode.Vnode
 	blank *vnode.Vnode // what is seen of one that is not open
 	wakes *wakes
-	parts []share // of each
 	sum   share   // of all
-	stale touched // what is known of them above may have changed since they were asked
+	stale touched // what is known of them may have changed since they were asked
 	dirty touched // they may have something to flush
 	void  []bool  // nothing is stored of them: looked at, and nothing was done with them since
 	Asked uint64  // how often one was looked at, to do something with, for its times, or with all others
+}
+
+// opened is an open vnode and what it adds to the sums.
+type opened struct {
+	*vnode.Vnode
+	part share
 }
 
 // New makes a set of the vnodes of all partitions, in order; nil: it is opened when it is used.
 // blank is one of which nothing is stored, and without a tree.
 func New(all []*vnode.Vnode, blank *vnode.Vnode, open func(ring.Partition) *vnode.Vnode) *Set {
 	n := len(all)
-	v := &Set{all: all, open: open, blank: blank, wakes: newWakes(n), parts: make([]share, n), stale: newTouched(n), dirty: newTouched(n), void: make([]bool, n)}
+	v := &Set{all: make([]*opened, n), open: open, blank: blank, wakes: newWakes(n), stale: newTouched(n), dirty: newTouched(n), void: make([]bool, n)}
 	for p := range all {
 		if all[p] != nil {
+			v.all[p] = &opened{Vnode: all[p]}
 			v.Use(ring.Partition(p))
 		}
 	}
@@ -45,13 +51,13 @@ func New(all []*vnode.Vnode, blank *vnode.Vnode, open func(ring.Partition) *vnod
 // Use is a vnode to do something with. Nobody keeps it beyond the event or the round.
 func (v *Set) Use(p ring.Partition) *vnode.Vnode {
 	if v.all[p] == nil {
-		v.all[p] = v.open(p)
+		v.all[p] = &opened{Vnode: v.open(p)}
 	}
 	v.Asked++
 	v.stale.add(p)
 	v.dirty.add(p)
 	v.void[p] = false
-	return v.all[p]
+	return v.all[p].Vnode
 }
 
 // Empty tells whether nothing is stored of a partition. A node of many keeps a few
@@ -69,8 +75,9 @@ func (v *Set) Opened(p ring.Partition) bool { return v.all[p] != nil }
 // Close forgets a vnode with nothing in memory that is not in the store as well, and of which
 // nothing is stored.
 func (v *Set) Close(p ring.Partition, view store.View) {
-	if one := v.all[p]; one != nil && Idle(one, view) {
+	if one := v.all[p]; one != nil && Idle(one.Vnode, view) {
 		v.refresh()
+		v.sum = v.sum.with(share{}, one.part)
 		v.wakes.set(int(p), clock.Never, clock.Never)
 		v.all[p] = nil
 	}
@@ -82,7 +89,7 @@ func (v *Set) See(p ring.Partition) *vnode.Vnode {
 		v.blank.Partition = p
 		return v.blank
 	}
-	return v.all[p]
+	return v.all[p].Vnode
 }
 
 // Each gives all that are open, in order, for who reads only.
@@ -93,7 +100,7 @@ func (v *Set) Each() iter.Seq2[ring.Partition, *vnode.Vnode] {
 				continue
 			}
 			v.Asked++
-			if !yield(ring.Partition(p), one) {
+			if !yield(ring.Partition(p), one.Vnode) {
 				return
 			}
 		}
@@ -102,7 +109,10 @@ func (v *Set) Each() iter.Seq2[ring.Partition, *vnode.Vnode] {
 
 // Replace puts another vnode in the place of one.
 func (v *Set) Replace(p ring.Partition, by *vnode.Vnode) {
-	v.all[p] = by
+	if v.all[p] == nil {
+		v.all[p] = &opened{}
+	}
+	v.all[p].Vnode = by
 	v.Use(p)
 }
 
@@ -129,19 +139,16 @@ func (v *Set) Next() (wall, mono int64) {
 
 func (v *Set) refresh() {
 	for _, p := range v.stale.take() {
-		if v.all[p] == nil {
+		one := v.all[p]
+		if one == nil {
 			continue // it was closed
 		}
 		v.Asked++
-		wall, mono := v.all[p].NextWake()
+		wall, mono := one.NextWake()
 		v.wakes.set(int(p), wall, mono)
-		was, is := v.parts[p], shareOf(v.all[p])
-		v.sum.claimed += is.claimed - was.claimed
-		v.sum.led += is.led - was.led
-		v.sum.full += is.full - was.full
-		v.sum.aside += is.aside - was.aside
-		v.sum.asideBytes += is.asideBytes - was.asideBytes
-		v.parts[p] = is
+		is := shareOf(one.Vnode)
+		v.sum = v.sum.with(is, one.part)
+		one.part = is
 	}
 }
 
@@ -156,8 +163,8 @@ func (v *Set) Audit() error {
 		case v.stale.in[p]:
 		case known != wake{wall, mono}:
 			return fmt.Errorf("partition %d wants to be woken at %d and %d, not at %v", p, wall, mono, known)
-		case v.parts[p] != shareOf(one):
-			return fmt.Errorf("partition %d is counted as %+v, not as %+v", p, v.parts[p], shareOf(one))
+		case v.all[p].part != shareOf(one):
+			return fmt.Errorf("partition %d is counted as %+v, not as %+v", p, v.all[p].part, shareOf(one))
 		}
 	}
 	return nil
@@ -167,6 +174,14 @@ func (v *Set) Audit() error {
 type share struct {
 	claimed, led, full, aside int
 	asideBytes                int64
+}
+
+// with gives a sum in which one share has taken the place of another one.
+func (s share) with(is, was share) share {
+	return share{
+		s.claimed + is.claimed - was.claimed, s.led + is.led - was.led, s.full + is.full - was.full,
+		s.aside + is.aside - was.aside, s.asideBytes + is.asideBytes - was.asideBytes,
+	}
 }
 
 func shareOf(v *vnode.Vnode) share {

@@ -35,9 +35,15 @@ type Tombstones struct {
 	heard  map[message.Pair]comparison // that others have
 	// Marks are what is known of other members.
 	Marks  map[message.Pair]*Mark
-	cells  map[ring.Partition]register.Cell // that the marks are about
+	cells  map[ring.Partition]cohort // that the marks are about
 	scans  map[ring.Partition]*graveScan
 	tidied map[ring.Partition]int64 // when orphans were last dropped, mono ns
+}
+
+// cohort is that of a cell.
+type cohort struct {
+	epoch   uint64
+	members []register.Member
 }
 
 // comparison is one comparison.
@@ -74,7 +80,7 @@ const maxHold = time.Hour
 func newTombstones(e *Env) *Tombstones {
 	return &Tombstones{
 		Env: e, rounds: make(map[message.Pair]comparison), heard: make(map[message.Pair]comparison), Marks: make(map[message.Pair]*Mark),
-		cells: make(map[ring.Partition]register.Cell), scans: make(map[ring.Partition]*graveScan), tidied: make(map[ring.Partition]int64),
+		cells: make(map[ring.Partition]cohort), scans: make(map[ring.Partition]*graveScan), tidied: make(map[ring.Partition]int64),
 	}
 }
 
@@ -176,6 +182,9 @@ func (p *Tombstones) mark(now clock.Time, k message.Pair, o comparison) {
 	}
 }
 
+// Cohorts is of how many partitions cohorts are remembered.
+func (p *Tombstones) Cohorts() int { return len(p.cells) }
+
 // Comparisons is how many are under way, or were begun by others.
 func (p *Tombstones) Comparisons() int { return len(p.rounds) + len(p.heard) }
 
@@ -191,11 +200,11 @@ func (m *Mark) ripen(now clock.Time, hold time.Duration) {
 // same members is a new leader.
 func (p *Tombstones) Follow(at ring.Partition) {
 	cell, old := &p.View.Cells[at], p.cells[at]
-	if cell.Epoch == old.Epoch {
+	if cell.Epoch == old.epoch {
 		return
 	}
-	p.cells[at] = *cell
-	if cell.Epoch != old.Epoch+1 || !slices.Equal(sortedMembers(cell.Cohort), sortedMembers(old.Cohort)) {
+	p.cells[at] = cohort{cell.Epoch, cell.Cohort}
+	if cell.Epoch != old.epoch+1 || !slices.Equal(sortedMembers(cell.Cohort), sortedMembers(old.members)) {
 		for k := range p.Marks { // Any order: each is looked at for itself.
 			if k.Partition == at {
 				delete(p.Marks, k)

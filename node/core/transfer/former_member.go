@@ -124,7 +124,8 @@ func (o *FormerMember) Learn(now clock.Time, from register.Member, cells []messa
 		if int(p) >= len(o.m.View.Cells) || cells[i].Cell.Epoch <= o.m.View.Cells[p].Epoch || !o.enough(p, &cells[i].Cell, from) {
 			continue
 		}
-		o.m.View.Cells[p], some = cells[i].Cell, true
+		o.m.View.Set(p, cells[i].Cell)
+		some = true
 		if move := o.m.Outgoing[p]; move != nil {
 			move.tries, move.Pause = 0, 0
 		}

@@ -50,6 +50,7 @@ type View struct {
 	// Dropping are the partitions that are being deleted here.
 	Dropping map[ring.Partition]bool
 
+	own     bool // Cells is this view's alone, not that of a state
 	alive   map[register.Member]bool
 	removed map[register.Member]bool // of those, who is no member any more and serves nobody
 }
@@ -58,8 +59,38 @@ type View struct {
 func New(self register.Member, partitions int) *View {
 	return &View{
 		Self: self, Cells: make([]register.Cell, partitions), Alone: true, Holder: true, Whole: true,
-		alive: make(map[register.Member]bool), Dropping: make(map[ring.Partition]bool),
+		own: true, alive: make(map[register.Member]bool), Dropping: make(map[ring.Partition]bool),
 	}
+}
+
+// Take takes over each cell that is not older than the one known, and gives those that were
+// known before. The state's own cells are taken where it has none that is older, as most
+// often: they do not change.
+func (v *View) Take(cells []register.Cell) (before []register.Cell) {
+	before = v.Cells
+	older := false
+	for p := range cells {
+		older = older || cells[p].Epoch < before[p].Epoch
+	}
+	if !older {
+		v.Cells, v.own = cells, false
+		return before
+	}
+	v.Cells, v.own = slices.Clone(before), true
+	for p := range cells {
+		if cells[p].Epoch >= before[p].Epoch {
+			v.Cells[p] = cells[p]
+		}
+	}
+	return before
+}
+
+// Set changes one cell.
+func (v *View) Set(p ring.Partition, cell register.Cell) {
+	if !v.own {
+		v.Cells, v.own = slices.Clone(v.Cells), true
+	}
+	v.Cells[p] = cell
 }
 
 // Look works out what follows from the cells after they have changed.
@@ -136,7 +167,13 @@ func (v *View) Company() bool {
 func (v *View) Deleting(p ring.Partition) bool { return v.Dropping[p] }
 
 // Elsewhere tells whether a partition is not kept here, or not any longer.
-func (v *View) Elsewhere(p ring.Partition) bool {
-	cohort := v.Cells[p].Cohort
-	return v.Deleting(p) || len(cohort) > 0 && !slices.Contains(cohort, v.Self)
+func (v *View) Elsewhere(p ring.Partition) bool { return v.elsewhere(p, &v.Cells[p]) }
+
+func (v *View) elsewhere(p ring.Partition, cell *register.Cell) bool {
+	return v.Deleting(p) || len(cell.Cohort) > 0 && !slices.Contains(cell.Cohort, v.Self)
+}
+
+// Left tells whether a partition is kept by others now, and was not by its cell of before.
+func (v *View) Left(p ring.Partition, before *register.Cell) bool {
+	return !before.Same(&v.Cells[p]) && !v.elsewhere(p, before) && v.Elsewhere(p)
 }
