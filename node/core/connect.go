@@ -10,27 +10,27 @@ import (
 func connect(c *Core, vcfg vnode.Config) {
 	closed := func() bool { return c.closed != nil }
 	c.register.Standing = c.standing
-	c.routes.Partitions, c.routes.Standing = c.vnodes, c.standing
+	c.routes.Standing = c.standing
 	c.routes.Node = routing{c.request, &c.sessions.Asks, &c.dropped}
 	r := c.replication
-	r.Partitions, r.Standing, r.Acceptors = c.vnodes, c.standing, c.acceptors
-	r.Leadership, r.Leases, r.Transfer, r.Node = c.elector, c.leases, c.transfer, replicating{c.request, c.arrivals}
+	r.Standing, r.Acceptors, r.Leadership, r.Leases, r.Transfer = c.standing, c.acceptors, c.elector, c.leases, c.transfer
+	r.Node = replicating{c.request, c.arrivals}
 	d := c.dispatch
-	d.Partitions, d.Standing, d.Leases, d.Node = c.vnodes, c.standing, c.leases, dispatching{c.queues, c.sessions, c.elector}
-	c.queues.Partitions, c.queues.Standing = c.vnodes, c.standing
+	d.Standing, d.Leases, d.Node = c.standing, c.leases, dispatching{c.queues, c.sessions, c.elector}
+	c.queues.Standing = c.standing
 	k := c.keys
-	k.Partitions, k.Standing, k.Leaders, k.Proofs = c.vnodes, c.standing, deciding{&r.Confirms, r.Writes}, comparing{c.retention.Tombstones, c.repairs}
+	k.Standing, k.Leaders, k.Proofs = c.standing, deciding{&r.Confirms, r.Writes}, comparing{c.retention.Tombstones, c.repairs}
 	a := c.arrivals
-	a.Partitions, a.Transfer, a.Tombstones, a.Dependency = c.vnodes, c.transfer, c.retention.Tombstones, c.dependency
+	a.Transfer, a.Tombstones, a.Dependency = c.transfer, c.retention.Tombstones, c.dependency
 	s := c.settle
-	s.Partitions, s.Standing, s.Leases, s.Transfer, s.Sessions = c.vnodes, c.standing, c.leases, c.transfer, &c.sessions.Known
+	s.Standing, s.Leases, s.Transfer, s.Sessions = c.standing, c.leases, c.transfer, &c.sessions.Known
 	i := c.intake
-	i.Partitions, i.Standing, i.Transfer, i.Retention, i.Dependency = c.vnodes, c.standing, c.transfer, c.retention, c.dependency
-	c.status.Partitions, c.status.Standing, c.status.Transfer, c.status.Repairs = c.vnodes, c.standing, c.transfer, c.repairs
+	i.Standing, i.Transfer, i.Retention, i.Dependency = c.standing, c.transfer, c.retention, c.dependency
+	c.status.Standing, c.status.Transfer, c.status.Repairs = c.standing, c.transfer, c.repairs
 	e := c.explain
-	e.Partitions, e.Leases, e.Sessions, e.Dependency = c.vnodes, c.leases, c.sessions, c.dependency
+	e.Leases, e.Sessions, e.Dependency = c.leases, c.sessions, c.dependency
 	t := c.transfer
-	t.Partitions, t.Repairs, t.Tombstones = c.vnodes, c.repairs, tombstones{c.retention.Tombstones}
+	t.Repairs, t.Tombstones = c.repairs, tombstones{c.retention.Tombstones}
 	t.Elections = cohorts{c.elector, c.acceptors}
 	t.Node = moving{
 		register: c.register, facts: c.arrivals, clocks: c.standing.Clocks, index: c.dispatch.Index, queues: c.queues,

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/node/core/dispatch"
 	"github.com/norn-dev/norn/node/core/explain"
 	"github.com/norn-dev/norn/node/core/follow"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/intake"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/lease"
@@ -18,7 +19,6 @@ import (
 	"github.com/norn-dev/norn/node/core/operator"
 	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/queues"
-	"github.com/norn-dev/norn/node/core/quota"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/registercall"
 	"github.com/norn-dev/norn/node/core/repair"
@@ -34,7 +34,6 @@ import (
 	"github.com/norn-dev/norn/node/core/transfer"
 	"github.com/norn-dev/norn/node/core/uniquekeys"
 	"github.com/norn-dev/norn/node/core/view"
-	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/node/core/workers"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -44,7 +43,7 @@ import (
 
 // Core is one node as a pure machine. It is used from one goroutine.
 type Core struct {
-	ground
+	base
 	cluster
 	work
 	fronts
@@ -55,13 +54,12 @@ type Core struct {
 	taken   uint64             // requests taken in
 }
 
-// ground is what all machines of a node read, and write to.
-type ground struct {
-	vnodes  *partitions.Set
-	view    *view.View
-	round   *round.Writer
-	tenants *quota.Machine
-	pending *waiting.Table
+// base is what all machines of a node read, and write to.
+type base struct {
+	ground *ground.Ground
+	vnodes *partitions.Set // these three are in it, too: the composition reads them all the time
+	view   *view.View
+	round  *round.Writer
 
 	register *registercall.Machine
 	behind   catchUp
@@ -130,7 +128,7 @@ func (c *Core) Step(now clock.Time, event any) error {
 		c.request(now, e)
 	case message.Tick:
 	case message.Cancel:
-		c.pending.Cancel(e.From) // each request gets exactly one reply
+		c.ground.Pending.Cancel(e.From) // each request gets exactly one reply
 	case message.Heard:
 		c.dispatch.Hear(now, e.Conn, !e.Part)
 	case message.Gone:
@@ -287,7 +285,7 @@ func (c *Core) endLeases(now clock.Time) {
 // behind its back, and invariants of its machines that do not hold. It is for tests; none of
 // what it reads comes from a disk.
 func (c *Core) Audit() error {
-	return errors.Join(c.vnodes.Audit(), c.pending.Audit(), c.tenants.Audit(len(c.view.Cells), c.vnodes.See),
+	return errors.Join(c.vnodes.Audit(), c.ground.Pending.Audit(), c.ground.Tenants.Audit(len(c.view.Cells), c.vnodes.See),
 		c.dispatch.Audit(), router.Audit(c.routes), c.replication.Audit(), c.logs.Audit(),
 		c.transfer.Audit(), c.elector.Audit(), lease.Audit(c.leases), c.standing.Audit(), c.dependency.Audit(),
 		c.retention.Audit(), c.repairs.Audit(), c.sessions.Audit(), c.schedules.Audit())

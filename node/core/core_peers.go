@@ -49,7 +49,7 @@ func (c *Core) fromPeer(now clock.Time, m *message.FromPeer) {
 	case *message.QuarantineFacts:
 		c.transfer.Quarantine.Told(now, m.From, b)
 	case *message.Withdraw:
-		c.pending.Cancel(message.Origin{Conn: c.routes.Conn(m.From), Request: b.Number})
+		c.ground.Pending.Cancel(message.Origin{Conn: c.routes.Conn(m.From), Request: b.Number})
 	case *message.Dropped:
 		c.dispatch.Undelivered(now, b.Grants)
 	case *message.Claims:

@@ -89,7 +89,7 @@ func (c *Core) learn(now clock.Time, s *register.State) bool {
 	}
 	c.schedules.Observe(now, s)
 	c.sessions.Names.Learn(now, s)
-	c.tenants.Learn(s)
+	c.ground.Tenants.Learn(s)
 	if bad := c.queues.Load(s); bad != nil {
 		c.round.Check(bad)
 		return false

@@ -7,7 +7,7 @@ import (
 
 // gone forgets the waiting requests of a closed connection.
 func (c *Core) gone(conn uint64) {
-	c.pending.Gone(conn)
+	c.ground.Pending.Gone(conn)
 	c.sessions.Gone(c.round.Now, conn)
 	c.dispatch.Gone(conn)
 }
@@ -17,7 +17,7 @@ func (c *Core) drain(why *proto.Error) {
 	c.closed = why
 	c.dispatch.Drain(why)
 	c.logs.Drain(why)
-	c.pending.Drain(why)
+	c.ground.Pending.Drain(why)
 }
 
 // timeouts answers the requests whose wait is over.

@@ -15,6 +15,7 @@ import (
 	"github.com/norn-dev/norn/node/core/dispatch"
 	"github.com/norn-dev/norn/node/core/explain"
 	"github.com/norn-dev/norn/node/core/follow"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/intake"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/lease"
@@ -50,35 +51,35 @@ import (
 // Open makes a core over the contents of a store. It returns an error when the
 // store is damaged.
 func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
-	c := &Core{ground: ground{round: round.New(view), view: newView(&cfg), tenants: quota.New(), pending: waiting.New()}, cfg: cfg}
-	c.register = registercall.New(registercall.Env{View: c.view, Round: c.round})
+	g := &ground.Ground{Self: cfg.Self, Eta: cfg.Eta, GCGrace: cfg.GCGrace, View: newView(&cfg), Round: round.New(view), Tenants: quota.New(), Pending: waiting.New(), Rand: cfg.Rand}
+	c := &Core{base: base{ground: g, view: g.View, round: g.Round}, cfg: cfg}
+	c.register = registercall.New(registercall.Env{Ground: c.ground})
 	c.logs = follow.New(follow.Env{
-		Partitions: cfg.Cluster.Partitions, View: c.view, Round: c.round, Tenants: c.tenants, Pending: c.pending,
+		Ground: c.ground, Partitions: cfg.Cluster.Partitions,
 		Gone: func(p ring.Partition) *proto.Error { return c.transfer.Gone(p) },
 	})
 	c.replication = replication.New(replication.Env{
-		Policy: cfg.Policy.Replication, Self: cfg.Self, Cluster: [16]byte(cfg.Cluster.ID), Random: cfg.Rand.Uint64, View: c.view, Round: c.round, Pending: c.pending,
+		Ground: c.ground, Policy: cfg.Policy.Replication, Cluster: [16]byte(cfg.Cluster.ID),
 	})
 	c.routes = router.New(router.Env{
-		Policy: cfg.Policy.Router, Self: cfg.Self, Random: cfg.Rand.Uint64, IDs: id.NewGenerator(cfg.Rand.Uint32(), cfg.Rand.Uint64), View: c.view, Round: c.round, Pending: c.pending,
+		Ground: c.ground, Policy: cfg.Policy.Router, IDs: id.NewGenerator(cfg.Rand.Uint32(), cfg.Rand.Uint64),
 	})
 	c.dispatch = dispatch.New(dispatch.Env{
-		Policy: cfg.Policy.Dispatch, Self: cfg.Self, Eta: cfg.Eta, PartitionCount: cfg.Cluster.Partitions,
-		MaxClaims: cfg.MaxClaims, MaxQueues: cfg.MaxQueues, MaxWaiters: cfg.MaxWaiters, Rand: cfg.Rand,
-		View: c.view, Round: c.round, Routes: c.routes, Tenants: c.tenants, Readers: c.logs, Pending: c.pending,
+		Ground: c.ground, Policy: cfg.Policy.Dispatch, PartitionCount: cfg.Cluster.Partitions,
+		MaxClaims: cfg.MaxClaims, MaxQueues: cfg.MaxQueues, MaxWaiters: cfg.MaxWaiters,
+		Routes: c.routes, Readers: c.logs,
 	})
 	openFronts(c)
 	vcfg := vnodes(c).Shared()
 	c.transfer = transfer.New(transfer.Env{
-		Policy: cfg.Policy.Transfer,
-		Self:   cfg.Self, DeadAfter: cfg.DeadAfter, Settle: max(10*time.Second, cfg.Repair), Eta: cfg.Eta, GCGrace: cfg.GCGrace,
-		MaxAside: cfg.Quarantine, Replicas: cfg.Cluster.Replicas, Rand: cfg.Rand,
-		View: c.view, Round: c.round,
+		Ground: c.ground, Policy: cfg.Policy.Transfer,
+		DeadAfter: cfg.DeadAfter, Settle: max(10*time.Second, cfg.Repair),
+		MaxAside: cfg.Quarantine, Replicas: cfg.Cluster.Replicas,
 	})
 	boot := cfg.Rand.Uint64()
 	c.schedules = schedules.New(schedules.Env{
-		Policy: cfg.Policy.Cron, Self: cfg.Self, Cluster: [16]byte(cfg.Cluster.ID), Grace: cfg.GCGrace, MaxPayload: cfg.MaxPayload, Rand: cfg.Rand,
-		View: c.view, Round: c.round, Routes: c.routes, Tenants: c.tenants,
+		Ground: c.ground, Policy: cfg.Policy.Cron, Cluster: [16]byte(cfg.Cluster.ID), Grace: cfg.GCGrace, MaxPayload: cfg.MaxPayload,
+		Routes: c.routes,
 	})
 	return c, open(c, vcfg, boot, view, now)
 }
@@ -87,36 +88,36 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 func openFronts(c *Core) {
 	cfg := &c.cfg
 	c.sharedConfig = sharedconfig.New(sharedconfig.Env{
-		Retention: cfg.Retention, GCGrace: cfg.GCGrace, Eta: cfg.Eta, Buffer: cfg.Buffer, Write: cfg.Common,
-		View: c.view, Send: c.register.Send,
+		Ground: c.ground, Retention: cfg.Retention, Buffer: cfg.Buffer, Write: cfg.Common,
+		Send: c.register.Send,
 	})
 	c.queues = queues.New(queues.Env{
-		Policy: cfg.Policy.Query, Self: cfg.Self, Retry: cfg.Retry, Lease: cfg.Lease, MaxQueues: cfg.MaxQueues, HasArchive: cfg.Archive, Eta: cfg.Eta, GCGrace: cfg.GCGrace,
-		View: c.view, Round: c.round, Tenants: c.tenants, Routes: c.routes, Register: c.register, Dispatch: c.dispatch,
+		Ground: c.ground, Policy: cfg.Policy.Query, Retry: cfg.Retry, Lease: cfg.Lease, MaxQueues: cfg.MaxQueues, HasArchive: cfg.Archive,
+		Routes: c.routes, Register: c.register, Dispatch: c.dispatch,
 		Rule:    func(queue string) retention.Rule { return c.retention.Rule(queue) },
 		Copying: func(p ring.Partition) bool { return c.transfer.Incoming[p] != nil },
 		Origin:  func(m nornv1.Method) message.Origin { return c.schedules.Origin(m) },
 	})
 	c.keys = uniquekeys.New(uniquekeys.Env{
-		Policy: cfg.Policy.UniqueKeys, Self: cfg.Self, Cluster: [16]byte(cfg.Cluster.ID), Eta: cfg.Eta, GCGrace: cfg.GCGrace, View: c.view, Round: c.round,
+		Ground: c.ground, Policy: cfg.Policy.UniqueKeys, Cluster: [16]byte(cfg.Cluster.ID),
 	})
 	c.arrivals = arrivals.New(arrivals.Env{
-		View: c.view, Round: c.round, Keys: c.keys, Queues: c.queues, Replication: c.replication,
+		Ground: c.ground, Keys: c.keys, Queues: c.queues, Replication: c.replication,
 	})
 	c.settle = settle.New(settle.Env{
-		Policy: cfg.Policy.Lease, GCGrace: cfg.GCGrace,
-		View: c.view, Round: c.round, Replication: c.replication, Index: c.dispatch.Index, Pending: c.pending, Clashes: &c.arrivals.Clashes,
+		Ground: c.ground, Policy: cfg.Policy.Lease,
+		Replication: c.replication, Index: c.dispatch.Index, Clashes: &c.arrivals.Clashes,
 	})
 	c.intake = intake.New(intake.Env{
-		Self: cfg.Self, MaxPayload: cfg.MaxPayload, Eta: cfg.Eta, GCGrace: cfg.GCGrace,
-		View: c.view, Round: c.round, Routes: c.routes, Replication: c.replication, Queues: c.queues, Keys: c.keys, Settle: c.settle,
+		Ground: c.ground, MaxPayload: cfg.MaxPayload,
+		Routes: c.routes, Replication: c.replication, Queues: c.queues, Keys: c.keys, Settle: c.settle,
 	}, intake.Disk{Least: cfg.DiskReserve, Free: math.MaxUint64})
 	c.status = status.New(status.Env{
-		Self: cfg.Self, Cluster: cfg.Cluster, Address: cfg.Address, Zone: cfg.Zone,
-		View: c.view, Round: c.round, Routes: c.routes, Disk: &c.intake.Disk, Clashes: &c.arrivals.Clashes,
+		Ground: c.ground, Cluster: cfg.Cluster, Address: cfg.Address, Zone: cfg.Zone,
+		Routes: c.routes, Disk: &c.intake.Disk, Clashes: &c.arrivals.Clashes,
 	})
 	c.explain = explain.New(explain.Env{
-		Self: cfg.Self, View: c.view, Round: c.round, Tenants: c.tenants, Routes: c.routes, Dispatch: c.dispatch,
+		Ground: c.ground, Routes: c.routes, Dispatch: c.dispatch,
 		Replication: c.replication, Queues: c.queues,
 	})
 }
@@ -139,7 +140,7 @@ func vnodes(c *Core) vnode.Config {
 		OnFinish: func(p ring.Partition, task id.ID, linked bool) { c.dependency.Finished(p, task, linked) },
 		OnUnlink: func(task id.ID, dependencies []id.ID) { c.dependency.Unlink(task, dependencies) },
 		OnStored: c.replication.Writes.Stored,
-		Tally:    c.tenants.Tally,
+		Tally:    c.ground.Tenants.Tally,
 		Tree:     cfg.Tree,
 		Slack:    cfg.Slack,
 		OnEmpty:  c.queues.Emptied,
@@ -150,7 +151,7 @@ func vnodes(c *Core) vnode.Config {
 // open reads what the store has, and makes the machines that go by it.
 func open(c *Core, vcfg vnode.Config, boot uint64, view store.Reader, now clock.Time) (err error) {
 	cfg := &c.cfg
-	elections := &leadership.Env{Policy: cfg.Policy.Leadership, Self: cfg.Self, Rand: cfg.Rand, View: c.view, Round: c.round, Register: registering{c.register}}
+	elections := &leadership.Env{Ground: c.ground, Policy: cfg.Policy.Leadership, Register: registering{c.register}}
 	if c.acceptors, err = leadership.OpenAcceptors(elections, cfg.Cluster.Partitions, view); err != nil {
 		return err
 	}
@@ -158,45 +159,41 @@ func open(c *Core, vcfg vnode.Config, boot uint64, view store.Reader, now clock.
 	if err := openVnodes(c, vcfg, view, now); err != nil {
 		return err
 	}
-	c.queues.Partitions, c.keys.Partitions = c.vnodes, c.vnodes
+	c.ground.Partitions = c.vnodes
 	if c.sessions, err = workers.New(workers.Env{
-		Policy: cfg.Policy.Workers, Self: cfg.Self, Buffer: cfg.Buffer, Sessions: cfg.Sessions, Random: cfg.Rand.Uint64,
-		View: c.view, Round: c.round, Partitions: c.vnodes, Pending: c.pending,
+		Ground: c.ground, Policy: cfg.Policy.Workers, Buffer: cfg.Buffer, Sessions: cfg.Sessions,
 	}); err != nil {
 		return fmt.Errorf("core: %w", err)
 	}
 	c.dependency = dependency.New(dependency.Env{
-		Policy: cfg.Policy.Dependency,
-		Self:   cfg.Self, Eta: cfg.Eta, GCGrace: cfg.GCGrace, WatchFor: cfg.WatchFor,
-		Hold: func() time.Duration { return c.retention.Tombstones.Hold() },
-		View: c.view, Round: c.round, Partitions: c.vnodes,
+		Ground: c.ground, Policy: cfg.Policy.Dependency,
+		WatchFor: cfg.WatchFor,
+		Hold:     func() time.Duration { return c.retention.Tombstones.Hold() },
 	}, boot)
 	c.retention = retention.New(retention.Env{
-		Policy: cfg.Policy.Retention,
-		Self:   cfg.Self, Eta: cfg.Eta, GCGrace: cfg.GCGrace, Interval: cfg.CollectInterval, HasArchive: cfg.Archive,
-		View: c.view, Round: c.round, Partitions: c.vnodes, Queues: retaining{c.queues, c.sharedConfig}, References: c.dependency,
+		Ground: c.ground, Policy: cfg.Policy.Retention,
+		Interval: cfg.CollectInterval, HasArchive: cfg.Archive,
+		Queues: retaining{c.queues, c.sharedConfig}, References: c.dependency,
 		Alone: c.replication.Writes.Alone, Taken: func() uint64 { return c.taken }, Number: c.register.Number, PassKey: c.keys.Pass,
 	}, now)
 	compared := &repairing{facts: c.arrivals, tombstones: c.retention.Tombstones, acceptors: c.acceptors, transfer: c.transfer}
 	c.repairs = repair.New(repair.Env{
-		Self: cfg.Self, Every: cfg.Repair, Scrub: cfg.Scrub, Moving: transfer.Comparisons(),
-		View: c.view, Round: c.round, Partitions: c.vnodes, Random: cfg.Rand.Uint64,
+		Ground: c.ground, Every: cfg.Repair, Scrub: cfg.Scrub, Moving: transfer.Comparisons(),
 		Proofs: c.retention.Tombstones, Others: compared,
 	})
 	if c.standing, err = openStanding(c, boot, view, now); err != nil {
 		return err
 	}
-	c.elector = leadership.New(c.acceptors, c.vnodes, c.standing)
+	c.elector = leadership.New(c.acceptors, c.standing)
 	compared.elector = c.elector
 	c.leases = lease.New(lease.Env{
-		Policy: cfg.Policy.Lease,
-		Self:   cfg.Self, Eta: cfg.Eta, Random: cfg.Rand.Uint64, View: c.view, Round: c.round, Partitions: c.vnodes,
+		Ground: c.ground, Policy: cfg.Policy.Lease,
 		Standing: c.standing, Leadership: c.elector, Acceptors: c.acceptors,
 		Others:  leasing{c.dispatch, c.arrivals, &c.replication.Confirms, c.dependency},
 		Planned: func(p ring.Partition) []register.Member { return c.transfer.Driver.View().Planned(p) },
 	})
 	c.operator = operator.New(operator.Env{
-		Self: cfg.Self, Cluster: cfg.Cluster.ID, View: c.view, Round: c.round, Partitions: c.vnodes, Standing: c.standing,
+		Ground: c.ground, Cluster: cfg.Cluster.ID, Standing: c.standing,
 		Acceptors: c.acceptors, Transfer: c.transfer, Repairs: c.repairs, Routes: c.routes, Retention: c.retention,
 		Replication: c.replication, Node: operating{c.register, c.intake, c.arrivals},
 	})
@@ -217,9 +214,8 @@ func openStanding(c *Core, boot uint64, view store.Reader, now clock.Time) (*sta
 		epochs[p] = c.acceptors.All[p].Seen
 	}
 	return standing.New(standing.Env{
-		Policy: c.cfg.Policy.Standing,
-		Self:   c.cfg.Self, Eta: c.cfg.Eta, Mark: c.cfg.Mark, SetBack: c.cfg.SetBack, Boot: boot,
-		View: c.view, Round: c.round, Partitions: c.vnodes,
+		Ground: c.ground, Policy: c.cfg.Policy.Standing,
+		Mark: c.cfg.Mark, SetBack: c.cfg.SetBack, Boot: boot,
 	}, epochs, view, now)
 }
 

@@ -79,7 +79,7 @@ func PassedOver(c *Core, conn uint64, now clock.Time) bool { return c.dispatch.P
 func Kept(c *Core, now clock.Time) time.Duration { return c.dependency.Watches.Needs.Lasting(now) }
 
 // Tenants is what each tenant uses on this node, for metrics.
-func Tenants(c *Core) []quota.Use { return c.tenants.Used() }
+func Tenants(c *Core) []quota.Use { return c.ground.Tenants.Used() }
 
 // Growing is the first state of a cluster that takes no tasks before every partition has as many
 // copies as nodes are to be there, or as there are replicas.

@@ -227,7 +227,7 @@ func TestATenantHasAsManyWaitsAsItMay(t *testing.T) {
 	r.step(message.Gone{Conn: 4})
 	r.step(message.Gone{Conn: 5})
 	r.turn()
-	if _, _, n := r.core.tenants.Use("acme/"); n != 0 {
+	if _, _, n := r.core.ground.Tenants.Use("acme/"); n != 0 {
 		t.Errorf("%d waits are counted, there are none", n)
 	}
 }

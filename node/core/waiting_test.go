@@ -24,7 +24,7 @@ func (r *trio) waitsFor(kind waiting.Kind) (i int, from message.Origin) {
 		s.Id = r.at(1).Bytes()
 	}
 	from = r.send(0, &nornv1.EnqueueRequest{Tasks: []*nornv1.TaskSpec{s}})
-	if n := r.peers[0].core.pending.Count(kind); n != 1 {
+	if n := r.peers[0].core.ground.Pending.Count(kind); n != 1 {
 		r.t.Fatalf("%d requests wait", n)
 	}
 	return 0, from
@@ -52,8 +52,8 @@ func TestWhoGivesUpWhileItIsConfirmedIsToldSo(t *testing.T) {
 			t.Errorf("%s: it is told %v", what, reply)
 		}
 		r.live(10*time.Second, 50*time.Millisecond, nothing)
-		if n := c.Stats().Enqueued; n != enqueued || c.pending.Count(waiting.Confirmed) != 0 {
-			t.Errorf("%s: %d tasks more are enqueued, and %d requests wait", what, n-enqueued, c.pending.Count(waiting.Confirmed))
+		if n := c.Stats().Enqueued; n != enqueued || c.ground.Pending.Count(waiting.Confirmed) != 0 {
+			t.Errorf("%s: %d tasks more are enqueued, and %d requests wait", what, n-enqueued, c.ground.Pending.Count(waiting.Confirmed))
 		}
 		r.check(c.Audit())
 	}
@@ -76,7 +76,7 @@ func TestWhoGivesUpWhileCopiesAreMadeIsToldSo(t *testing.T) {
 			t.Errorf("%s: it is told %v", what, reply)
 		}
 		r.live(10*time.Second, 50*time.Millisecond, nothing)
-		if _, later := r.peers[i].replies[from]; later != answered || c.pending.Count(waiting.Copies) != 0 {
+		if _, later := r.peers[i].replies[from]; later != answered || c.ground.Pending.Count(waiting.Copies) != 0 {
 			t.Errorf("%s: it is answered later, or waits still", what)
 		}
 		if n := r.copies(r.at(1)); n != 0 {

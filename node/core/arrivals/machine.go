@@ -3,22 +3,18 @@ package arrivals
 import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/dependency"
-	"github.com/norn-dev/norn/node/core/partitions"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/queues"
 	"github.com/norn-dev/norn/node/core/replication"
 	"github.com/norn-dev/norn/node/core/retention"
-	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/transfer"
 	"github.com/norn-dev/norn/node/core/uniquekeys"
-	"github.com/norn-dev/norn/node/core/view"
 )
 
 // Env is what a node keeps facts of others by.
 type Env struct {
-	// View and the others are those of the node.
-	View        *view.View
-	Round       *round.Writer
-	Partitions  *partitions.Set
+	*ground.Ground
+	// The others of the node.
 	Transfer    *transfer.Machine
 	Tombstones  *retention.Tombstones
 	Keys        *uniquekeys.Machine

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/dependency"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/partitions"
@@ -65,12 +66,12 @@ func newBench(t *testing.T) *bench {
 	}
 	seen.Current, seen.Joined = true, true
 	seen.Look()
-	e := Env{View: seen, Round: round.New(disk)}
-	acceptors, err := leadership.OpenAcceptors(&leadership.Env{Self: self, View: seen, Round: e.Round}, parts, disk)
+	e := Env{Ground: &ground.Ground{Self: self, GCGrace: grace, View: seen, Round: round.New(disk), Tenants: quota.New(), Rand: rand.New(rand.NewPCG(1, 2))}}
+	acceptors, err := leadership.OpenAcceptors(&leadership.Env{Ground: e.Ground}, parts, disk)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.Replication = replication.New(replication.Env{Self: self, Random: rand.Uint64, View: seen, Round: e.Round, Acceptors: acceptors})
+	e.Replication = replication.New(replication.Env{Ground: e.Ground, Acceptors: acceptors})
 	all := make([]*vnode.Vnode, parts)
 	for p := range all {
 		if all[p], err = vnode.Open(ring.Partition(p), vnode.Config{Partitions: parts, Tree: true, Random: rand.Float64, OnStored: e.Replication.Writes.Stored}, disk, b.now); err != nil {
@@ -78,16 +79,16 @@ func newBench(t *testing.T) *bench {
 		}
 	}
 	e.Partitions = partitions.New(all, nil, nil)
-	stands, err := standing.New(standing.Env{Self: self, View: seen, Round: e.Round, Partitions: e.Partitions}, make([]uint64, parts), disk, b.now)
+	stands, err := standing.New(standing.Env{Ground: e.Ground}, make([]uint64, parts), disk, b.now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	stands.Disk.Heard(member(1), 0)
-	e.Tombstones = retention.New(retention.Env{Self: self, GCGrace: grace, View: seen, Round: e.Round, Partitions: e.Partitions}, b.now).Tombstones
-	e.Transfer = transfer.New(transfer.Env{Self: self, GCGrace: grace, View: seen, Round: e.Round, Partitions: e.Partitions, Tombstones: judge{by: e.Tombstones}})
-	e.Keys = uniquekeys.New(uniquekeys.Env{Self: self, View: seen, Round: e.Round, Partitions: e.Partitions, Standing: stands})
-	e.Queues = queues.New(queues.Env{View: seen, Round: e.Round, Tenants: quota.New(), Partitions: e.Partitions})
-	e.Dependency = dependency.New(dependency.Env{Self: self, View: seen, Round: e.Round, Partitions: e.Partitions}, 1)
+	e.Tombstones = retention.New(retention.Env{Ground: e.Ground}, b.now).Tombstones
+	e.Transfer = transfer.New(transfer.Env{Ground: e.Ground, Tombstones: judge{by: e.Tombstones}})
+	e.Keys = uniquekeys.New(uniquekeys.Env{Ground: e.Ground, Standing: stands})
+	e.Queues = queues.New(queues.Env{Ground: e.Ground})
+	e.Dependency = dependency.New(dependency.Env{Ground: e.Ground}, 1)
 	e.Replication.Partitions, e.Replication.Standing, e.Replication.Transfer = e.Partitions, stands, e.Transfer
 	b.Machine, b.disk, b.acks = New(e), stands.Disk, e.Replication.Acks
 	return b

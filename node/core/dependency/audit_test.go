@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 )
@@ -23,7 +24,7 @@ func TestAnAuditSeesWhatIsMiscounted(t *testing.T) {
 		},
 		"nobody": func(m *Machine) { m.Watches.Asked[id.ID{1}] = map[register.Member]question{} },
 	} {
-		m := New(Env{}, 1)
+		m := New(Env{Ground: &ground.Ground{}}, 1)
 		m.Hear(id.ID{1}, crdt.StateCompleted)
 		m.Watches.note(message.Outcome{Task: id.ID{1}, State: crdt.StateCompleted})
 		spoil(m)

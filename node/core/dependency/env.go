@@ -6,9 +6,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/node/core/partitions"
-	"github.com/norn-dev/norn/node/core/round"
-	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -16,21 +14,13 @@ import (
 
 // Env is what a machine reads and writes.
 type Env struct {
+	*ground.Ground
 	// Policy is the zero one but in the hunt.
 	Policy Policy
-	// Self is this node in this incarnation.
-	Self register.Member
-	// Eta bounds the difference of two clocks. GCGrace is how long an ID that is not known may
-	// be enqueued.
-	Eta, GCGrace time.Duration
 	// WatchFor is how long a replica remembers who has asked; 0: a minute.
 	WatchFor time.Duration
 	// Hold is how long all have to have had a tombstone before it goes.
 	Hold func() time.Duration
-	// View, Round and Partitions are those of the node.
-	View       *view.View
-	Round      *round.Writer
-	Partitions *partitions.Set
 	// Routes, Reads, Leases, Times and Others are the rest of the node.
 	Routes Routes
 	Reads  Reads

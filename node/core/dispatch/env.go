@@ -2,48 +2,31 @@ package dispatch
 
 import (
 	"iter"
-	"math/rand/v2"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/lease"
-	"github.com/norn-dev/norn/node/core/partitions"
-	"github.com/norn-dev/norn/node/core/quota"
-	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/node/core/standing"
-	"github.com/norn-dev/norn/node/core/view"
-	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/proto"
-	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
 
 // Env is what a machine reads and writes.
 type Env struct {
+	*ground.Ground
 	// Policy is the zero one but in the hunt.
 	Policy Policy
-	// Self is this node in this incarnation.
-	Self register.Member
-	// Eta bounds the difference of two clocks.
-	Eta time.Duration
 	// PartitionCount is how many partitions there are.
 	PartitionCount int
 	// MaxClaims, MaxQueues and MaxWaiters bound the tasks under a claim, the names of queues and
 	// the requests that wait.
 	MaxClaims, MaxQueues, MaxWaiters int
-	// Rand draws whom to tell.
-	Rand *rand.Rand
-	// View, Round, Routes and Tenants are those of the node, and so are Partitions, Standing and
-	// Leases, which may come later, before anything is asked for.
-	View       *view.View
-	Round      *round.Writer
-	Routes     *router.Machine
-	Tenants    *quota.Machine
-	Partitions *partitions.Set
-	Standing   *standing.Machine
-	Leases     *lease.Machine
-	// Pending has the requests of the node that wait.
-	Pending *waiting.Table
+	// Routes are those of the node, and so are Standing and Leases, which may come later, before
+	// anything is asked for.
+	Routes   *router.Machine
+	Standing *standing.Machine
+	Leases   *lease.Machine
 	// Node is the rest of it, and Readers are those who wait for lines of a log.
 	Node    Node
 	Readers Readers

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/quota"
 	"github.com/norn-dev/norn/node/core/round"
@@ -20,7 +21,7 @@ import (
 // TestEachSubscriberHearsOnce: who waits for a queue is there once, and no longer once it was
 // told of a task; it waits again when it was told that there is none.
 func TestEachSubscriberHearsOnce(t *testing.T) {
-	m, now := New(Env{Pending: waiting.New(), MaxQueues: 10, Rand: rand.New(rand.NewPCG(1, 2))}), clock.Time{Mono: 1}
+	m, now := New(Env{Ground: &ground.Ground{Pending: waiting.New(), Rand: rand.New(rand.NewPCG(1, 2))}, MaxQueues: 10}), clock.Time{Mono: 1}
 	s := m.gossip
 	var others []register.Member
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
@@ -53,7 +54,7 @@ func TestEachSubscriberHearsOnce(t *testing.T) {
 
 // TestWhatIsSaidOfRequestsGivenUpIsBounded: the oldest are forgotten.
 func TestWhatIsSaidOfRequestsGivenUpIsBounded(t *testing.T) {
-	u := New(Env{Pending: waiting.New()}).abandoned
+	u := New(Env{Ground: &ground.Ground{Pending: waiting.New()}}).abandoned
 	for n := range uint64(maxUnanswered + 10) {
 		u.add(clock.Time{Mono: 1}, message.AskKey{Session: [16]byte{1}, Request: n})
 	}
@@ -72,7 +73,7 @@ func (nobodyReads) SendAway(uint64, *proto.Error) bool { return false }
 
 // TestWhatWaitsIsBoundedInBytes: a request names up to a thousand queues.
 func TestWhatWaitsIsBoundedInBytes(t *testing.T) {
-	c := New(Env{Pending: waiting.New(), MaxWaiters: 10, Readers: nobodyReads{}, Tenants: quota.New(), Round: round.New(memstore.New())})
+	c := New(Env{Ground: &ground.Ground{Pending: waiting.New(), Tenants: quota.New(), Round: round.New(memstore.New())}, MaxWaiters: 10, Readers: nobodyReads{}})
 	c.Index.bytes = maxWaitBytes - waiterBytes
 	if e := c.RoomToWait(1, waiterBytes, ""); e != nil {
 		t.Errorf("up to the limit: %v", e)
@@ -125,7 +126,7 @@ func TestAnAuditSeesWhatWouldWaitForEver(t *testing.T) {
 		"held":      func(c *Machine) { c.probes.held = make([]*freshnessProbe, MaxProbes+1) },
 		"order":     func(c *Machine) { c.offers.postponed[0].at = 1 << 40 },
 	} {
-		c := New(Env{Pending: waiting.New(), MaxQueues: 1, Readers: nobodyReads{}, Tenants: quota.New(), Round: round.New(memstore.New())})
+		c := New(Env{Ground: &ground.Ground{Pending: waiting.New(), Tenants: quota.New(), Round: round.New(memstore.New())}, MaxQueues: 1, Readers: nobodyReads{}})
 		key := message.AskKey{Request: 1}
 		c.abandoned.known[key], c.abandoned.order = true, []givenUp{{key, 1}}
 		c.remote.of(m, "q").open = 1

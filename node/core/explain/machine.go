@@ -7,19 +7,16 @@ import (
 	"github.com/norn-dev/norn/node/core/convert"
 	"github.com/norn-dev/norn/node/core/dependency"
 	"github.com/norn-dev/norn/node/core/dispatch"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/partitions"
-	"github.com/norn-dev/norn/node/core/quota"
 	"github.com/norn-dev/norn/node/core/refusal"
 	"github.com/norn-dev/norn/node/core/replication"
-	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/node/guard"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
-	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/vnode"
@@ -29,13 +26,8 @@ import (
 
 // Env is what a node explains tasks by.
 type Env struct {
-	// Self is this node in this incarnation.
-	Self register.Member
-	// View and the others are those of the node.
-	View        *view.View
-	Round       *round.Writer
-	Partitions  *partitions.Set
-	Tenants     *quota.Machine
+	*ground.Ground
+	// The others of the node.
 	Routes      *router.Machine
 	Leases      *lease.Machine
 	Dispatch    *dispatch.Machine

@@ -11,12 +11,10 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/call"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/query"
-	"github.com/norn-dev/norn/node/core/quota"
 	"github.com/norn-dev/norn/node/core/refusal"
-	"github.com/norn-dev/norn/node/core/round"
-	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -45,14 +43,9 @@ type logWait struct {
 
 // Env is what a machine reads and writes.
 type Env struct {
+	*ground.Ground
 	// Partitions is how many there are.
 	Partitions int
-	// View, Round and Tenants are those of the node.
-	View    *view.View
-	Round   *round.Writer
-	Tenants *quota.Machine
-	// Pending has the requests of the node that wait.
-	Pending *waiting.Table
 	// Gone is that a partition is kept by others now.
 	Gone func(p ring.Partition) *proto.Error
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/quota"
 	"github.com/norn-dev/norn/node/core/round"
@@ -23,7 +24,8 @@ func followed(t *testing.T) (l *Machine, from message.Origin, task id.ID) {
 	t.Helper()
 	v := view.New(register.Member{Node: "a"}, 4)
 	l = New(Env{
-		Partitions: 4, View: v, Round: round.New(memstore.New()), Tenants: quota.New(), Pending: waiting.New(),
+		Ground:     &ground.Ground{View: v, Round: round.New(memstore.New()), Tenants: quota.New(), Pending: waiting.New()},
+		Partitions: 4,
 		Gone: func(ring.Partition) *proto.Error {
 			return proto.Refused(nornv1.ErrorKind_ERROR_KIND_UNAVAILABLE, "others keep it")
 		},

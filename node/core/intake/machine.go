@@ -1,36 +1,24 @@
 package intake
 
 import (
-	"time"
-
 	"github.com/norn-dev/norn/node/core/dependency"
-	"github.com/norn-dev/norn/node/core/partitions"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/queues"
 	"github.com/norn-dev/norn/node/core/replication"
 	"github.com/norn-dev/norn/node/core/retention"
-	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/node/core/settle"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/transfer"
 	"github.com/norn-dev/norn/node/core/uniquekeys"
-	"github.com/norn-dev/norn/node/core/view"
-	"github.com/norn-dev/norn/register"
 )
 
 // Env is what a node takes tasks in by.
 type Env struct {
-	// Self is this node in this incarnation.
-	Self register.Member
+	*ground.Ground
 	// MaxPayload is how large the payload of a task may be, bytes.
 	MaxPayload int
-	// Eta bounds the difference of two clocks. GCGrace is how long an ID that is not known may
-	// be enqueued.
-	Eta, GCGrace time.Duration
-	// View and the others are those of the node.
-	View        *view.View
-	Round       *round.Writer
-	Partitions  *partitions.Set
+	// The others of the node.
 	Standing    *standing.Machine
 	Routes      *router.Machine
 	Transfer    *transfer.Machine

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-dev/norn/node/core/arrivals"
 	"github.com/norn-dev/norn/node/core/dependency"
 	"github.com/norn-dev/norn/node/core/dispatch"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
@@ -113,23 +114,22 @@ func newBench(t *testing.T, members int) *bench {
 	b.v, err = vnode.Open(0, vnode.Config{Partitions: 1, HeadSize: 8, Random: rand.Float64}, disk, b.now)
 	check()
 	b.v.Lead(epoch)
-	e := Env{Self: self, MaxPayload: 100, Eta: eta, GCGrace: grace, View: seen, Round: round.New(disk), Partitions: partitions.New([]*vnode.Vnode{b.v}, nil, nil)}
+	e := Env{Ground: &ground.Ground{Self: self, Eta: eta, GCGrace: grace, View: seen, Round: round.New(disk), Partitions: partitions.New([]*vnode.Vnode{b.v}, nil, nil), Tenants: quota.New(), Pending: waiting.New(), Rand: rand.New(rand.NewPCG(1, 2))}, MaxPayload: 100}
 	e.Round.Now = b.now
-	pending, tenants := waiting.New(), quota.New()
-	acceptors, err := leadership.OpenAcceptors(&leadership.Env{Self: self, View: seen, Round: e.Round}, 1, disk)
+	acceptors, err := leadership.OpenAcceptors(&leadership.Env{Ground: e.Ground}, 1, disk)
 	check()
-	e.Standing, err = standing.New(standing.Env{Self: self, Eta: eta, View: seen, Round: e.Round, Partitions: e.Partitions}, make([]uint64, 1), disk, b.now)
+	e.Standing, err = standing.New(standing.Env{Ground: e.Ground}, make([]uint64, 1), disk, b.now)
 	check()
-	e.Routes = router.New(router.Env{Self: self, Random: rand.Uint64, IDs: b.ids, View: seen, Round: e.Round, Partitions: e.Partitions, Standing: e.Standing, Node: b.rest, Pending: pending})
-	e.Transfer = transfer.New(transfer.Env{Self: self, View: seen, Round: e.Round, Partitions: e.Partitions})
-	leases := lease.New(lease.Env{Self: self, Random: rand.Uint64, View: seen, Round: e.Round, Partitions: e.Partitions, Standing: e.Standing, Acceptors: acceptors, Others: b.rest})
-	e.Replication = replication.New(replication.Env{Self: self, Random: rand.Uint64, View: seen, Round: e.Round, Partitions: e.Partitions, Standing: e.Standing, Acceptors: acceptors, Leases: leases, Transfer: e.Transfer, Pending: pending})
-	e.Retention = retention.New(retention.Env{Self: self, GCGrace: grace, View: seen, Round: e.Round, Partitions: e.Partitions, Queues: b.rest, References: b.rest}, b.now)
-	e.Dependency = dependency.New(dependency.Env{Self: self, GCGrace: grace, View: seen, Round: e.Round, Partitions: e.Partitions, Routes: b.rest, Leases: leases, Times: b.rest}, 1)
-	hands := dispatch.New(dispatch.Env{MaxQueues: 9, View: seen, Round: e.Round, Tenants: tenants})
-	e.Queues = queues.New(queues.Env{Self: self, Retry: crdt.Retry{MaxAttempts: 1}, MaxQueues: 2, View: seen, Round: e.Round, Tenants: tenants, Partitions: e.Partitions, Dispatch: hands})
-	e.Keys = uniquekeys.New(uniquekeys.Env{Self: self, Eta: eta, GCGrace: grace, View: seen, Round: e.Round, Partitions: e.Partitions, Standing: e.Standing, Leaders: b.rest, Proofs: b.rest})
-	e.Settle = settle.New(settle.Env{GCGrace: grace, View: seen, Round: e.Round, Partitions: e.Partitions, Standing: e.Standing, Replication: e.Replication, Transfer: e.Transfer, Sessions: b.rest, Clashes: &arrivals.Clashes{}})
+	e.Routes = router.New(router.Env{Ground: e.Ground, IDs: b.ids, Standing: e.Standing, Node: b.rest})
+	e.Transfer = transfer.New(transfer.Env{Ground: e.Ground})
+	leases := lease.New(lease.Env{Ground: e.Ground, Standing: e.Standing, Acceptors: acceptors, Others: b.rest})
+	e.Replication = replication.New(replication.Env{Ground: e.Ground, Standing: e.Standing, Acceptors: acceptors, Leases: leases, Transfer: e.Transfer})
+	e.Retention = retention.New(retention.Env{Ground: e.Ground, Queues: b.rest, References: b.rest}, b.now)
+	e.Dependency = dependency.New(dependency.Env{Ground: e.Ground, Routes: b.rest, Leases: leases, Times: b.rest}, 1)
+	hands := dispatch.New(dispatch.Env{Ground: e.Ground, MaxQueues: 9})
+	e.Queues = queues.New(queues.Env{Ground: e.Ground, Retry: crdt.Retry{MaxAttempts: 1}, MaxQueues: 2, Dispatch: hands})
+	e.Keys = uniquekeys.New(uniquekeys.Env{Ground: e.Ground, Standing: e.Standing, Leaders: b.rest, Proofs: b.rest})
+	e.Settle = settle.New(settle.Env{Ground: e.Ground, Standing: e.Standing, Replication: e.Replication, Transfer: e.Transfer, Sessions: b.rest, Clashes: &arrivals.Clashes{}})
 	b.Machine = New(e, Disk{Least: 100, Free: 1000})
 	return b
 }

@@ -3,6 +3,7 @@ package leadership
 import (
 	"testing"
 
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/vnode"
@@ -17,7 +18,7 @@ func TestAnAuditSeesALeaderThatIsNone(t *testing.T) {
 		"pull":    func(e *Machine) { e.Hands[0].pull = []register.Member{member(0)} },
 		"left":    func(e *Machine) { e.Hands[0].left = []register.Member{member(1), member(0)} },
 	} {
-		e := New(&Acceptors{env: &Env{Self: member(0)}}, partitions.New(make([]*vnode.Vnode, 1), &vnode.Vnode{}, nil), nil)
+		e := New(&Acceptors{env: &Env{Ground: &ground.Ground{Self: member(0), Partitions: partitions.New(make([]*vnode.Vnode, 1), &vnode.Vnode{}, nil)}}}, nil)
 		e.Hands[0] = &CohortTransfer{pull: []register.Member{member(1)}}
 		spoil(e)
 		if err := e.Audit(); (err != nil) != (what != "nothing") {

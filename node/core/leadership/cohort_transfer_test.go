@@ -7,6 +7,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/internal/mutant"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -19,7 +20,7 @@ func member(n byte) register.Member {
 // TestAHandOverCountsNoComparisonThatLeftSomething: neither with a voter, whom it asks again,
 // nor with a member of the new cohort, before whom it asks the others.
 func TestAHandOverCountsNoComparisonThatLeftSomething(t *testing.T) {
-	e := New(&Acceptors{env: &Env{Policy: Policy{OneVoterPulled: mutant.OneVoterPulled.On()}, Self: member(0)}}, nil, nil)
+	e := New(&Acceptors{env: &Env{Ground: &ground.Ground{Self: member(0)}, Policy: Policy{OneVoterPulled: mutant.OneVoterPulled.On()}}}, nil)
 	const p = ring.Partition(1)
 	o := e.begin(clock.Time{}, election.HandOver[register.Member]{
 		Partition: p, Epoch: 9, Voters: []register.Member{member(1), member(2)}, To: []register.Member{member(0), member(1), member(2), member(3), member(4)},
@@ -49,7 +50,7 @@ func TestAHandOverCountsNoComparisonThatLeftSomething(t *testing.T) {
 // acknowledged is on one of its voters, and it is not known on which. Only then has this
 // node everything, and the one that it has compared with last; the others have not.
 func TestAHandOverComparesWithEveryVoter(t *testing.T) {
-	e := New(&Acceptors{env: &Env{Policy: Policy{OneVoterPulled: mutant.OneVoterPulled.On()}, Self: member(0)}}, nil, nil)
+	e := New(&Acceptors{env: &Env{Ground: &ground.Ground{Self: member(0)}, Policy: Policy{OneVoterPulled: mutant.OneVoterPulled.On()}}}, nil)
 	up := func(register.Member) bool { return true }
 	const p = ring.Partition(1)
 	o := e.begin(clock.Time{}, election.HandOver[register.Member]{

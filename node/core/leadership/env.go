@@ -1,14 +1,10 @@
 package leadership
 
 import (
-	"math/rand/v2"
-
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/partitions"
-	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/standing"
-	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/placement"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
@@ -17,17 +13,11 @@ import (
 
 // Env is what a machine reads and writes.
 type Env struct {
+	*ground.Ground
 	// Policy is the zero one but in the hunt.
 	Policy Policy
-	// Self is this node in this incarnation.
-	Self register.Member
-	// Rand is the only source of randomness.
-	Rand *rand.Rand
-	// View, Round, Partitions and Standing are those of the node.
-	View       *view.View
-	Round      *round.Writer
-	Partitions *partitions.Set
-	Standing   *standing.Machine
+	// Standing is that of the node.
+	Standing *standing.Machine
 	// Others are told of what happens here, and asked for what is theirs to do.
 	Others Others
 	// Register is asked for cells.

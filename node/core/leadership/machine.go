@@ -8,7 +8,6 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/election"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/view"
@@ -91,9 +90,9 @@ type pause struct {
 }
 
 // New makes the machine of a process over what it has promised.
-func New(acceptors *Acceptors, all *partitions.Set, s *standing.Machine) *Machine {
+func New(acceptors *Acceptors, s *standing.Machine) *Machine {
 	env := acceptors.env
-	env.Partitions, env.Standing = all, s
+	env.Standing = s
 	return &Machine{
 		env: env, Acceptors: acceptors, Runs: election.New(election.Config[register.Member]{Self: env.Self, Rand: env.Rand}),
 		pauses: make(map[ring.Partition]pause), vacant: make(map[ring.Partition]int64), cut: make(map[ring.Partition]bool), alone: make(map[ring.Partition]int64),

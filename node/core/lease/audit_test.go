@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/norn-dev/norn/claim"
@@ -27,7 +28,7 @@ func TestAnAuditSeesWhatIsMiscounted(t *testing.T) {
 	} {
 		g := newTestMachine(t, 7)
 		now := clock.Time{Mono: 1}
-		g.env.Random = func() uint64 { return 1 }
+		g.env.Rand = rand.New(rand.NewPCG(1, 2))
 		pl := g.Propose(0, id.ID{}, &claim.Record{Token: 7<<32 | 1}, false)
 		g.Await(now, []*Proposal{nil, pl}, func(clock.Time) {})
 		g.Send(now)

@@ -1,35 +1,23 @@
 package lease
 
 import (
-	"time"
-
 	"github.com/norn-dev/norn/claim"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/partitions"
-	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/standing"
-	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
 
 // Env is what a machine reads and writes.
 type Env struct {
+	*ground.Ground
 	// Policy is the zero one but in the hunt.
 	Policy Policy
-	// Self is this node in this incarnation.
-	Self register.Member
-	// Eta bounds the difference of two clocks.
-	Eta time.Duration
-	// Random draws the number of the first round.
-	Random func() uint64
-	// View, Round, Partitions, Standing and Leadership are those of the node.
-	View       *view.View
-	Round      *round.Writer
-	Partitions *partitions.Set
+	// Standing, Leadership and Acceptors are those of the node.
 	Standing   *standing.Machine
 	Leadership *leadership.Machine
 	Acceptors  *leadership.Acceptors

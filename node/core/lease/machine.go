@@ -221,7 +221,7 @@ func (g *Machine) begin(now clock.Time) {
 // send begins a round: each member of the cohorts is sent its parts.
 func (g *Machine) send(now clock.Time, parts []*batchPart) {
 	if g.number == 0 {
-		if g.number = g.env.Random() | 1; g.env.Policy.OldGrants {
+		if g.number = g.env.Rand.Uint64() | 1; g.env.Policy.OldGrants {
 			g.number = 1
 		} // answers to the process before this one match nothing
 	}

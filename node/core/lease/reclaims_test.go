@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/partitions"
@@ -42,11 +43,11 @@ func newTestMachine(t *testing.T, epoch uint64) *Machine {
 	seen.Cells[0] = register.Cell{Epoch: epoch, Cohort: []register.Member{member(0), member(1), member(2)}, Leader: member(0)}
 	seen.Look()
 	w := round.New(disk)
-	acceptors, err := leadership.OpenAcceptors(&leadership.Env{Self: member(0), View: seen, Round: w}, 1, disk)
+	acceptors, err := leadership.OpenAcceptors(&leadership.Env{Ground: &ground.Ground{Self: member(0), View: seen, Round: w}}, 1, disk)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Env{Self: member(0), View: seen, Round: w, Partitions: partitions.New([]*vnode.Vnode{v}, nil, nil), Acceptors: acceptors, Others: nobody{}})
+	return New(Env{Ground: &ground.Ground{Self: member(0), View: seen, Round: w, Partitions: partitions.New([]*vnode.Vnode{v}, nil, nil)}, Acceptors: acceptors, Others: nobody{}})
 }
 
 // TestWhatIsToBeFreedIsBounded: more than that waits for its lease, and none is noted twice.

@@ -3,17 +3,15 @@ package operator
 import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/repair"
 	"github.com/norn-dev/norn/node/core/replication"
 	"github.com/norn-dev/norn/node/core/retention"
-	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/transfer"
-	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -24,13 +22,10 @@ import (
 
 // Env is what a machine reads and writes.
 type Env struct {
-	// Self is this node in this incarnation, Cluster the ID of the cluster.
-	Self    register.Member
+	*ground.Ground
+	// Cluster is the ID of the cluster.
 	Cluster register.UUID
-	// View and the others are those of the node.
-	View        *view.View
-	Round       *round.Writer
-	Partitions  *partitions.Set
+	// The others of the node.
 	Standing    *standing.Machine
 	Acceptors   *leadership.Acceptors
 	Transfer    *transfer.Machine

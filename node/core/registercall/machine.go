@@ -4,10 +4,9 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/standing"
-	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -23,10 +22,8 @@ type Then = func(clock.Time, register.Result)
 
 // Env is what a node's requests to the register go by.
 type Env struct {
-	// View and Round are those of the node, and so is Standing, which may come later, before
-	// anything is asked for.
-	View     *view.View
-	Round    *round.Writer
+	*ground.Ground
+	// Standing is that of the node; it may come later, before anything is asked for.
 	Standing *standing.Machine
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/standing"
@@ -21,7 +22,7 @@ import (
 func testMachine() *Machine {
 	v := view.New(register.Member{Node: "a"}, 0)
 	v.State = register.State{Generation: 2, Revision: 5}
-	return New(Env{View: v, Round: round.New(memstore.New()), Standing: &standing.Machine{}})
+	return New(Env{Ground: &ground.Ground{View: v, Round: round.New(memstore.New())}, Standing: &standing.Machine{}})
 }
 
 // ways are those of asking the register; each gives the number of its request.

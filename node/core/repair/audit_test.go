@@ -3,6 +3,7 @@ package repair
 import (
 	"testing"
 
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
 )
 
@@ -18,7 +19,7 @@ func TestAnAuditSeesComparisonsThatAreThereTwice(t *testing.T) {
 		"unnoted":  func(r *Machine) { clear(r.urgent.waits) },
 		"suspects": func(r *Machine) { r.scrubs.suspects = make([]suspect, 2) },
 	} {
-		r := New(Env{})
+		r := New(Env{Ground: &ground.Ground{}})
 		r.urgent.add(k)
 		r.urgent.add(k)
 		r.begun = []message.Pair{k}

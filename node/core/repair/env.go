@@ -5,30 +5,21 @@ import (
 
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/repair/roots"
-	"github.com/norn-dev/norn/node/core/round"
-	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
 
 // Env is what a machine reads and writes.
 type Env struct {
-	// Self is this node in this incarnation.
-	Self register.Member
+	*ground.Ground
 	// Every is the interval in which each partition is compared with each other member of
 	// its cohort; 0: never. Scrub is the pause between two looks of the scrubber; 0: a second.
 	Every, Scrub time.Duration
 	// Moving is how partitions are compared that are copied or handed over.
 	Moving antientropy.Config
-	// View, Round and Partitions are those of the node.
-	View       *view.View
-	Round      *round.Writer
-	Partitions *partitions.Set
-	// Random draws the number of a comparison.
-	Random func() uint64
 	// Proofs hear of all comparisons, those of sums too.
 	Proofs roots.Proofs
 	// Others are told of what happens here, and asked for what is theirs to do.

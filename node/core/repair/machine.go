@@ -75,8 +75,9 @@ func New(env Env) *Machine {
 		rouse:  make(map[message.Pair]int64),
 	}
 	r.Roots = roots.New(roots.Env{
-		Self: env.Self, Every: env.Every, View: env.View, Round: env.Round, Partitions: env.Partitions,
-		Random: env.Random, Proofs: env.Proofs, Busy: r.Busy,
+		Ground: env.Ground,
+		Every:  env.Every,
+		Proofs: env.Proofs, Busy: r.Busy,
 	})
 	r.trees, r.scrubs = trees{env: &r.env, roots: r.Roots}, scrubs{env: &r.env, at: clock.Never}
 	return r
@@ -198,7 +199,7 @@ func (r *Machine) comparable(now clock.Time, k message.Pair) *antientropy.Initia
 
 // start begins a comparison.
 func (r *Machine) start(now clock.Time, k message.Pair, i *antientropy.Initiator) {
-	session := r.env.Random()
+	session := r.env.Rand.Uint64()
 	r.env.Proofs.Began(now, k, session)
 	r.ready(k, i.Start(now, session))
 }

@@ -2,40 +2,30 @@ package replication
 
 import (
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/partitions"
-	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/transfer"
-	"github.com/norn-dev/norn/node/core/view"
-	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/proto"
 	"github.com/norn-dev/norn/register"
 )
 
 // Env is what a machine reads and writes.
 type Env struct {
+	*ground.Ground
 	// Policy is the zero one but in the hunt.
 	Policy Policy
-	// Self is this node in this incarnation, Cluster the ID of the cluster.
-	Self    register.Member
+	// Cluster is the ID of the cluster.
 	Cluster [16]byte
-	// Random draws the number of the first write, and of the first read.
-	Random func() uint64
-	// View and Round are those of the node, and so are the others, which may come later, before
-	// anything is asked for.
-	View       *view.View
-	Round      *round.Writer
-	Partitions *partitions.Set
+	// Standing and the others are those of the node; they may come later, before anything is asked
+	// for.
 	Standing   *standing.Machine
 	Acceptors  *leadership.Acceptors
 	Leadership *leadership.Machine
 	Leases     *lease.Machine
 	Transfer   *transfer.Machine
-	// Pending has the requests of the node that wait.
-	Pending *waiting.Table
 	// Node is the rest of it.
 	Node Node
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/waiting"
 )
@@ -12,7 +13,7 @@ import (
 // TestNobodyHasMoreThanAQuarterOfWhatWaits for replicas, for who leads alone,
 // and for who leads; parts of other nodes' clients are not theirs.
 func TestNobodyHasMoreThanAQuarterOfWhatWaits(t *testing.T) {
-	c := New(Env{Pending: waiting.New()})
+	c := New(Env{Ground: &ground.Ground{Pending: waiting.New()}})
 	c.Reads.Open = make(map[uint64]*Fetch)
 	for n := range uint64(MaxFetches / 4) {
 		c.Reads.Open[n] = &Fetch{from: message.Origin{Conn: 7, Request: n}}
@@ -30,7 +31,7 @@ func TestNobodyHasMoreThanAQuarterOfWhatWaits(t *testing.T) {
 
 // TestWhoHasGivenUpIsNotAnswered: the others answer about its task all the same.
 func TestWhoHasGivenUpIsNotAnswered(t *testing.T) {
-	m := New(Env{Pending: waiting.New()}) // without a node: nothing is to be handled
+	m := New(Env{Ground: &ground.Ground{Pending: waiting.New()}}) // without a node: nothing is to be handled
 	u := &unheard{f: m.Reads, r: &message.Request{}, open: 1}
 	u.told(clock.Time{}, true)
 	if u.open != 0 {
@@ -68,7 +69,7 @@ func TestAnAuditSeesWhatIsMiscounted(t *testing.T) {
 			m.Reads.byTime.Add(q)
 		},
 	} {
-		m := New(Env{Pending: waiting.New()})
+		m := New(Env{Ground: &ground.Ground{Pending: waiting.New()}})
 		m.Writes.Open, m.Writes.Bytes = []*write{{Number: 1, Bytes: 3}, {Number: 2, Bytes: 4}}, 7
 		spoil(m)
 		if err := m.Audit(); (err != nil) != (what != "nothing") {

@@ -158,7 +158,7 @@ func (f *Reads) Majority(now clock.Time, task id.ID, then func(now clock.Time, e
 // most until [ReadTimeout] or the deadline of its request.
 func (f *Reads) begin(now clock.Time, r *message.Request, p ring.Partition, q *Fetch) {
 	if f.Number == 0 {
-		f.Number = f.m.Random()
+		f.Number = f.m.Rand.Uint64()
 		f.Open = make(map[uint64]*Fetch)
 	}
 	f.Number++

@@ -312,7 +312,7 @@ func (o *write) complete() bool {
 // has a number: answers of its round wait in it.
 func (w *Writes) begin(now clock.Time) {
 	if w.number == 0 {
-		if w.number = w.m.Random(); w.m.Policy.OldSeries {
+		if w.number = w.m.Rand.Uint64(); w.m.Policy.OldSeries {
 			w.number = 1
 		} // answers to the process before this one match nothing
 	}

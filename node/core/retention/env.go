@@ -6,11 +6,8 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
-	"github.com/norn-dev/norn/node/core/partitions"
-	"github.com/norn-dev/norn/node/core/round"
-	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/node/core/ground"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
-	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
 )
@@ -28,20 +25,13 @@ type Rule struct {
 
 // Env is what a machine reads and writes.
 type Env struct {
+	*ground.Ground
 	// Policy is the zero one but in the hunt.
 	Policy Policy
-	// Self is this node in this incarnation.
-	Self register.Member
-	// Eta bounds the difference of two clocks. GCGrace is how long a tombstone stays.
-	Eta, GCGrace time.Duration
 	// Interval is that in which every partition is looked at once; 0: nothing is collected.
 	Interval time.Duration
 	// HasArchive tells whether there is somewhere to archive to.
 	HasArchive bool
-	// View, Round and Partitions are those of the node.
-	View       *view.View
-	Round      *round.Writer
-	Partitions *partitions.Set
 	// Queues and References are what collection depends on.
 	Queues     Queues
 	References References

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/node/core/convert"
+	"github.com/norn-dev/norn/node/core/ground"
 )
 
 const eta = 200 * time.Millisecond
@@ -17,7 +18,7 @@ func testMachine() (*Machine, clock.Time) {
 	now := clock.Time{Wall: time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC).UnixNano(), Mono: int64(time.Minute)}
 	left := Policy{JumpCollects: mutant.JumpCollects.On(), GraveEarly: mutant.GraveEarly.On(), WindowForgotten: mutant.WindowForgotten.On()}
 	pass := func(clock.Time, id.ID, *crdt.Enqueued) {}
-	return New(Env{Policy: left, Eta: eta, GCGrace: 7 * 24 * time.Hour, Interval: time.Minute, PassKey: pass}, now), now
+	return New(Env{Ground: &ground.Ground{Eta: eta, GCGrace: 7 * 24 * time.Hour}, Policy: left, Interval: time.Minute, PassKey: pass}, now), now
 }
 
 // TestNothingIsCollectedByAClockThatJumps: not in the step that sees it.

@@ -3,13 +3,9 @@ package router
 import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/partitions"
-	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/standing"
-	"github.com/norn-dev/norn/node/core/view"
-	"github.com/norn-dev/norn/node/core/waiting"
-	"github.com/norn-dev/norn/register"
 )
 
 // Env is what a machine reads and writes.
@@ -17,22 +13,13 @@ import (
 // Node is called back in the course of a call: [Machine.Forward] may answer before it returns,
 // where this node does.
 type Env struct {
+	*ground.Ground
 	// Policy is the zero one but in the hunt.
 	Policy Policy
-	// Self is this node in this incarnation.
-	Self register.Member
-	// Random draws the number of the first request.
-	Random func() uint64
 	// IDs makes IDs of tasks.
 	IDs *id.Generator
-	// View, Round, Partitions and Standing are those of the node. Partitions and Standing may
-	// come later, before anything is asked for.
-	View       *view.View
-	Round      *round.Writer
-	Partitions *partitions.Set
-	Standing   *standing.Machine
-	// Pending has the requests of the node that wait.
-	Pending *waiting.Table
+	// Standing is that of the node; it may come later, before anything is asked for.
+	Standing *standing.Machine
 	// Node is the rest of it.
 	Node Node
 }

@@ -1,10 +1,12 @@
 package router
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/view"
@@ -24,7 +26,7 @@ func (idle) Dropped([]message.GrantRef)           {}
 func bench(t *testing.T) *Machine {
 	t.Helper()
 	self := register.Member{Node: "a"}
-	return New(Env{Pending: waiting.New(), Self: self, Random: func() uint64 { return 7 }, View: view.New(self, 4), Round: round.New(memstore.New()), Node: idle{}})
+	return New(Env{Ground: &ground.Ground{Pending: waiting.New(), Self: self, View: view.New(self, 4), Round: round.New(memstore.New()), Rand: rand.New(rand.NewPCG(1, 2))}, Node: idle{}})
 }
 
 // TestNobodyHasMoreThanAQuarterOfWhatWaits for other nodes; parts of other nodes' clients are

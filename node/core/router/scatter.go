@@ -102,7 +102,7 @@ func (r *Machine) Gather(now clock.Time, q *message.Request, join Joiner, wait t
 		g.Until = min(g.Until, q.Deadline)
 	}
 	if r.number == 0 {
-		r.number = r.Random() // answers to the process before this one match nothing
+		r.number = r.Rand.Uint64() // answers to the process before this one match nothing
 	}
 	r.number++
 	g.Deadline.Number = r.number

@@ -1,18 +1,15 @@
 package schedules
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/node/core/cron"
 	"github.com/norn-dev/norn/node/core/dependency"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/quota"
-	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/node/core/standing"
-	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -22,23 +19,18 @@ import (
 
 // Env is what a machine reads and writes.
 type Env struct {
+	*ground.Ground
 	// Policy is the zero one but in the hunt.
 	Policy cron.Policy
-	// Self is this node in this incarnation, Cluster the ID of the cluster.
-	Self    register.Member
+	// Cluster is the ID of the cluster.
 	Cluster [16]byte
 	// Grace is for how long an ID that is not known may be enqueued, MaxPayload how large the
 	// payload of a task may be, bytes.
 	Grace      time.Duration
 	MaxPayload int
-	// Rand draws nonces and IDs.
-	Rand *rand.Rand
-	// View, Round, Routes and Tenants are those of the node, and so are Standing and Dependency,
-	// which may come later, before anything is due.
-	View       *view.View
-	Round      *round.Writer
+	// Routes are those of the node, and so are Standing and Dependency, which may come later, before
+	// anything is due.
 	Routes     *router.Machine
-	Tenants    *quota.Machine
 	Standing   *standing.Machine
 	Dependency *dependency.Machine
 	// Node is the rest of it.

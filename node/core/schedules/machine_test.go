@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -42,7 +43,7 @@ func TestAPartOfLaunchesKeepsTheirTimes(t *testing.T) {
 // TestRequestsOfTheMasterDiffer: each has its number, on a connection that is no client's, and one
 // that has launched nothing is due never.
 func TestRequestsOfTheMasterDiffer(t *testing.T) {
-	k := New(Env{Rand: rand.New(rand.NewPCG(1, 2))})
+	k := New(Env{Ground: &ground.Ground{Rand: rand.New(rand.NewPCG(1, 2))}})
 	a, b := k.Origin(nornv1.Method_METHOD_ENQUEUE), k.Origin(nornv1.Method_METHOD_ENQUEUE)
 	if message.NumberOf(a) == message.NumberOf(b) || !a.Internal() || a.Conn != Conn {
 		t.Errorf("two requests are %v and %v", a, b)

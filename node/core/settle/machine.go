@@ -1,36 +1,26 @@
 package settle
 
 import (
-	"time"
-
 	"github.com/norn-dev/norn/node/core/arrivals"
 	"github.com/norn-dev/norn/node/core/dispatch"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/lease"
-	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/replication"
-	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/transfer"
-	"github.com/norn-dev/norn/node/core/view"
-	"github.com/norn-dev/norn/node/core/waiting"
 )
 
 // Env is what a node answers those by who hold claims.
 type Env struct {
+	*ground.Ground
 	// Policy is the zero one but in the hunt.
 	Policy lease.Policy
-	// GCGrace is how long an ID that is not known may be enqueued.
-	GCGrace time.Duration
-	// View and the others are those of the node.
-	View        *view.View
-	Round       *round.Writer
-	Partitions  *partitions.Set
+	// The others of the node.
 	Standing    *standing.Machine
 	Leases      *lease.Machine
 	Replication *replication.Machine
 	Transfer    *transfer.Machine
 	Index       *dispatch.Index
-	Pending     *waiting.Table
 	// Sessions hears whose session says that a claim has ended, before it does.
 	Sessions interface{ Tells(session []byte) }
 	// Clashes counts facts that were here with another body.

@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/arrivals"
 	"github.com/norn-dev/norn/node/core/dispatch"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/leadership"
 	"github.com/norn-dev/norn/node/core/lease"
 	"github.com/norn-dev/norn/node/core/message"
@@ -86,19 +87,19 @@ func newBench(t *testing.T, members int) *bench {
 	b.v = all[0]
 	seen.Look()
 	seen.Hear(cohort[1:])
-	e := Env{GCGrace: grace, View: seen, Round: round.New(disk), Partitions: partitions.New(all, nil, nil), Sessions: nobody{}, Clashes: &arrivals.Clashes{}, Pending: waiting.New()}
-	acceptors, err := leadership.OpenAcceptors(&leadership.Env{Self: self, View: seen, Round: e.Round}, parts, disk)
+	e := Env{Ground: &ground.Ground{Self: self, GCGrace: grace, View: seen, Round: round.New(disk), Partitions: partitions.New(all, nil, nil), Pending: waiting.New(), Rand: rand.New(rand.NewPCG(1, 2))}, Sessions: nobody{}, Clashes: &arrivals.Clashes{}}
+	acceptors, err := leadership.OpenAcceptors(&leadership.Env{Ground: e.Ground}, parts, disk)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.Standing, err = standing.New(standing.Env{Self: self, View: seen, Round: e.Round, Partitions: e.Partitions}, make([]uint64, parts), disk, b.now); err != nil {
+	if e.Standing, err = standing.New(standing.Env{Ground: e.Ground}, make([]uint64, parts), disk, b.now); err != nil {
 		t.Fatal(err)
 	}
-	e.Leases = lease.New(lease.Env{Self: self, Random: rand.Uint64, View: seen, Round: e.Round, Partitions: e.Partitions, Standing: e.Standing, Acceptors: acceptors, Others: nobody{}})
-	e.Replication = replication.New(replication.Env{Self: self, Random: rand.Uint64, View: seen, Round: e.Round, Partitions: e.Partitions, Standing: e.Standing, Acceptors: acceptors, Leases: e.Leases, Pending: e.Pending})
-	e.Transfer = transfer.New(transfer.Env{Self: self, View: seen, Round: e.Round, Partitions: e.Partitions})
+	e.Leases = lease.New(lease.Env{Ground: e.Ground, Standing: e.Standing, Acceptors: acceptors, Others: nobody{}})
+	e.Replication = replication.New(replication.Env{Ground: e.Ground, Standing: e.Standing, Acceptors: acceptors, Leases: e.Leases})
+	e.Transfer = transfer.New(transfer.Env{Ground: e.Ground})
 	e.Replication.Transfer = e.Transfer
-	e.Index = dispatch.New(dispatch.Env{MaxQueues: 1, View: seen, Round: e.Round}).Index
+	e.Index = dispatch.New(dispatch.Env{Ground: e.Ground, MaxQueues: 1}).Index
 	b.Machine = New(e)
 	b.task, _ = id.NewGenerator(7, rand.Uint64).Draw(b.now.Wall, func(task id.ID) bool { return ring.Of(task, parts) == 0 })
 	b.Round.Now = b.now

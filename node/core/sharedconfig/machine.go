@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/retention"
-	"github.com/norn-dev/norn/node/core/view"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
 )
@@ -20,14 +20,14 @@ const commonValue = "config"
 
 // Env is what this node goes by.
 type Env struct {
+	*ground.Ground
 	// Retention is that of queues that do not say.
 	Retention retention.Rule
-	// GCGrace, Eta and Buffer are those of the node's configuration.
-	GCGrace, Eta, Buffer time.Duration
+	// Buffer is that of the configuration of the node.
+	Buffer time.Duration
 	// Write tells whether the register is to say what this node goes by, if it leads it.
 	Write bool
-	// View is that of the node. Send asks the register for a change.
-	View *view.View
+	// Send asks the register for a change.
 	Send func(register.Request, func(clock.Time, register.Result))
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/retention"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 )
@@ -21,7 +22,7 @@ func TestTheLongerAndTheShorterRetention(t *testing.T) {
 		{rule(del, 5, 0), rule(keep, 4, 7), rule(keep, 5, 0), rule(del, 4, 7)},
 		{rule(archive, 4, 7), rule(del, 5, 8), rule(archive, 5, 8), rule(del, 4, 7)},
 	} {
-		m := &Machine{Env: Env{Retention: of.own}, is: of.is}
+		m := &Machine{Env: Env{Ground: &ground.Ground{}, Retention: of.own}, is: of.is}
 		if got := m.Rule(true); got != of.longer {
 			t.Errorf("the longer of %v and %v is %v", of.own, of.is, got)
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/store/memstore"
@@ -29,7 +30,7 @@ func TestAnAuditSeesWhatIsNotBounded(t *testing.T) {
 		"gone":  func(m *Machine) { m.Disk.Peers.Of[member(1)] = health{} },
 		"beats": func(m *Machine) { m.Clocks.asks = make([]clock.Time, maxAsks+1) },
 	} {
-		m, err := New(Env{Self: member(0), View: view.New(member(0), 1)}, []uint64{0}, memstore.New(), clock.Time{})
+		m, err := New(Env{Ground: &ground.Ground{Self: member(0), View: view.New(member(0), 1)}}, []uint64{0}, memstore.New(), clock.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}

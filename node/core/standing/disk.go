@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/quorum"
@@ -133,7 +134,7 @@ func openDisk(env *Env, view store.View, now clock.Time) (*Disk, error) {
 // nodes that it remembers; an error for a damaged one. It is for whoever looks at
 // a disk from outside, as a simulator does.
 func ReadMarks(view store.View) (own uint64, seen map[register.Member]uint64, err error) {
-	m, err := openDisk(&Env{}, view, clock.Time{})
+	m, err := openDisk(&Env{Ground: &ground.Ground{}}, view, clock.Time{})
 	if err != nil {
 		return 0, nil, err
 	}
@@ -144,7 +145,7 @@ func ReadMarks(view store.View) (own uint64, seen map[register.Member]uint64, er
 // itself, and who has found that out; empty: its superblock, or the register's group. mark and
 // setBack are what the superblock says.
 func ReadForgotten(view store.View, self register.Member, mark uint64, setBack bool) (by string, lost bool, err error) {
-	m, err := openDisk(&Env{Self: self, Mark: mark, SetBack: setBack}, view, clock.Time{})
+	m, err := openDisk(&Env{Ground: &ground.Ground{Self: self}, Mark: mark, SetBack: setBack}, view, clock.Time{})
 	if err != nil || m.Lost == 0 {
 		return "", false, err
 	}

@@ -2,12 +2,9 @@ package standing
 
 import (
 	"slices"
-	"time"
 
 	"github.com/norn-dev/norn/clock"
-	"github.com/norn-dev/norn/node/core/partitions"
-	"github.com/norn-dev/norn/node/core/round"
-	"github.com/norn-dev/norn/node/core/view"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
@@ -15,22 +12,15 @@ import (
 
 // Env is what the parts of a machine read and write. None of it is another machine.
 type Env struct {
+	*ground.Ground
 	// Policy is the zero one but in the hunt.
 	Policy Policy
-	// Self is this node in this incarnation.
-	Self register.Member
-	// Eta bounds how far clocks may be from each other.
-	Eta time.Duration
 	// Mark is how far the disk was at least and SetBack that it was set back, by what is kept
 	// beside it.
 	Mark    uint64
 	SetBack bool
 	// Boot names this process.
 	Boot uint64
-	// View, Round and Partitions are those of the node.
-	View       *view.View
-	Round      *round.Writer
-	Partitions *partitions.Set
 
 	events []Event
 }

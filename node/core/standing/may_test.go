@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/register"
@@ -25,7 +26,7 @@ func trusted(t *testing.T) *Machine {
 	v.Look()
 	v.Current, v.Joined = true, true
 	disk := memstore.New()
-	env := Env{Self: self, Eta: 10 * time.Second, Boot: rand.Uint64(), View: v, Round: round.New(disk)}
+	env := Env{Ground: &ground.Ground{Self: self, Eta: 10 * time.Second, View: v, Round: round.New(disk)}, Boot: rand.Uint64()}
 	m, err := New(env, make([]uint64, 1), disk, clock.Time{})
 	if err != nil {
 		t.Fatal(err)

@@ -2,32 +2,27 @@ package status
 
 import (
 	"github.com/norn-dev/norn/node/core/arrivals"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/intake"
-	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/repair"
-	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/router"
 	"github.com/norn-dev/norn/node/core/standing"
 	"github.com/norn-dev/norn/node/core/transfer"
-	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/register"
 )
 
 // Env is what a node tells of itself and of the cluster by.
 type Env struct {
-	// Self is this node in this incarnation, Cluster what is fixed for all nodes.
-	Self    register.Member
+	*ground.Ground
+	// Cluster is what is fixed for all nodes.
 	Cluster register.Cluster
 	// Address is that for clients, Zone the failure domain.
 	Address, Zone string
-	// View and the others are those of the node.
-	View       *view.View
-	Round      *round.Writer
-	Partitions *partitions.Set
-	Standing   *standing.Machine
-	Routes     *router.Machine
-	Transfer   *transfer.Machine
-	Repairs    *repair.Machine
+	// The others of the node.
+	Standing *standing.Machine
+	Routes   *router.Machine
+	Transfer *transfer.Machine
+	Repairs  *repair.Machine
 	// Disk is how much room there is, Clashes counts facts that were here with another body.
 	Disk    *intake.Disk
 	Clashes *arrivals.Clashes

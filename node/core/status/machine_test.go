@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/arrivals"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/intake"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/partitions"
@@ -68,21 +69,23 @@ func newBench(t *testing.T) *bench {
 	seen.Hear(all[1:])
 	seen.Look()
 	e := Env{
-		Self: self, View: seen, Round: round.New(disk), Partitions: partitions.New(b.all, nil, nil),
+		Ground: &ground.Ground{Self: self, View: seen, Round: round.New(disk), Partitions: partitions.New(b.all, nil, nil), Pending: waiting.New(), Rand: rand.New(rand.NewPCG(1, 2))},
+
 		Disk: &intake.Disk{Least: 1, Free: capacity}, Clashes: &arrivals.Clashes{},
 	}
 	var err error
-	if e.Standing, err = standing.New(standing.Env{Self: self, View: seen, Round: e.Round, Partitions: e.Partitions}, make([]uint64, parts), disk, b.now); err != nil {
+	if e.Standing, err = standing.New(standing.Env{Ground: e.Ground}, make([]uint64, parts), disk, b.now); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range all[1:] {
 		e.Standing.Disk.Heard(m, 0)
 	}
 	e.Routes = router.New(router.Env{
-		Self: self, Random: rand.Uint64, IDs: id.NewGenerator(1, rand.Uint64), View: seen, Round: e.Round, Partitions: e.Partitions, Standing: e.Standing, Pending: waiting.New(),
+		Ground: e.Ground,
+		IDs:    id.NewGenerator(1, rand.Uint64), Standing: e.Standing,
 	})
-	e.Transfer = transfer.New(transfer.Env{Self: self, View: seen, Round: e.Round, Partitions: e.Partitions})
-	e.Repairs = repair.New(repair.Env{Self: self, View: seen, Round: e.Round, Partitions: e.Partitions, Random: rand.Uint64})
+	e.Transfer = transfer.New(transfer.Env{Ground: e.Ground})
+	e.Repairs = repair.New(repair.Env{Ground: e.Ground})
 	b.Machine = New(e)
 	b.plan(t)
 	return b

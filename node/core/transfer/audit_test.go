@@ -3,6 +3,7 @@ package transfer
 import (
 	"testing"
 
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/register"
@@ -22,7 +23,7 @@ func TestAnAuditSeesWhatWouldNeverMove(t *testing.T) {
 		"unasked":  func(_ *Machine, move *Move) { move.Clear = []register.Member{peer} },
 		"too many": func(m *Machine, _ *Move) { busy(m, maxCopies+1) },
 	} {
-		m := New(Env{View: view.New(register.Member{Node: "a"}, 1)})
+		m := New(Env{Ground: &ground.Ground{View: view.New(register.Member{Node: "a"}, 1)}})
 		move := &Move{Busy: peer}
 		m.Outgoing[0], m.Busy[message.Pair{Partition: 0, Peer: peer}], m.todo = move, true, []ring.Partition{0}
 		spoil(m, move)

@@ -1,16 +1,13 @@
 package transfer
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/partitions"
-	"github.com/norn-dev/norn/node/core/round"
-	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -18,25 +15,16 @@ import (
 
 // Env is what a machine reads and writes.
 type Env struct {
+	*ground.Ground
 	// Policy is the zero one but in the hunt.
 	Policy Policy
-	// Self is this node in this incarnation.
-	Self register.Member
 	// DeadAfter is for how long a node is not alive before others keep what it kept, Settle how
 	// long the plan waits after changes.
 	DeadAfter, Settle time.Duration
-	// Eta bounds the difference of two clocks. GCGrace is how long an ID that is not known may
-	// be enqueued.
-	Eta, GCGrace time.Duration
 	// MaxAside is how many bytes of facts are kept aside at most; 0: 256 MiB.
 	MaxAside int64
 	// Replicas is how many copies there are to be until the register says so.
 	Replicas int
-	Rand     *rand.Rand
-	// View, Round and Partitions are those of the node.
-	View       *view.View
-	Round      *round.Writer
-	Partitions *partitions.Set
 	// Elections, Tombstones, Repairs and Node are the rest of the node.
 	Elections  Elections
 	Tombstones Tombstones

@@ -1,38 +1,27 @@
 package uniquekeys
 
 import (
-	"time"
-
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/convert"
-	"github.com/norn-dev/norn/node/core/partitions"
-	"github.com/norn-dev/norn/node/core/round"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/standing"
-	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/proto"
-	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 )
 
 // Env is what the unique keys of a node go by.
 type Env struct {
+	*ground.Ground
 	// Policy is the zero one but in the hunt.
 	Policy Policy
-	// Self is this node in this incarnation, Cluster the ID of the cluster.
-	Self    register.Member
+	// Cluster is the ID of the cluster.
 	Cluster [16]byte
-	// Eta bounds the difference of two clocks. GCGrace is how long an ID that is not known may
-	// be enqueued.
-	Eta, GCGrace time.Duration
-	// View and the others are those of the node. Partitions and Standing may come later, before
-	// anything is asked for, and so may Leaders and Proofs.
-	View       *view.View
-	Round      *round.Writer
-	Partitions *partitions.Set
-	Standing   *standing.Machine
-	Leaders    Leaders
-	Proofs     Proofs
+	// Standing is that of the node. It may come later, before anything is asked for, and so may Leaders
+	// and Proofs.
+	Standing *standing.Machine
+	Leaders  Leaders
+	Proofs   Proofs
 }
 
 // Leaders tells whether this node may decide for a partition.

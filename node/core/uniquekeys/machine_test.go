@@ -9,6 +9,7 @@ import (
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/node/core/convert"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/standing"
@@ -63,9 +64,9 @@ func testMachine(t *testing.T, epoch uint64) (*Machine, *rest, clock.Time) {
 		all[p] = v
 	}
 	r := &rest{caughtUp: true}
-	e := Env{Self: self, Cluster: [16]byte{9}, Eta: eta, GCGrace: grace, View: view.New(self, parts), Round: round.New(disk), Partitions: partitions.New(all, nil, nil), Leaders: r, Proofs: r}
+	e := Env{Ground: &ground.Ground{Self: self, Eta: eta, GCGrace: grace, View: view.New(self, parts), Round: round.New(disk), Partitions: partitions.New(all, nil, nil)}, Cluster: [16]byte{9}, Leaders: r, Proofs: r}
 	var err error
-	e.Standing, err = standing.New(standing.Env{Self: self, Eta: eta, View: e.View, Round: e.Round, Partitions: e.Partitions}, make([]uint64, parts), disk, now)
+	e.Standing, err = standing.New(standing.Env{Ground: e.Ground}, make([]uint64, parts), disk, now)
 	if err != nil {
 		t.Fatal(err)
 	}

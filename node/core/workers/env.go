@@ -5,11 +5,8 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/partitions"
-	"github.com/norn-dev/norn/node/core/round"
-	"github.com/norn-dev/norn/node/core/view"
-	"github.com/norn-dev/norn/node/core/waiting"
 	"github.com/norn-dev/norn/proto"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
 	"github.com/norn-dev/norn/register"
@@ -22,22 +19,13 @@ import (
 
 // Env is what a machine reads and writes.
 type Env struct {
+	*ground.Ground
 	// Policy is the zero one but in the hunt.
 	Policy Policy
-	// Self is this node in this incarnation.
-	Self register.Member
 	// Buffer is added to a lease before it may lapse.
 	Buffer time.Duration
 	// Sessions are the rules of sessions.
 	Sessions session.DispatcherConfig
-	// Random draws a number.
-	Random func() uint64
-	// View, Round and Partitions are those of the node.
-	View       *view.View
-	Round      *round.Writer
-	Partitions *partitions.Set
-	// Pending has the requests of the node that wait.
-	Pending *waiting.Table
 	// Routes and Node are the rest of the node.
 	Routes Routes
 	Node   Node

@@ -75,7 +75,7 @@ func (l *Questions) ask(now clock.Time, r *message.Request, instance session.Ins
 			"%d questions for lines wait for workers already, of at most %d on this node, and no connection may have more than its share", len(l.Open), MaxQuestions).Again(100 * time.Millisecond)
 	}
 	if l.number == 0 {
-		l.number = l.s.Random() // answers to the process before this one match nothing
+		l.number = l.s.Rand.Uint64() // answers to the process before this one match nothing
 	}
 	l.number++
 	a := question{

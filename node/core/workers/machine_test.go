@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/round"
 	"github.com/norn-dev/norn/node/core/view"
@@ -41,7 +42,7 @@ func (testRoutes) Leader(ring.Partition) (register.Member, bool) { return regist
 func testMachine(t *testing.T) (*Machine, *testNode, clock.Time) {
 	t.Helper()
 	self, n := register.Member{Node: "n1", Incarnation: register.Incarnation{1}}, &testNode{}
-	m, err := New(Env{Pending: waiting.New(), Self: self, Buffer: 5 * time.Second, View: view.New(self, 1), Round: round.New(nil), Routes: testRoutes{}, Node: n})
+	m, err := New(Env{Ground: &ground.Ground{Pending: waiting.New(), Self: self, View: view.New(self, 1), Round: round.New(nil)}, Buffer: 5 * time.Second, Routes: testRoutes{}, Node: n})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/ring"
 )
@@ -19,7 +20,7 @@ func TestAnAuditSeesWhatCannotBeFound(t *testing.T) {
 		"line":    func(s *Machine) { s.differ = nil },
 		"note":    func(s *Machine) { clear(s.waits) },
 	} {
-		s := New(Env{Busy: func(message.Pair) bool { return false }})
+		s := New(Env{Ground: &ground.Ground{}, Busy: func(message.Pair) bool { return false }})
 		s.shared = []Shared{{Pair: pair(0), Begins: true}, {Pair: pair(1), Begins: true}}
 		s.differs(clock.Time{Mono: 1}, &s.shared[0])
 		spoil(s)

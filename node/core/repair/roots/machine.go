@@ -8,10 +8,8 @@ import (
 	"github.com/norn-dev/norn/antientropy"
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
-	"github.com/norn-dev/norn/node/core/partitions"
-	"github.com/norn-dev/norn/node/core/round"
-	"github.com/norn-dev/norn/node/core/view"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/vnode"
@@ -43,16 +41,9 @@ type Proofs interface {
 
 // Env is what a machine needs.
 type Env struct {
-	// Self is this node.
-	Self register.Member
+	*ground.Ground
 	// Every is the interval in which each other member hears of what has changed; 0: never.
 	Every time.Duration
-	// View, Round and Partitions are those of the node.
-	View       *view.View
-	Round      *round.Writer
-	Partitions *partitions.Set
-	// Random draws the number of a session.
-	Random func() uint64
 	// Proofs hear of the comparisons.
 	Proofs Proofs
 	// Busy tells whether a partition is being compared fact by fact.
@@ -251,7 +242,7 @@ func (s *Machine) Work(now clock.Time) {
 // say says the sums of those that are due, all of one peer.
 func (s *Machine) say(now clock.Time, some []Shared) {
 	c := &s.env
-	m := &message.Roots{Session: c.Random() | 1, Hash: antientropy.HashVersion}
+	m := &message.Roots{Session: c.Rand.Uint64() | 1, Hash: antientropy.HashVersion}
 	for i := range some {
 		e := &some[i]
 		if s.env.Busy(e.Pair) || vnode.Tree(c.Partitions.See(e.Partition)) == nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-dev/norn/clock"
+	"github.com/norn-dev/norn/node/core/ground"
 	"github.com/norn-dev/norn/node/core/message"
 	"github.com/norn-dev/norn/node/core/partitions"
 	"github.com/norn-dev/norn/node/core/view"
@@ -29,7 +30,7 @@ func sharing(t *testing.T, all int) *Machine {
 		return v
 	}
 	set := partitions.New(make([]*vnode.Vnode, all), open(0, false), func(p ring.Partition) *vnode.Vnode { return open(p, true) })
-	s := New(Env{Self: self, Every: time.Second, View: view.New(self, all), Partitions: set, Busy: func(message.Pair) bool { return false }})
+	s := New(Env{Ground: &ground.Ground{Self: self, View: view.New(self, all), Partitions: set}, Every: time.Second, Busy: func(message.Pair) bool { return false }})
 	cells := s.env.View.Cells
 	for p := range cells {
 		cells[p] = register.Cell{Epoch: 1, Cohort: []register.Member{member("a"), self, member("c")}}
