@@ -33,6 +33,7 @@ type book struct {
 	generation, revision uint64 // of the state that it is from
 	at                   uint64 // the newest revision that changed it
 	suspended            bool
+	kept                 map[string]register.Value // all of it, as it is there
 	roles                map[string]*role
 	tokens               map[string]*token // by ID
 	maps                 map[string]*mapped
@@ -41,14 +42,12 @@ type book struct {
 
 // role is one of the register's; the built-in ones are in package guard.
 type role struct {
-	version uint64
-	allow   []string
-	rules   []guard.Rule
+	allow []string
+	rules []guard.Rule
 }
 
 // token is one of the register's with what it allows, worked out once per book.
 type token struct {
-	version   uint64
 	id        string
 	stored    *nornv1.StoredToken
 	from      []netip.Prefix
@@ -61,50 +60,46 @@ type token struct {
 // A token that has not changed is kept with its principal and its time of use as long as no
 // role and no tenant has changed. So a change of one of 10,000 tokens decodes one.
 func (b *book) read(s *register.State) *book {
-	next := &book{policy: b.policy, generation: s.Generation, revision: s.Revision, at: s.AccessAt, roles: make(map[string]*role), tokens: make(map[string]*token),
-		maps: make(map[string]*mapped), tenants: make(map[string]*tenant)}
+	next := &book{policy: b.policy, generation: s.Generation, revision: s.Revision, at: s.AccessAt, kept: s.Access}
 	_, next.suspended = s.Access[register.SuspendedKey]
-	same := true
-	for key, v := range s.Access { // Any order: each has its place.
-		name, is := strings.CutPrefix(key, roleKey)
-		if !is {
-			continue
-		}
-		r := b.roles[name]
-		if r == nil || r.version != v.Version {
-			r, same = readRole(v), false
-		}
-		next.roles[name] = r
-	}
-	same = next.readTenants(s, b) && same && len(next.roles) == len(b.roles)
-	next.readMaps(s, b)
-	for key, v := range s.Access { // Any order: likewise.
-		id, is := strings.CutPrefix(key, tokenKey)
-		if !is {
-			continue
-		}
-		t := b.tokens[id]
-		if t == nil || t.version != v.Version || !same {
-			t = next.readToken(id, v, t)
-		}
-		if t == nil {
-			continue
-		}
-		next.tokens[id] = t
-	}
+	var same, alike bool
+	next.roles, same = take(next, b, roleKey, b.roles, false, readRole)
+	next.tenants, alike = take(next, b, tenantKey, b.tenants, false, readTenant)
+	next.maps, _ = take(next, b, mapKey, b.maps, false, readMap)
+	next.tokens, _ = take(next, b, tokenKey, b.tokens, !same || !alike, next.readToken)
 	return next
 }
 
+// take reads all of one kind, and tells whether they are those of the book before. What has the
+// same version there stays, unless all are to be read anew.
+func take[T any](b, before *book, kind string, had map[string]*T, anew bool, read func(name string, v register.Value, old *T) *T) (all map[string]*T, same bool) {
+	all, same = make(map[string]*T), true
+	for key, v := range b.kept { // Any order: each has its place.
+		name, is := strings.CutPrefix(key, kind)
+		if !is {
+			continue
+		}
+		x := had[name]
+		if x == nil || anew || before.kept[key].Version != v.Version {
+			x, same = read(name, v, x), false
+		}
+		if x != nil {
+			all[name] = x
+		}
+	}
+	return all, same && len(all) == len(had)
+}
+
 // readRole decodes a role. Rules that cannot be read allow nothing.
-func readRole(v register.Value) *role {
-	r := &role{version: v.Version}
+func readRole(_ string, v register.Value, _ *role) *role {
+	r := &role{}
 	r.allow, r.rules = rights.Role(v)
 	return r
 }
 
 // readToken reads a token; nil: it is none.
 func (b *book) readToken(id string, v register.Value, before *token) *token {
-	t := &token{version: v.Version, id: id, stored: &nornv1.StoredToken{}, used: new(atomic.Int64)}
+	t := &token{id: id, stored: &nornv1.StoredToken{}, used: new(atomic.Int64)}
 	if before != nil {
 		t.used = before.used
 	}

@@ -87,7 +87,7 @@ func (d *Desk) change(ctx context.Context, c *Caller, m *nornv1.AccessRequest) (
 		if err != nil {
 			return nil, err
 		}
-		change, reply, err := plan((&book{}).read(s), s, c, m, time.Now())
+		change, reply, err := plan((&book{}).read(s), c, m, time.Now())
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +108,7 @@ func (d *Desk) change(ctx context.Context, c *Caller, m *nornv1.AccessRequest) (
 //
 // It does nothing else: the same state and request give the same change, but for the secret of
 // a new token.
-func plan(b *book, s *register.State, c *Caller, m *nornv1.AccessRequest, now time.Time) (register.AccessChange, *nornv1.AccessReply, *proto.Error) {
+func plan(b *book, c *Caller, m *nornv1.AccessRequest, now time.Time) (register.AccessChange, *nornv1.AccessReply, *proto.Error) {
 	switch a := m.GetAction().(type) {
 	case *nornv1.AccessRequest_SetRole:
 		return b.setRole(a.SetRole)
@@ -123,7 +123,7 @@ func plan(b *book, s *register.State, c *Caller, m *nornv1.AccessRequest, now ti
 		if t == nil {
 			return register.AccessChange{}, nil, noToken(a.RevokeToken.GetId())
 		}
-		return register.AccessChange{Key: tokenKey + t.id, Old: t.version}, &nornv1.AccessReply{}, nil
+		return b.drop(tokenKey + t.id), &nornv1.AccessReply{}, nil
 	case *nornv1.AccessRequest_SetMap:
 		return b.setMap(a.SetMap)
 	case *nornv1.AccessRequest_RemoveMap:
@@ -133,11 +133,10 @@ func plan(b *book, s *register.State, c *Caller, m *nornv1.AccessRequest, now ti
 	case *nornv1.AccessRequest_RemoveTenant:
 		return b.removeTenant(a.RemoveTenant.GetName())
 	case *nornv1.AccessRequest_EnableTokens:
-		v, is := s.Access[register.SuspendedKey]
-		if !is {
+		if !b.suspended {
 			return register.AccessChange{}, nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "the tokens are not suspended")
 		}
-		return register.AccessChange{Key: register.SuspendedKey, Old: v.Version}, &nornv1.AccessReply{}, nil
+		return b.drop(register.SuspendedKey), &nornv1.AccessReply{}, nil
 	}
 	return register.AccessChange{}, nil, proto.Invalid("the request has no action that this server knows")
 }
@@ -154,6 +153,16 @@ func stored(key string, old uint64, m gproto.Message) register.AccessChange {
 		panic(err) // its texts were checked
 	}
 	return register.AccessChange{Key: key, Old: old, Data: data}
+}
+
+// store makes a change of what this book has under a key, which may be nothing.
+func (b *book) store(key string, m gproto.Message) register.AccessChange {
+	return stored(key, b.kept[key].Version, m)
+}
+
+// drop makes the change that takes it away.
+func (b *book) drop(key string) register.AccessChange {
+	return register.AccessChange{Key: key, Old: b.kept[key].Version}
 }
 
 // setRole works out the change for a new or another role. It is refused if it would make any
@@ -181,10 +190,6 @@ func (b *book) setRole(m *nornv1.SetRole) (change register.AccessChange, _ *norn
 	case old == nil && len(b.roles) >= maxCustom:
 		return change, nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "there are %d roles, the limit", maxCustom)
 	}
-	version := uint64(0)
-	if old != nil {
-		version = old.version
-	}
 	b.roles[name] = next // b is this change's own
 	if err := b.fits([]string{name}); err != nil {
 		return change, nil, err
@@ -197,7 +202,7 @@ func (b *book) setRole(m *nornv1.SetRole) (change register.AccessChange, _ *norn
 			return change, nil, err
 		}
 	}
-	return stored(roleKey+name, version, &nornv1.StoredRole{Allow: next.allow}), &nornv1.AccessReply{}, nil
+	return b.store(roleKey+name, &nornv1.StoredRole{Allow: next.allow}), &nornv1.AccessReply{}, nil
 }
 
 // fits refuses roles that are too long together: they go along with requests.
@@ -221,7 +226,7 @@ func (b *book) removeRole(name string) (change register.AccessChange, _ *nornv1.
 	if by := holders(b.given(), func(roles []string) bool { return slices.Contains(roles, name) }); len(by) > 0 {
 		return change, nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "%d tokens and maps have role %s (%s); revoke them first, or give the role other rules", len(by), name, strings.Join(by[:min(len(by), 5)], ", "))
 	}
-	return register.AccessChange{Key: roleKey + name, Old: r.version}, &nornv1.AccessReply{}, nil
+	return b.drop(roleKey + name), &nornv1.AccessReply{}, nil
 }
 
 // createToken draws a token and works out the change that stores its hash. The reply has the
@@ -273,7 +278,7 @@ func (b *book) renewToken(m *nornv1.RenewToken, now time.Time) (change register.
 	}
 	next := gproto.CloneOf(t.stored)
 	next.Expires = end
-	return stored(tokenKey+t.id, t.version, next), &nornv1.AccessReply{}, nil
+	return b.store(tokenKey+t.id, next), &nornv1.AccessReply{}, nil
 }
 
 // endOf is when a token ends; nil: never.

@@ -15,9 +15,8 @@ import (
 
 // mapped gives roles to who shows a certificate or a JWT.
 type mapped struct {
-	version uint64
-	name    string
-	stored  *nornv1.StoredMap
+	name   string
+	stored *nornv1.StoredMap
 }
 
 // pattern is what the names have to be like.
@@ -28,22 +27,13 @@ func (m *mapped) pattern(jwt bool) string {
 	return m.stored.GetCertificate()
 }
 
-// readMaps takes the maps of a state; what cannot be read gives nobody anything.
-func (b *book) readMaps(s *register.State, before *book) {
-	for key, v := range s.Access { // Any order: each has its place.
-		name, is := strings.CutPrefix(key, mapKey)
-		if !is {
-			continue
-		}
-		m := before.maps[name]
-		if m == nil || m.version != v.Version {
-			m = &mapped{version: v.Version, name: name, stored: &nornv1.StoredMap{}}
-			if gproto.Unmarshal(v.Data, m.stored) != nil {
-				continue
-			}
-		}
-		b.maps[name] = m
+// readMap reads a map; nil: it cannot be read, and gives nobody anything.
+func readMap(name string, v register.Value, _ *mapped) *mapped {
+	m := &mapped{name: name, stored: &nornv1.StoredMap{}}
+	if gproto.Unmarshal(v.Data, m.stored) != nil {
+		return nil
 	}
+	return m
 }
 
 // maxPattern bounds what names have to be like, bytes.
@@ -109,8 +99,7 @@ func (b *book) setMap(m *nornv1.SetMap) (change register.AccessChange, _ *nornv1
 	if err := b.canHave("map "+name, m.GetRoles(), m.GetTenant()); err != nil {
 		return change, nil, err
 	}
-	old := b.maps[name]
-	if old == nil && len(b.maps) >= maxMaps {
+	if b.maps[name] == nil && len(b.maps) >= maxMaps {
 		return change, nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_OVERLOADED, "there are %d maps, the limit", maxMaps)
 	}
 	for _, other := range b.maps { // Any order: there is one such, at most.
@@ -118,21 +107,16 @@ func (b *book) setMap(m *nornv1.SetMap) (change register.AccessChange, _ *nornv1
 			return change, nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "map %s is for %s already; change that one", other.name, next.pattern(jwt))
 		}
 	}
-	version := uint64(0)
-	if old != nil {
-		version = old.version
-	}
-	return stored(mapKey+name, version, next.stored), &nornv1.AccessReply{}, nil
+	return b.store(mapKey+name, next.stored), &nornv1.AccessReply{}, nil
 }
 
 // removeMap works out the change that removes a map; who was let in by it ends with the next
 // request.
 func (b *book) removeMap(name string) (change register.AccessChange, _ *nornv1.AccessReply, _ *proto.Error) {
-	m := b.maps[name]
-	if m == nil {
+	if b.maps[name] == nil {
 		return change, nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "there is no map %.80q; norn access map list has all", name)
 	}
-	return register.AccessChange{Key: mapKey + name, Old: m.version}, &nornv1.AccessReply{}, nil
+	return b.drop(mapKey + name), &nornv1.AccessReply{}, nil
 }
 
 // listMaps adds all maps to a reply, by name.

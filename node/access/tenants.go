@@ -18,10 +18,9 @@ import (
 
 // tenant is a prefix of names with limits.
 type tenant struct {
-	version uint64
-	prefix  string
-	limits  *nornv1.TenantLimits
-	uses    *uses
+	prefix string
+	limits *nornv1.TenantLimits
+	uses   *uses
 }
 
 // uses are what a tenant has on this node.
@@ -59,29 +58,17 @@ func (u *uses) pace(rate float64, now int64) (after time.Duration) {
 	return 0
 }
 
-// readTenants takes the tenants of a state, and tells whether they are those of before.
-func (b *book) readTenants(s *register.State, before *book) (same bool) {
-	same = true
-	for key, v := range s.Access { // Any order: each has its place.
-		name, is := strings.CutPrefix(key, tenantKey)
-		if !is {
-			continue
-		}
-		t := before.tenants[name]
-		if t == nil || t.version != v.Version {
-			var m nornv1.StoredTenant
-			if same = false; gproto.Unmarshal(v.Data, &m) != nil || !guard.IsPrefix(m.GetPrefix()) {
-				continue
-			}
-			next := &tenant{version: v.Version, prefix: m.GetPrefix(), limits: m.GetLimits(), uses: &uses{left: math.MaxInt32}}
-			if t != nil {
-				next.uses = t.uses
-			}
-			t = next
-		}
-		b.tenants[name] = t
+// readTenant reads a tenant; nil: it cannot be read. What one has on this node outlives its changes.
+func readTenant(_ string, v register.Value, before *tenant) *tenant {
+	var m nornv1.StoredTenant
+	if gproto.Unmarshal(v.Data, &m) != nil || !guard.IsPrefix(m.GetPrefix()) {
+		return nil
 	}
-	return same && len(b.tenants) == len(before.tenants)
+	t := &tenant{prefix: m.GetPrefix(), limits: m.GetLimits(), uses: &uses{left: math.MaxInt32}}
+	if before != nil {
+		t.uses = before.uses
+	}
+	return t
 }
 
 // setTenant works out the change for a new or another tenant. Its prefix never changes, because
@@ -91,10 +78,7 @@ func (b *book) setTenant(m *nornv1.SetTenant) (change register.AccessChange, _ *
 	if err := guard.CheckName(name); err != nil {
 		return change, nil, proto.Invalid("tenant: %v", err)
 	}
-	old, version := b.tenants[name], uint64(0)
-	if old != nil {
-		version = old.version
-	}
+	old := b.tenants[name]
 	switch {
 	case prefix == "" && old != nil:
 		prefix = old.prefix
@@ -114,14 +98,13 @@ func (b *book) setTenant(m *nornv1.SetTenant) (change register.AccessChange, _ *
 	if by := holders(b.tenants, func(t *tenant) bool { return t.prefix == prefix && t != old }); len(by) > 0 {
 		return change, nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "tenant %s has the prefix %s already", by[0], prefix)
 	}
-	return stored(tenantKey+name, version, &nornv1.StoredTenant{Prefix: prefix, Limits: limits}), &nornv1.AccessReply{}, nil
+	return b.store(tenantKey+name, &nornv1.StoredTenant{Prefix: prefix, Limits: limits}), &nornv1.AccessReply{}, nil
 }
 
 // removeTenant works out the change that removes a tenant. Its queues and tasks stay; tokens
 // and maps of it are refused first.
 func (b *book) removeTenant(name string) (change register.AccessChange, _ *nornv1.AccessReply, _ *proto.Error) {
-	t := b.tenants[name]
-	if t == nil {
+	if b.tenants[name] == nil {
 		return change, nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_NOT_FOUND, "there is no tenant %.80q; norn access tenant list has all", name)
 	}
 	by := holders(b.tokens, func(t *token) bool { return t.stored.GetTenant() == name })
@@ -129,7 +112,7 @@ func (b *book) removeTenant(name string) (change register.AccessChange, _ *nornv
 	if len(by) > 0 {
 		return change, nil, proto.Refused(nornv1.ErrorKind_ERROR_KIND_CONFLICT, "%d tokens and maps are of tenant %s (%s); revoke and remove them first", len(by), name, strings.Join(by[:min(len(by), 5)], ", "))
 	}
-	return register.AccessChange{Key: tenantKey + name, Old: t.version}, &nornv1.AccessReply{}, nil
+	return b.drop(tenantKey + name), &nornv1.AccessReply{}, nil
 }
 
 // listTenants adds all tenants to a reply, by name.

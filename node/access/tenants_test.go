@@ -16,7 +16,7 @@ func withTenants(t testing.TB, n int) (*Desk, *Caller) {
 	s := register.State{Revision: 1}
 	d := New(Config{Node: "n1", Always: true})
 	do := func(m *nornv1.AccessRequest) string {
-		change, reply, err := plan((&book{}).read(&s), &s, Self(), m, time.Now())
+		change, reply, err := plan((&book{}).read(&s), Self(), m, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
