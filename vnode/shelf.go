@@ -33,9 +33,9 @@ type shelf struct {
 	// listed says that there may be such a note in the store.
 	listed bool
 	// stored is told each fact that is put.
-	stored func(ring.Partition, crdt.Fact)
-	key    [prefixSize + id.Size + crdt.KeySize]byte
-	value  []byte // space for a stored fact
+	stored  func(ring.Partition, crdt.Fact)
+	key     [prefixSize + id.Size + crdt.KeySize]byte
+	scratch *scratch // for put and note
 }
 
 // keptSpace is how much of that is kept, bytes: most facts are small.
@@ -65,10 +65,10 @@ func (s *shelf) put(tx store.Tx, f crdt.Fact, old []byte) {
 	case crdt.KindFailed, crdt.KindExpired, crdt.KindRequeued:
 		old = bytes.Clone(old) // for ended
 	}
-	s.value = f.AppendStored(s.value[:0])
-	tx.Set(appendFact(s.key[:0], s.p, f.Task, f.Key), s.value)
-	if cap(s.value) > keptSpace {
-		s.value = nil
+	s.scratch.value = f.AppendStored(s.scratch.value[:0])
+	tx.Set(appendFact(s.key[:0], s.p, f.Task, f.Key), s.scratch.value)
+	if cap(s.scratch.value) > keptSpace {
+		s.scratch.value = nil
 	}
 	switch f.Key.Kind {
 	case crdt.KindFailed, crdt.KindExpired, crdt.KindRequeued:
@@ -118,8 +118,8 @@ func (s *shelf) note(tx store.Tx) {
 		s.flush(tx)
 	default:
 		s.listed = true
-		s.value = s.tree.Note(s.value[:0])
-		tx.Set(appendPrefix(s.key[:0], tableTouched, s.p), s.value)
+		s.scratch.value = s.tree.Note(s.scratch.value[:0])
+		tx.Set(appendPrefix(s.key[:0], tableTouched, s.p), s.scratch.value)
 	}
 }
 

@@ -68,13 +68,23 @@ type Config struct {
 	// Random draws from [0, 1): jitter of back-offs.
 	Random func() float64
 
-	shared *Config // complete, see [Config.Shared]
+	shared  *Config // complete, see [Config.Shared]
+	scratch *scratch
+}
+
+// scratch is space for what is written next. Vnodes that are used from one goroutine share it:
+// nothing in it is used once something else is done with one of them.
+type scratch struct {
+	key   [256]byte
+	claim []byte // a record
+	value []byte // a stored fact
 }
 
 // Shared gives the configuration for many vnodes: those that are opened with it, or with a
-// copy that differs in Tree, have one in memory together.
+// copy that differs in Tree, have one in memory together. They are used from one goroutine.
 func (c Config) Shared() Config {
 	c.complete()
+	c.scratch = new(scratch)
 	all := c
 	c.shared = &all
 	return c
@@ -158,8 +168,7 @@ type Vnode struct {
 	opened    int64             // wall ns
 	came      [arrivalSize]byte // what [arrival] gives
 	nextDue   int64             // wall ns of the first scheduled task, or math.MaxInt64
-	keyspace  [256]byte
-	space     []byte // of a record that is being written
+	keyspace  *[256]byte        // of scratch
 }
 
 // queue is one queue's part in this partition.
@@ -182,7 +191,7 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 	v := &Vnode{
 		Partition: p, cfg: cfg.shared,
 		claims: claim.NewTable(cfg.Buffer), suspended: claim.NewTable(cfg.Buffer),
-		opened: now.Wall,
+		opened: now.Wall, keyspace: &cfg.scratch.key,
 	}
 	var newest id.ID // that anything is stored of
 	for _, table := range []byte{tableFacts, tableActive, tableEnded} {
@@ -192,7 +201,7 @@ func Open(p ring.Partition, cfg Config, view store.Reader, now clock.Time) (*Vno
 		}
 	}
 	v.Edges = Edges{p: p, record: &v.record}
-	v.shelf.p, v.shelf.stored = p, v.cfg.OnStored
+	v.shelf.p, v.shelf.stored, v.shelf.scratch = p, v.cfg.OnStored, cfg.scratch
 	if _, grown := view.Get(appendPrefix(nil, tableGrown, p)); grown || cfg.Tree {
 		v.shelf.tree, v.shelf.whole = antientropy.NewTree(tableTree, p), true
 		v.shelf.noted = grown

@@ -23,6 +23,11 @@ func (r *trio) by(i int, who string, m gproto.Message, s *guard.Scope) message.R
 	r.check(r.peers[i].core.Step(r.clock(i), &message.Request{From: from, Body: m, Received: r.now.Mono, Scope: s, By: who}))
 	r.turn(i)
 	r.settle()
+	there := func() bool { _, ok := r.peers[i].replies[from]; return ok }
+	for n := 0; n < 5 && !there(); n++ { // others were told first, who have no use for it
+		r.pass(5 * time.Millisecond)
+		r.settle()
+	}
 	reply, ok := r.peers[i].replies[from]
 	if !ok {
 		r.t.Fatalf("%T is not answered", m)

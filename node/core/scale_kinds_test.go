@@ -18,7 +18,7 @@ func TestFramesOfATask(t *testing.T) {
 		nodes int
 		looks bool
 		most  float64
-	}{{3, false, 12}, {20, false, 24}, {3, true, 12}, {20, true, 26}} {
+	}{{3, false, 12}, {20, false, 22}, {3, true, 12}, {20, true, 22}} {
 		g := newFormed(t, c.nodes, 64)
 		g.looks = c.looks
 		g.served(30 * time.Second)

@@ -16,11 +16,13 @@ import (
 // stored is in one of the two generations.
 type Filter struct {
 	floor      id.ID
-	limit      int // IDs per generation
-	now, older generation
+	limit      int         // IDs per generation
+	now, older *generation // nil: nothing was added
+	vacant     *vacancy    // nil: nothing is known
+}
 
-	// Of no task behind low up to high is anything stored, but of those there; vacant: there are such.
-	vacant    bool
+// vacancy says that of no task behind low up to high is anything stored, but of those there.
+type vacancy struct {
 	low, high id.ID
 	first     bool // low itself is one of them
 	there     []id.ID
@@ -33,21 +35,21 @@ func (f *Filter) Vacant(first, last id.ID, there []id.ID, n int) {
 	if n >= f.limit && last.Compare(f.floor) > 0 {
 		f.floor = last
 	}
-	f.vacant, f.low, f.high, f.first, f.there = true, first, last, true, there
+	f.vacant = &vacancy{low: first, high: last, first: true, there: there}
 }
 
 // Expected ends what [Filter.Vacant] has said.
-func (f *Filter) Expected() { f.vacant, f.there = false, nil }
+func (f *Filter) Expected() { f.vacant = nil }
 
 // free tells whether a task is surely not stored.
-func (f *Filter) free(task id.ID) bool {
-	if !f.vacant || task.Compare(f.high) > 0 {
+func (v *vacancy) free(task id.ID) bool {
+	if v == nil || task.Compare(v.high) > 0 {
 		return false
 	}
-	if order := task.Compare(f.low); order < 0 || order == 0 && !f.first {
+	if order := task.Compare(v.low); order < 0 || order == 0 && !v.first {
 		return false
 	}
-	_, there := slices.BinarySearchFunc(f.there, task, id.ID.Compare)
+	_, there := slices.BinarySearchFunc(v.there, task, id.ID.Compare)
 	return !there
 }
 
@@ -76,7 +78,7 @@ func New(partitions int, floor id.ID) *Filter {
 
 // Maybe tells whether the task may be stored; false is certain.
 func (f *Filter) Maybe(task id.ID) bool {
-	if f.vacant && f.free(task) {
+	if f.vacant.free(task) {
 		return false
 	}
 	return task.Compare(f.floor) <= 0 || f.now.has(task) || f.older.has(task)
@@ -86,8 +88,8 @@ func (f *Filter) Maybe(task id.ID) bool {
 // not spare it: a false alarm ends with the generation it comes from. One of the
 // newest generation does, because the floor rises to the maximum when it goes.
 func (f *Filter) Add(task id.ID) {
-	if f.vacant && f.free(task) {
-		f.low, f.first = task, false
+	if f.vacant.free(task) {
+		f.vacant.low, f.vacant.first = task, false
 	}
 	if task.Compare(f.floor) <= 0 {
 		return
@@ -98,15 +100,19 @@ func (f *Filter) Add(task id.ID) {
 		}
 		return
 	}
-	if f.now.n == f.limit {
-		if f.older.n > 0 && f.older.max.Compare(f.floor) > 0 {
-			f.floor = f.older.max
+	if f.now != nil && f.now.n == f.limit {
+		next := f.older
+		if next != nil {
+			if next.n > 0 && next.max.Compare(f.floor) > 0 {
+				f.floor = next.max
+			}
+			clear(next.bits)
+			*next = generation{bits: next.bits}
 		}
-		clear(f.older.bits)
-		f.now, f.older = generation{bits: f.older.bits}, f.now
+		f.now, f.older = next, f.now
 	}
-	if f.now.bits == nil {
-		f.now.bits = make([]uint64, f.limit*16/64)
+	if f.now == nil {
+		f.now = &generation{bits: make([]uint64, f.limit*16/64)}
 	}
 	f.now.add(task)
 }
@@ -132,7 +138,7 @@ func (g *generation) add(task id.ID) {
 }
 
 func (g *generation) has(task id.ID) bool {
-	if g.n == 0 {
+	if g == nil || g.n == 0 {
 		return false
 	}
 	at, step := g.probes(task)

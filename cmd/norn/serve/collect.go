@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
@@ -85,7 +86,7 @@ func newPacer(allocated uint64) (p pacer) {
 func calm(live uint64) int {
 	percent := calmPercent
 	for percent < busyPercent && live*uint64(percent) < 100*calmGrowth {
-		percent *= 2 // in steps, as each change stops everything for a moment
+		percent += percent * 2 / 5 // in steps, as each change stops everything for a moment
 	}
 	return min(percent, busyPercent)
 }
@@ -119,6 +120,7 @@ func pace(rest func()) (end func()) {
 			}
 			if ended {
 				rest()
+				runtime.GC() // what pools have is not in use after two collections
 				debug.FreeOSMemory()
 			}
 		}

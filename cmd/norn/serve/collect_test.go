@@ -72,11 +72,16 @@ func TestASmallHeapMayGrow(t *testing.T) {
 		live    uint64
 		percent int
 	}{
-		{0, busyPercent}, {3 << 20, busyPercent}, {5 << 20, 80}, {20 << 20, 20},
-		{calmGrowth*100/calmPercent - 1, 2 * calmPercent}, {calmGrowth * 100 / calmPercent, calmPercent}, {1 << 40, calmPercent},
+		{0, busyPercent}, {3 << 20, busyPercent}, {5 << 20, 81}, {20 << 20, 22},
+		{calmGrowth*100/calmPercent - 1, 7}, {calmGrowth * 100 / calmPercent, calmPercent}, {1 << 40, calmPercent},
 	} {
 		if got := calm(c.live); got != c.percent {
 			t.Errorf("with %d bytes in use %d %%, want %d %%", c.live, got, c.percent)
+		}
+	}
+	for live := uint64(5 << 20); live < calmGrowth*100/calmPercent; live += 1 << 20 { // twice the percent was up to twice the growth
+		if grows := live * uint64(calm(live)) / 100; grows < calmGrowth*99/100 || grows > calmGrowth*3/2 {
+			t.Errorf("with %d bytes in use it grows by %d", live, grows)
 		}
 	}
 }

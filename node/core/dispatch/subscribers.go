@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// firstTold is how many of those that wait for a queue hear at once of a few tasks in
-	// it. If all did, all would ask, and all but a few in vain: the more nodes there are,
-	// the more each task would cost.
-	firstTold = 2
+	// firstTold is how many of those that wait for a queue hear at once of one task in it. If
+	// all did, all would ask, and all but one in vain: the more nodes there are, the more each
+	// task would cost.
+	firstTold = 1
 	// tellAgain is after what time as many again hear as have heard, if there is still
 	// something: those who were told may have no use for it by now, or the news is lost.
-	tellAgain = 5 * time.Millisecond
+	tellAgain = 2 * time.Millisecond
 )
 
 // subscribers are the other nodes that have asked for a queue, each once: who was told that it
@@ -88,9 +88,9 @@ func (s *headGossip) filled(name string) {
 // notify tells those that wait: all of them when there is much, else a few at first, and
 // more and more for as long as there is something.
 //
-// The first [firstTold] of them hear at once, and as many again each [tellAgain]: exponential
-// growth, so the last one of n hears after about log2(n) pauses, while a single task wakes two
-// nodes and not all.
+// As many of them as there are tasks hear at once, and as many again each [tellAgain]: exponential
+// growth, so the last one of n hears after about log2(n) pauses, while a single task wakes one
+// node and not all.
 func (s *headGossip) notify(now clock.Time) {
 	if len(s.notices) == 0 {
 		return

@@ -76,8 +76,8 @@ type Shared struct {
 	// Begins: this node compares it where it differs.
 	Begins       bool
 	agreed       agreement
-	ours, theirs rootSaid
-	walked       int64 // mono ns at which it began to wait last; 0: never
+	ours, theirs *rootSaid // nil: none is under way
+	walked       int64     // mono ns at which it began to wait last; 0: never
 }
 
 // agreement is that both sides had the same.
@@ -88,13 +88,15 @@ type agreement struct {
 	since, at int64 // mono ns of the first and of the last comparison that said so
 }
 
-// rootSaid is a comparison under way; session 0: none.
+// rootSaid is a comparison under way.
 type rootSaid struct {
 	session uint64
 	sum     crdt.Sum
 	epoch   uint64
 	at      int64 // mono ns
 }
+
+func (r *rootSaid) is(session uint64) bool { return r != nil && session != 0 && r.session == session }
 
 // comparePeers orders pairs by peer and then by partition: the partitions of one message lie
 // side by side.
@@ -178,6 +180,7 @@ func (s *Machine) shares() {
 			}
 		}
 	}
+	s.shared = slices.Clip(slices.Clone(s.shared)) // it stays for long
 	slices.SortFunc(s.shared, func(a, b Shared) int { return comparePeers(a.Pair, b.Pair) })
 	for i := range s.shared {
 		e := &s.shared[i]
@@ -252,10 +255,10 @@ func (s *Machine) say(now clock.Time, some []Shared) {
 		if !s.due(now, e, sum) {
 			continue
 		}
-		if e.ours.session != 0 && c.View.Up(e.Peer) { // it was lost, or the peer does not know the question
+		if e.ours != nil && c.View.Up(e.Peer) { // it was lost, or the peer does not know the question
 			s.differs(now, e)
 		}
-		e.ours = rootSaid{m.Session, sum, c.View.Cells[e.Partition].Epoch, now.Mono}
+		e.ours = &rootSaid{m.Session, sum, c.View.Cells[e.Partition].Epoch, now.Mono}
 		c.Proofs.Began(now, e.Pair, m.Session)
 		m.Roots = append(m.Roots, message.Root{Partition: e.Partition, Sum: sum})
 	}
@@ -300,7 +303,7 @@ func (s *Machine) Asked(now clock.Time, from register.Member, m *message.Roots) 
 			}
 			continue
 		}
-		e.theirs = rootSaid{m.Session, sum, c.View.Cells[e.Partition].Epoch, now.Mono}
+		e.theirs = &rootSaid{m.Session, sum, c.View.Cells[e.Partition].Epoch, now.Mono}
 		c.Proofs.Heard(now, e.Pair, m.Session)
 		answer.Partitions = append(answer.Partitions, e.Partition)
 	}
@@ -314,11 +317,11 @@ func (s *Machine) Answered(now clock.Time, from register.Member, m *message.Same
 	done := &message.RootsCompleted{Session: m.Session}
 	for _, p := range m.Partitions {
 		e := s.Of(message.Pair{Partition: p, Peer: from})
-		if e == nil || m.Session == 0 || e.ours.session != m.Session {
+		if e == nil || !e.ours.is(m.Session) {
 			continue
 		}
 		said := e.ours
-		e.ours = rootSaid{}
+		e.ours = nil
 		if c.Proofs.Same(now, e.Pair, m.Session) {
 			s.agree(e, said.sum, said.epoch, said.at)
 			s.Equal++
@@ -330,8 +333,8 @@ func (s *Machine) Answered(now clock.Time, from register.Member, m *message.Same
 		c.Round.Ready.Send = append(c.Round.Ready.Send, message.Send{To: from, Message: done})
 	}
 	for i, all := 0, s.with(from); i < len(all); i++ {
-		if e := &all[i]; m.Session != 0 && e.ours.session == m.Session {
-			e.ours = rootSaid{}
+		if e := &all[i]; e.ours.is(m.Session) {
+			e.ours = nil
 			if e.Begins {
 				s.differs(now, e)
 			}
@@ -343,9 +346,9 @@ func (s *Machine) Answered(now clock.Time, from register.Member, m *message.Same
 func (s *Machine) Completed(now clock.Time, from register.Member, m *message.RootsCompleted) {
 	for _, p := range m.Partitions {
 		k := message.Pair{Partition: p, Peer: from}
-		if e := s.Of(k); e != nil && m.Session != 0 && e.theirs.session == m.Session {
+		if e := s.Of(k); e != nil && e.theirs.is(m.Session) {
 			s.agree(e, e.theirs.sum, e.theirs.epoch, e.theirs.at)
-			e.theirs = rootSaid{}
+			e.theirs = nil
 		}
 		s.env.Proofs.Completed(now, from, &message.RepairCompleted{Partition: p, Session: m.Session, Age: m.Age})
 	}
@@ -388,7 +391,7 @@ func (s *Machine) Next(vain bool) (k message.Pair, ok bool) {
 // something.
 func (s *Machine) Returned(m register.Member) {
 	for i, all := 0, s.with(m); i < len(all); i++ {
-		all[i].agreed, all[i].ours = agreement{}, rootSaid{}
+		all[i].agreed, all[i].ours = agreement{}, nil
 	}
 }
 
@@ -402,7 +405,7 @@ func (s *Machine) Forget(p ring.Partition) {
 	}
 	for i := range s.shared {
 		if e := &s.shared[i]; e.Partition == p {
-			e.agreed, e.ours, e.theirs, e.walked = agreement{}, rootSaid{}, rootSaid{}, 0
+			e.agreed, e.ours, e.theirs, e.walked = agreement{}, nil, nil, 0
 		}
 	}
 }
