@@ -32,9 +32,9 @@ type Coefficients struct {
 	// CPUIdle is ms of processor a second that an idle node uses for itself, CPUPeer for each other
 	// node (docs/explanation/scaling.md, 3 to 60 real processes).
 	CPUIdle, CPUPeer float64
-	// MemoryNode, MemoryPeer and MemoryPartition are MiB of a node, for each other node, and for each
-	// partition that it keeps (docs/explanation/scaling.md).
-	MemoryNode, MemoryPeer, MemoryPartition float64
+	// MemoryNode, MemoryPeer, MemoryPartition and MemoryOther are MiB of a node, for each other node,
+	// for each partition that it keeps, and for each one that others keep (docs/explanation/scaling.md).
+	MemoryNode, MemoryPeer, MemoryPartition, MemoryOther float64
 	// DiskTask and DiskTombstone are bytes of a copy of a task beyond its payload, and of what is
 	// left of it once it is collected (docs/how-to/deploy.md, How large the disk).
 	DiskTask, DiskTombstone float64
@@ -49,7 +49,7 @@ type Coefficients struct {
 // Measured are the coefficients of this build, on virtual cores of an AMD EPYC.
 var Measured = Coefficients{
 	CPUOne: 211 + 442, CPUBatch: 24 + 61, CPUIdle: 10.9, CPUPeer: 0.05,
-	MemoryNode: 49, MemoryPeer: 0.085, MemoryPartition: 7.0 / 1024,
+	MemoryNode: 69, MemoryPeer: 0.085, MemoryPartition: 3.5 / 1024, MemoryOther: 1.2 / 1024,
 	DiskTask: 110, DiskTombstone: 90, DiskSpare: 2,
 	PacketsTask: 36, FramesPeer: 2,
 }
@@ -111,7 +111,8 @@ func (c Coefficients) Reckon(d Demand) (p Plan, err error) {
 	nodes := float64(p.Nodes)
 	kept := (d.Payload+c.DiskTask)*d.Retention.Hours()/24 + c.DiskTombstone*d.GCGrace.Hours()/24 // bytes of a copy, of one task a day
 	p.Disk = d.TasksPerDay / float64(p.Clusters) * kept * float64(d.Replicas) / nodes * c.DiskSpare
-	p.Memory = c.MemoryNode + c.MemoryPeer*(nodes-1) + c.MemoryPartition*float64(p.Partitions*d.Replicas)/nodes
+	ours := float64(p.Partitions*d.Replicas) / nodes
+	p.Memory = c.MemoryNode + c.MemoryPeer*(nodes-1) + c.MemoryPartition*ours + c.MemoryOther*(float64(p.Partitions)-ours)
 	p.Signs = c.FramesPeer * (nodes - 1)
 	p.Packets = p.Rate * c.PacketsTask * 2 / nodes // each is sent by one and got by another
 	return p, nil

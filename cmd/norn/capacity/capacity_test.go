@@ -64,3 +64,18 @@ func TestNonsenseIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestPartitionsOfOthersCostMemory: each node knows who keeps them, which was not reckoned with.
+func TestPartitionsOfOthersCostMemory(t *testing.T) {
+	p, err := Measured.Reckon(usual(1e10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := float64(3*p.Partitions) / float64(p.Nodes)
+	less := Measured
+	less.MemoryOther = 0
+	without, err := less.Reckon(usual(1e10))
+	if got, want := p.Memory-without.Memory, Measured.MemoryOther*(float64(p.Partitions)-ours); err != nil || want <= 0 || got < want-1e-9 || got > want+1e-9 {
+		t.Errorf("%v MiB for what others keep, want %v (%v)", got, want, err)
+	}
+}
