@@ -51,7 +51,7 @@ import (
 // Open makes a core over the contents of a store. It returns an error when the
 // store is damaged.
 func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
-	g := &ground.Ground{Self: cfg.Self, Eta: cfg.Eta, GCGrace: cfg.GCGrace, View: newView(&cfg), Round: round.New(view), Tenants: quota.New(), Pending: waiting.New(), Rand: cfg.Rand}
+	g := &ground.Ground{Self: cfg.Self, Cluster: cfg.Cluster.ID, Eta: cfg.Eta, GCGrace: cfg.GCGrace, View: newView(&cfg), Round: round.New(view), Tenants: quota.New(), Pending: waiting.New(), Rand: cfg.Rand}
 	c := &Core{base: base{ground: g, view: g.View, round: g.Round}, cfg: cfg}
 	c.register = registercall.New(registercall.Env{Ground: c.ground})
 	c.logs = follow.New(follow.Env{
@@ -59,7 +59,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 		Gone: func(p ring.Partition) *proto.Error { return c.transfer.Gone(p) },
 	})
 	c.replication = replication.New(replication.Env{
-		Ground: c.ground, Policy: cfg.Policy.Replication, Cluster: [16]byte(cfg.Cluster.ID),
+		Ground: c.ground, Policy: cfg.Policy.Replication,
 	})
 	c.routes = router.New(router.Env{
 		Ground: c.ground, Policy: cfg.Policy.Router, IDs: id.NewGenerator(cfg.Rand.Uint32(), cfg.Rand.Uint64),
@@ -78,7 +78,7 @@ func Open(cfg Config, view store.Reader, now clock.Time) (*Core, error) {
 	})
 	boot := cfg.Rand.Uint64()
 	c.schedules = schedules.New(schedules.Env{
-		Ground: c.ground, Policy: cfg.Policy.Cron, Cluster: [16]byte(cfg.Cluster.ID), Grace: cfg.GCGrace, MaxPayload: cfg.MaxPayload,
+		Ground: c.ground, Policy: cfg.Policy.Cron, Grace: cfg.GCGrace, MaxPayload: cfg.MaxPayload,
 		Routes: c.routes,
 	})
 	return c, open(c, vcfg, boot, view, now)
@@ -99,7 +99,7 @@ func openFronts(c *Core) {
 		Origin:  func(m nornv1.Method) message.Origin { return c.schedules.Origin(m) },
 	})
 	c.keys = uniquekeys.New(uniquekeys.Env{
-		Ground: c.ground, Policy: cfg.Policy.UniqueKeys, Cluster: [16]byte(cfg.Cluster.ID),
+		Ground: c.ground, Policy: cfg.Policy.UniqueKeys,
 	})
 	c.arrivals = arrivals.New(arrivals.Env{
 		Ground: c.ground, Keys: c.keys, Queues: c.queues, Replication: c.replication,
@@ -193,7 +193,7 @@ func open(c *Core, vcfg vnode.Config, boot uint64, view store.Reader, now clock.
 		Planned: func(p ring.Partition) []register.Member { return c.transfer.Driver.View().Planned(p) },
 	})
 	c.operator = operator.New(operator.Env{
-		Ground: c.ground, Cluster: cfg.Cluster.ID, Standing: c.standing,
+		Ground: c.ground, Standing: c.standing,
 		Acceptors: c.acceptors, Transfer: c.transfer, Repairs: c.repairs, Routes: c.routes, Retention: c.retention,
 		Replication: c.replication, Node: operating{c.register, c.intake, c.arrivals},
 	})

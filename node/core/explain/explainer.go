@@ -99,11 +99,7 @@ func (e *Explainer) add(kind nornv1.ReasonKind, format string, args ...any) *nor
 
 func (e *Explainer) waiting(d *vnode.Detail) error {
 	task := d.Task.ID
-	cycle, err := e.cycle(task)
-	if err != nil {
-		return err
-	}
-	if cycle != nil {
+	if cycle := e.cycle(task); cycle != nil {
 		names := make([]string, len(cycle))
 		for i, c := range cycle {
 			names[i] = c.String()
@@ -146,7 +142,7 @@ func (e *Explainer) dependency(b id.ID, dep *vnode.Detail, policy crdt.OnDepFail
 
 // cycle searches the tasks that hold this one back, and those that hold them
 // back, for a circle: depth first, with the path.
-func (e *Explainer) cycle(task id.ID) ([]id.ID, error) {
+func (e *Explainer) cycle(task id.ID) []id.ID {
 	type step struct {
 		task id.ID
 		next []id.ID
@@ -166,14 +162,14 @@ func (e *Explainer) cycle(task id.ID) ([]id.ID, error) {
 			for _, s := range path[at:] {
 				circle = append(circle, s.task)
 			}
-			return circle, nil
+			return circle
 		}
 		if !seen[next] {
 			seen[next] = true
 			path = append(path, step{next, vnode.Blockers(e.view, ring.Of(next, e.Partitions), next)})
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 func (e *Explainer) scheduled(d *vnode.Detail) {

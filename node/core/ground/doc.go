@@ -1,4 +1,4 @@
-// Package ground is what all machines of a node stand on ([Ground]): who the node is, how far
+// Package ground is what all machines of a node have in common ([Ground]): who the node is, how far
 // clocks may differ, its view of the cluster, the writer of the round, its partitions, what
 // tenants use, the requests that wait, and its one source of randomness.
 //

@@ -14,8 +14,9 @@ import (
 
 // Ground is what all machines of a node have in common.
 type Ground struct {
-	// Self is this node in this incarnation.
-	Self register.Member
+	// Self is this node in this incarnation, Cluster the ID of the cluster.
+	Self    register.Member
+	Cluster register.UUID
 	// Eta bounds the difference of two clocks. GCGrace is how long a tombstone stays, and an ID that
 	// is not known may be enqueued.
 	Eta, GCGrace time.Duration

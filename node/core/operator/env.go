@@ -23,8 +23,6 @@ import (
 // Env is what a machine reads and writes.
 type Env struct {
 	*ground.Ground
-	// Cluster is the ID of the cluster.
-	Cluster register.UUID
 	// The others of the node.
 	Standing    *standing.Machine
 	Acceptors   *leadership.Acceptors

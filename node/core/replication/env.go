@@ -17,8 +17,6 @@ type Env struct {
 	*ground.Ground
 	// Policy is the zero one but in the hunt.
 	Policy Policy
-	// Cluster is the ID of the cluster.
-	Cluster [16]byte
 	// Standing and the others are those of the node; they may come later, before anything is asked
 	// for.
 	Standing   *standing.Machine

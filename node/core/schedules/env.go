@@ -22,8 +22,6 @@ type Env struct {
 	*ground.Ground
 	// Policy is the zero one but in the hunt.
 	Policy cron.Policy
-	// Cluster is the ID of the cluster.
-	Cluster [16]byte
 	// Grace is for how long an ID that is not known may be enqueued, MaxPayload how large the
 	// payload of a task may be, bytes.
 	Grace      time.Duration

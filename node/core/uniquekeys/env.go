@@ -15,8 +15,6 @@ type Env struct {
 	*ground.Ground
 	// Policy is the zero one but in the hunt.
 	Policy Policy
-	// Cluster is the ID of the cluster.
-	Cluster [16]byte
 	// Standing is that of the node. It may come later, before anything is asked for, and so may Leaders
 	// and Proofs.
 	Standing *standing.Machine

@@ -64,7 +64,7 @@ func testMachine(t *testing.T, epoch uint64) (*Machine, *rest, clock.Time) {
 		all[p] = v
 	}
 	r := &rest{caughtUp: true}
-	e := Env{Ground: &ground.Ground{Self: self, Eta: eta, GCGrace: grace, View: view.New(self, parts), Round: round.New(disk), Partitions: partitions.New(all, nil, nil)}, Cluster: [16]byte{9}, Leaders: r, Proofs: r}
+	e := Env{Ground: &ground.Ground{Self: self, Cluster: register.UUID{9}, Eta: eta, GCGrace: grace, View: view.New(self, parts), Round: round.New(disk), Partitions: partitions.New(all, nil, nil)}, Leaders: r, Proofs: r}
 	var err error
 	e.Standing, err = standing.New(standing.Env{Ground: e.Ground}, make([]uint64, parts), disk, now)
 	if err != nil {
