@@ -209,7 +209,9 @@ func (p *Pebble) tend() {
 			return
 		case <-p.tending:
 		}
+		p.looking.Lock()
 		_, at, found, err := p.durablePlace()
+		p.looking.Unlock()
 		if err != nil {
 			p.fatal(err)
 		}

@@ -30,6 +30,7 @@ type Pebble struct {
 	tending chan struct{} // holds one token when there is something to tend
 	ending  chan struct{} // closed at the end; nil: nothing is tended yet
 	tended  sync.WaitGroup
+	looking sync.Mutex // while tend reads: it holds the memtables that there were when it began
 
 	files  vfs.FS                // with the watches over it
 	table  sstable.WriterOptions // of tables that are made here
