@@ -200,18 +200,26 @@ func (p *Pebble) durablePlace() (series uint64, at wal.Position, found bool, err
 	return series, at, found, err
 }
 
+// tender is the goroutine of [Pebble.tend].
+type tender struct {
+	mu     sync.Mutex    // guards the memtables that tend reads: it holds those that there were when it began
+	asked  chan struct{} // holds one token when there is something to tend
+	ending chan struct{} // closed at the end; nil: nothing is tended yet
+	ended  sync.WaitGroup
+}
+
 // tend cuts the log where a table has what is before, and makes the next segment ready, each
 // time it is asked to.
 func (p *Pebble) tend() {
 	for {
 		select {
-		case <-p.ending:
+		case <-p.tender.ending:
 			return
-		case <-p.tending:
+		case <-p.tender.asked:
 		}
-		p.looking.Lock()
+		p.tender.mu.Lock()
 		_, at, found, err := p.durablePlace()
-		p.looking.Unlock()
+		p.tender.mu.Unlock()
 		if err != nil {
 			p.fatal(err)
 		}
@@ -232,7 +240,7 @@ func (p *Pebble) tend() {
 // tendSoon asks for [Pebble.tend].
 func (p *Pebble) tendSoon() {
 	select {
-	case p.tending <- struct{}{}:
+	case p.tender.asked <- struct{}{}:
 	default:
 	}
 }

@@ -23,14 +23,11 @@ type Pebble struct {
 	memTable uint64
 	dir      string
 
-	order   sync.Mutex // guards placed and late; the log and the index have batches in one order
-	placed  int64      // size of the journal when the index last noted its place
-	late    *writeBack
-	log     journal
-	tending chan struct{} // holds one token when there is something to tend
-	ending  chan struct{} // closed at the end; nil: nothing is tended yet
-	tended  sync.WaitGroup
-	looking sync.Mutex // while tend reads: it holds the memtables that there were when it began
+	order  sync.Mutex // guards placed and late; the log and the index have batches in one order
+	placed int64      // size of the journal when the index last noted its place
+	late   *writeBack
+	log    journal
+	tender tender
 
 	files  vfs.FS                // with the watches over it
 	table  sstable.WriterOptions // of tables that are made here
@@ -204,9 +201,9 @@ func (p *Pebble) Close() error {
 func (p *Pebble) close() error {
 	p.events.room.release()
 	p.events.flushed.Store(nil)
-	if p.ending != nil {
-		close(p.ending)
-		p.tended.Wait()
+	if p.tender.ending != nil {
+		close(p.tender.ending)
+		p.tender.ended.Wait()
 	}
 	err := p.db.Close()
 	if p.log.log != nil {

@@ -87,7 +87,7 @@ func OpenPebble(o PebbleOptions) (*Pebble, error) {
 	}
 	defer func() { _ = lock.Close() }() // the database keeps a reference of its own
 	p := &Pebble{events: &events{o: o}, fatal: o.Fatal, memTable: o.MemTable, least: tableLeast, dir: dir, late: newWriteBack(o.WriteBack)}
-	p.tending = make(chan struct{}, 1)
+	p.tender.asked = make(chan struct{}, 1)
 	p.log.fatal, p.log.moved = o.Fatal, p.tendSoon
 	o.FS, p.health = vfs.WithDiskHealthChecks(o.FS, max(o.SlowAfter, 0), nil, p.events.diskSlow)
 	// Nothing is retried: Fatal does not return.
@@ -107,8 +107,8 @@ func OpenPebble(o PebbleOptions) (*Pebble, error) {
 	if err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	p.ending = make(chan struct{})
-	p.tended.Go(p.tend)
+	p.tender.ending = make(chan struct{})
+	p.tender.ended.Go(p.tend)
 	p.events.flushed.Store(new(p.tendSoon))
 	p.tendSoon()
 	return p, nil

@@ -25,8 +25,8 @@ func (p *Pebble) Rest() {
 	if p.db.Flush() != nil {
 		return // the store is damaged or full: its events say so, and Pebble tries again
 	}
-	p.looking.Lock()   // until tend holds none that was flushed
-	p.looking.Unlock() //nolint:staticcheck // who looks later holds the new one
+	p.tender.mu.Lock()   // until tend holds none that was flushed
+	p.tender.mu.Unlock() //nolint:staticcheck // who looks later holds the new one
 	p.dropSpare()
 	p.events.room.hold(p.db)
 }
