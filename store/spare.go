@@ -25,9 +25,10 @@ func (p *Pebble) Rest() {
 	if p.db.Flush() != nil {
 		return // the store is damaged or full: its events say so, and Pebble tries again
 	}
-	p.tender.mu.Lock()   // until tend holds none that was flushed
-	p.tender.mu.Unlock() //nolint:staticcheck // who looks later holds the new one
+	// Whoever looks for the place in the log holds the memtables that there were.
+	p.tender.mu.Lock()
 	p.dropSpare()
+	p.tender.mu.Unlock()
 	p.events.room.hold(p.db)
 }
 
