@@ -44,8 +44,8 @@ type pacer struct {
 	seen  [busyLooks]uint64 // bytes allocated up to the last looks
 	at    int               // the oldest of those
 	busy  bool
-	quiet int  // looks with little, in a row
-	freed bool // what the start has left was given back
+	quiet int    // looks with little, in a row
+	freed uint64 // bytes allocated when it was at rest last and gave back what it did not use
 }
 
 // look takes the number of bytes allocated so far and of those in use. It gives the
@@ -57,7 +57,7 @@ func (p *pacer) look(allocated, live uint64) (percent int, rest bool) {
 	} else {
 		p.quiet++
 	}
-	was, before := p.busy, p.seen[p.at]
+	before := p.seen[p.at]
 	p.seen[p.at], p.at = allocated, (p.at+1)%busyLooks
 	switch {
 	case allocated-before >= busyBytes:
@@ -68,8 +68,9 @@ func (p *pacer) look(allocated, live uint64) (percent int, rest bool) {
 	if p.busy {
 		return busyPercent, false
 	}
-	rest = was || p.quiet >= calmLooks && !p.freed
-	p.freed = p.freed || rest
+	if rest = p.quiet == calmLooks && allocated-p.freed >= busyBytes; rest {
+		p.freed = allocated
+	}
 	return calm(live), rest
 }
 

@@ -20,8 +20,8 @@ func TestPacerFollowsTheLoad(t *testing.T) {
 			t.Fatalf("after %d bytes more: %d %%, load has ended %v; want %d %%, %v", bytes, got, is, percent, rest)
 		}
 	}
-	for n := range 2 * calmLooks {
-		step(calmBytes/someLooks/4, calmPercent, n == calmLooks-1)
+	for range 2 * calmLooks {
+		step(calmBytes/someLooks/4, calmPercent, false)
 	}
 	for range busyLooks {
 		step(busyBytes/busyLooks-1, calmPercent, false)
@@ -41,8 +41,7 @@ func TestPacerFollowsTheLoad(t *testing.T) {
 	step(calmBytes/someLooks, calmPercent, false)
 }
 
-// TestWhatTheStartHasLeftIsGivenBack: once, when it has come to rest; a little work costs no flush and
-// no collection after it. A node that joined 19
+// TestWhatTheStartHasLeftIsGivenBack: once, when it has come to rest. A node that joined 19
 // others with 4,096 partitions kept four megabytes of memtables and two of empty spans.
 func TestWhatTheStartHasLeftIsGivenBack(t *testing.T) {
 	p, total, rests := newPacer(busyBytes), uint64(busyBytes), 0

@@ -18,7 +18,7 @@ const (
 	firstTold = 1
 	// tellAgain is after what time as many again hear as have heard, if there is still
 	// something: those who were told may have no use for it by now, or the news is lost.
-	tellAgain = 5 * time.Millisecond
+	tellAgain = 2 * time.Millisecond
 )
 
 // subscribers are the other nodes that have asked for a queue, each once: who was told that it
