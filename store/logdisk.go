@@ -113,9 +113,8 @@ func (d logDisk) Remove(name string) error {
 }
 
 // logFile is a segment. It is written past the page cache where the file system can do that:
-// a record is on its way to the disk when its write returns, and the sync has nothing left to
-// look for. That is a third less time for each sync and half the processor time. The durability
-// is that of the sync all the same.
+// a record is on the disk when its write returns, perhaps in a cache of it, and the sync has no
+// pages left to look for (BenchmarkSync). The durability is that of the sync all the same.
 type logFile struct {
 	vfs.File
 	watch  func() (ended func()) // over a write or a sync; nil: the file system has it

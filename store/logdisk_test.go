@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"golang.org/x/sys/unix"
 )
 
 // TestASegmentHoldsWhatWasWritten: whole sectors are written past the page cache where the file
@@ -54,6 +55,41 @@ func TestASegmentHoldsWhatWasWritten(t *testing.T) {
 				if !bytes.Equal(got, want) {
 					t.Error("the segment does not hold what was written")
 				}
+			})
+		}
+	}
+}
+
+// BenchmarkSync is a record of one and of four pages, written and synced, past the page cache and
+// through it.
+func BenchmarkSync(b *testing.B) {
+	for _, mode := range []writeMode{modeUnknown, modeCached} {
+		for _, pages := range []int{1, 4} {
+			b.Run(fmt.Sprintf("%s/pages=%d", map[writeMode]string{modeUnknown: "direct", modeCached: "cached"}[mode], pages), func(b *testing.B) {
+				const size = 8 << 20
+				f, err := logDisk{files: vfs.Default, dir: b.TempDir()}.Create("000001.wal", size)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer func() { _ = f.Close() }()
+				f.(*logFile).mode = mode
+				record, at := make([]byte, pages*alignment), int64(0)
+				var before, after unix.Rusage
+				_ = unix.Getrusage(unix.RUSAGE_SELF, &before)
+				for b.Loop() {
+					if _, err := f.WriteAt(record, at); err != nil {
+						b.Fatal(err)
+					}
+					if err := f.Sync(); err != nil {
+						b.Fatal(err)
+					}
+					if at += int64(len(record)); at == size {
+						at = 0
+					}
+				}
+				_ = unix.Getrusage(unix.RUSAGE_SELF, &after)
+				used := after.Utime.Nano() - before.Utime.Nano() + after.Stime.Nano() - before.Stime.Nano()
+				b.ReportMetric(float64(used)/1e3/float64(b.N), "processor-µs/op")
 			})
 		}
 	}

@@ -338,29 +338,32 @@ func (f *Ending) readBack(i int, counts map[string]history.Tally) {
 	}
 	r := &clients.Reader{Caller: s.NewCaller()}
 	r.Pin = alive[i]
-	var ask func(tries int)
-	ask = func(tries int) {
-		r.Do(&nornv1.CountRequest{}, 10*time.Second, func(a *clients.Answer) {
-			if !a.Fine() {
-				if tries == 0 {
-					s.Violation(run.Convergence, "%s does not count: %v", r.Pin.Self.Node, a.Refused)
-					return
-				}
-				r.After(time.Second, func() { ask(tries - 1) })
-				return
-			}
-			got := map[string]history.Tally{}
-			for _, t := range a.End.Tallies {
-				got[t.Queue] = t
-			}
-			if counts != nil && !reflect.DeepEqual(counts, got) {
-				s.Violation(check.Counting, "%s counts %v, the nodes before it %v", r.Pin.Self.Node, sorted(got), sorted(counts))
-				return
-			}
-			r.ListAll(clients.ListSizes[i%len(clients.ListSizes)], func() { f.readBack(i+1, got) })
-		})
-	}
-	ask(5)
+	f.count(r, 5, func(tallies []history.Tally) {
+		got := map[string]history.Tally{}
+		for _, t := range tallies {
+			got[t.Queue] = t
+		}
+		if counts != nil && !reflect.DeepEqual(counts, got) {
+			s.Violation(check.Counting, "%s counts %v, the nodes before it %v", r.Pin.Self.Node, sorted(got), sorted(counts))
+			return
+		}
+		r.ListAll(clients.ListSizes[i%len(clients.ListSizes)], func() { f.readBack(i+1, got) })
+	})
+}
+
+// count counts everything. What is not answered is asked again: the checker would go by an
+// older count, and tasks are collected meanwhile.
+func (f *Ending) count(r *clients.Reader, tries int, done func([]history.Tally)) {
+	r.Do(&nornv1.CountRequest{}, 10*time.Second, func(a *clients.Answer) {
+		switch {
+		case a.Fine():
+			done(a.End.Tallies)
+		case tries == 0:
+			f.s.Violation(run.Convergence, "a count of everything is refused: %v", a.Refused)
+		default:
+			r.After(time.Second, func() { f.count(r, tries-1, done) })
+		}
+	})
 }
 
 // readTasks reads each task through some node, then judges the run.
@@ -393,7 +396,7 @@ func (f *Ending) readTasks() {
 // allOf counts and lists everything through one node.
 func (f *Ending) allOf(done func()) {
 	r := &clients.Reader{Caller: f.s.NewCaller()}
-	r.Count("", func() { r.ListAll(clients.ListSizes[0], done) })
+	f.count(r, 5, func([]history.Tally) { r.ListAll(clients.ListSizes[0], done) })
 }
 
 func sorted(counts map[string]history.Tally) (all []history.Tally) {
