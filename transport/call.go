@@ -20,7 +20,8 @@ type call struct {
 	method uint16
 	class  Class
 	decode func(flags uint16, body []byte) error
-	size   int // reserved in the outbox
+	size   int  // reserved in the outbox
+	alone  bool // no other short request was open: its frame has no other one to share a write with
 	state  atomic.Int32
 	done   chan error // room for one
 }
@@ -112,7 +113,11 @@ func (c *Client) send(ctx context.Context, k *call, body Body) error {
 		it.body = buf
 	}
 	// An error means that the connection ended: the reader finishes the call.
-	_ = c.out.push(it)
+	if !k.alone {
+		_ = c.out.push(it)
+	} else if c.out.hold(it) == nil {
+		c.out.now()
+	}
 	return nil
 }
 
@@ -122,7 +127,7 @@ func (c *Client) register(k *call) error {
 		return c.err
 	}
 	c.lastID++
-	k.id = c.lastID
+	k.id, k.alone = c.lastID, c.slots-c.longs <= 1
 	c.open[k.id] = opened{k, k.method, k.class}
 	return nil
 }

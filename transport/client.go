@@ -76,7 +76,7 @@ func newClient(raw, nc net.Conn, cfg ClientConfig) *Client {
 		nc: nc, pool: &c.pool, maxFrame: cfg.MaxFrame,
 		// Callers wait before they get here: the outbox itself need not refuse.
 		maxFrames: int(^uint(0) >> 1), maxBytes: int(^uint(0) >> 1),
-		timeout: cfg.WriteTimeout, fail: c.fail, wrote: c.wrote,
+		timeout: cfg.WriteTimeout, fail: c.fail, wrote: c.wrote, direct: socketOf(nc),
 	}
 	c.out.init()
 	go c.read()

@@ -1,10 +1,13 @@
 package transport
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,24 +162,90 @@ func TestADeadlineThatHasPassedHoldsNothingUp(t *testing.T) {
 	<-over
 }
 
-// TestManyFlushesAreLeftToTheWriters: whoever has replies for many connections is
-// not kept by writing to each.
-func TestManyFlushesAreLeftToTheWriters(t *testing.T) {
-	for _, n := range []int{maxFlushes, maxFlushes + 1} {
-		var all []flushes
-		told := map[string]int{}
-		for range n {
-			all = append(all, flushes{told})
-		}
-		FlushAll(all)
-		if want := map[bool]string{true: "now", false: "later"}[n <= maxFlushes]; told[want] != n || len(told) != 1 {
-			t.Errorf("of %d: %v", n, told)
-		}
+// TestManyFlushesAreShared: whoever has replies for many connections writes to a few of them,
+// and other goroutines to the rest.
+func TestManyFlushesAreShared(t *testing.T) {
+	for _, n := range []int{0, 1, maxFlushes, maxFlushes + 1, 5*maxFlushes - 1} {
+		synctest.Test(t, func(t *testing.T) {
+			all, flushed, caller := make([]flushes, n), make([]atomic.Int32, n), true
+			own, hangs := 0, make(chan struct{})
+			for i := range all {
+				all[i] = func() {
+					if i >= n-maxFlushes && caller {
+						own++
+					} else {
+						<-hangs
+					}
+					flushed[i].Add(1)
+				}
+			}
+			FlushAll(all)
+			clear(all) // they are the caller's again
+			caller = false
+			close(hangs)
+			synctest.Wait()
+			for i := range flushed {
+				if got := flushed[i].Load(); got != 1 {
+					t.Errorf("of %d: connection %d was flushed %d times", n, i, got)
+				}
+			}
+			if own > maxFlushes || n <= maxFlushes && own != n {
+				t.Errorf("of %d the caller has flushed %d", n, own)
+			}
+		})
 	}
 }
 
-// flushes counts how it is flushed.
-type flushes struct{ told map[string]int }
+// flushes is a connection.
+type flushes func()
 
-func (f flushes) Flush()      { f.told["now"]++ }
-func (f flushes) FlushLater() { f.told["later"]++ }
+func (f flushes) Flush() { f() }
+
+// TestALoneRequestIsWrittenByItsCaller: the goroutine that makes it is not kept waiting for
+// another one. With a second one open the writer has them share writes.
+func TestALoneRequestIsWrittenByItsCaller(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const silent = 7
+	srv := NewServer(Config{}, &handler{handle: func(c *Conn, f Frame) {
+		if f.Method != silent {
+			echoFrame(c, f)
+		}
+	}})
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(context.Background(), ln) }()
+	c, err := Dial(t.Context(), ln.Addr().String(), ClientConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(ctx context.Context, method uint16) error { return c.Call(ctx, method, Bytes("question"), nil) }
+	for range 3 {
+		if err := call(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if c.out.timed {
+			t.Fatal("its writer has written it")
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	open := make(chan error, 1)
+	go func() { open <- call(ctx, silent) }()
+	for c.InFlight() == 0 {
+		runtime.Gosched()
+	}
+	if err := call(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	c.out.waitUntil(func() bool { return !c.out.running })
+	if !c.out.timed {
+		t.Error("a second request was written by its caller, too")
+	}
+	cancel()
+	<-open
+	c.Close()
+	<-c.Done()
+	srv.Close()
+	<-served
+}

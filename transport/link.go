@@ -150,9 +150,6 @@ func oneWay(f Frame, b Body) item {
 // as the connection takes it at once, else on another one. It never blocks.
 func (l *Link) Flush() { l.out.now() }
 
-// FlushLater has what is queued encoded and written on another goroutine.
-func (l *Link) FlushLater() { l.out.later() }
-
 // Close closes the link at once; err is what Read returns, nil means
 // ErrConnClosed. What is queued is dropped. It never blocks.
 func (l *Link) Close(err error) {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -31,7 +32,8 @@ const (
 	// how a write has ended, and for the errors in the place of what does not fit.
 	smallReply   = 1 << 10
 	reserveShare = 4
-	// maxFlushes is to how many connections one goroutine writes in turn.
+	// maxFlushes is to how many connections one goroutine writes in turn. A goroutine for each
+	// costs more than the writes do (docs/archive/performance.md).
 	maxFlushes = 8
 )
 
@@ -220,18 +222,22 @@ func (o *outbox) later() {
 	}
 }
 
-// FlushAll flushes connections on the goroutine of the caller; with more of them
-// than it should be kept for, each on its own.
+// FlushAll flushes connections: up to [maxFlushes] on the goroutine of the caller, and as many
+// on each further one. All is the caller's again when it returns.
 func FlushAll[C interface {
 	Flush()
-	FlushLater()
 }](all []C) {
+	for len(all) > maxFlushes {
+		some := slices.Clone(all[:maxFlushes])
+		all = all[maxFlushes:]
+		go flush(some)
+	}
+	flush(all)
+}
+
+func flush[C interface{ Flush() }](all []C) {
 	for _, c := range all {
-		if len(all) <= maxFlushes {
-			c.Flush()
-		} else {
-			c.FlushLater()
-		}
+		c.Flush()
 	}
 }
 
