@@ -295,9 +295,9 @@ func (n *Node) sessions() session.DispatcherConfig {
 }
 
 func (n *Node) openStore(dir string) (*store.Pebble, error) {
-	o := store.PebbleOptions{Dir: dir, Logger: n.log, Fatal: n.fatal, Cache: int64(n.cfg.CacheSize), MemTable: uint64(n.cfg.MemTableSize), Files: share(4, factFiles), WriteBack: vnode.Rewritten}
+	o := store.PebbleOptions{Dir: dir, Logger: n.log, Fatal: n.fatal, Cache: int64(n.cfg.CacheSize), MemTable: uint64(n.cfg.MemTableSize), Files: share(4, factFiles), WriteBack: vnode.Rewritten, ShortLived: vnode.ShortLived}
 	if filepath.Base(dir) == registerDir { // small, and written rarely
-		o.Cache, o.MemTable, o.Files, o.WriteBack = 1<<20, 1<<20, share(16, registerFiles), ""
+		o.Cache, o.MemTable, o.Files, o.WriteBack, o.ShortLived = 1<<20, 1<<20, share(16, registerFiles), "", ""
 	}
 	return store.OpenPebble(o)
 }

@@ -17,6 +17,27 @@ func Tables(p *Pebble) int { return p.drafts }
 // Flush makes a table of what the index has, and does not note its place in the log.
 func Flush(p *Pebble) error { return p.db.Flush() }
 
+// ShortLivedUpTo has a store remember so many keys of short-lived writes, and look which ones there are.
+func ShortLivedUpTo(p *Pebble, n int) {
+	p.order.Lock()
+	defer p.order.Unlock()
+	p.late.short.limit = n
+	p.writeLate(nil)
+	p.late.short.learn(p.db, p.fatal)
+}
+
+// Tabled is how many writes the tables have, and how many of them are deletes, beside the store's own.
+func Tabled(p *Pebble) (writes, deletes uint64, err error) {
+	tables, err := p.db.SSTables(pebble.WithProperties())
+	for _, level := range tables {
+		for _, t := range level {
+			writes += t.Properties.NumEntries
+			deletes += t.Properties.NumDeletions
+		}
+	}
+	return writes, deletes, err
+}
+
 // MemTables is how many bytes Pebble has for memtables: filled, being flushed, and kept
 // for later.
 func MemTables(p *Pebble) int64 {

@@ -46,6 +46,9 @@ type PebbleOptions struct {
 	// WriteBack are the first bytes of keys that change again and again. Of what is written
 	// to such a key between two moments only the last write reaches the index.
 	WriteBack string
+	// ShortLived are the first bytes of keys of which the same is true, and that are most often
+	// deleted soon: of one that is deleted before the index got it nothing reaches the index.
+	ShortLived string
 	// Files is about how many files are open at once; 0: DefaultFiles.
 	Files  int
 	Logger *slog.Logger // nil: nothing is logged
@@ -86,7 +89,7 @@ func OpenPebble(o PebbleOptions) (*Pebble, error) {
 		return nil, lockError(dir, err)
 	}
 	defer func() { _ = lock.Close() }() // the database keeps a reference of its own
-	p := &Pebble{events: &events{o: o}, fatal: o.Fatal, memTable: o.MemTable, least: tableLeast, dir: dir, late: newWriteBack(o.WriteBack)}
+	p := &Pebble{events: &events{o: o}, fatal: o.Fatal, memTable: o.MemTable, least: tableLeast, dir: dir, late: newWriteBack(o.WriteBack, o.ShortLived)}
 	p.tender.asked = make(chan struct{}, 1)
 	p.log.fatal, p.log.moved = o.Fatal, p.tendSoon
 	o.FS, p.health = vfs.WithDiskHealthChecks(o.FS, max(o.SlowAfter, 0), nil, p.events.diskSlow)
@@ -107,6 +110,7 @@ func OpenPebble(o PebbleOptions) (*Pebble, error) {
 	if err != nil {
 		return nil, errors.Join(err, p.close())
 	}
+	p.late.short.learn(p.db, p.fatal)
 	p.tender.ending = make(chan struct{})
 	p.tender.ended.Go(p.tend)
 	p.events.flushed.Store(new(p.tendSoon))

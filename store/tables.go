@@ -153,6 +153,7 @@ func (p *Pebble) commitBulk(b *Batch) (wait func(), ok bool) {
 	if err := p.db.Ingest(context.Background(), paths); err != nil {
 		p.fatal(fmt.Errorf("store: take in tables: %w", err))
 	}
+	p.tookIn(b, runs)
 	w := p.db.NewBatch()
 	for i := range b.ops {
 		if b.ops[i].kind == kindDropped || taken[i] {
@@ -166,6 +167,20 @@ func (p *Pebble) commitBulk(b *Batch) (wait func(), ok bool) {
 	}
 	_ = w.Delete([]byte(noteKey), nil)
 	return p.commit(w), true
+}
+
+// tookIn notes what the index has now of keys that are most often soon deleted.
+func (p *Pebble) tookIn(b *Batch, runs []run) {
+	p.order.Lock()
+	defer p.order.Unlock()
+	for _, r := range runs {
+		if !p.late.short.is(r.first(b)) {
+			continue
+		}
+		for _, i := range r {
+			p.late.short.note(b.keyOf(int(i)), false)
+		}
+	}
 }
 
 // note writes which ranges are about to be filled. What it gives waits until that

@@ -28,13 +28,15 @@ type writeBack struct {
 	tables [256]bool // by the first byte of a key
 	latest *Overlay  // it is never read through: there is nothing below it
 	rest   Batch     // of a batch that is being applied: the writes to other keys
+	short  *shortLived
 }
 
-// newWriteBack holds writes to keys that begin with one of the bytes of first.
-func newWriteBack(first string) *writeBack {
-	w := &writeBack{latest: NewOverlay(nil)}
-	for i := range len(first) {
-		w.tables[first[i]] = true
+// newWriteBack holds writes to keys that begin with one of the bytes of first, or of short, those
+// that are soon deleted.
+func newWriteBack(first, short string) *writeBack {
+	w := &writeBack{latest: NewOverlay(nil), short: newShortLived(short)}
+	for _, b := range []byte(first + short) {
+		w.tables[b] = true
 	}
 	return w
 }
@@ -111,6 +113,7 @@ func (p *Pebble) writeLate(place []byte) {
 	if place == nil || !mutant.PlaceAlone.On() {
 		b = p.late.latest.Take()
 		defer p.late.latest.Release(b)
+		p.late.short.take(b)
 	}
 	w := p.batch(b, false)
 	defer func() { _ = w.Close() }() // gives its memory back: cannot fail
@@ -119,5 +122,8 @@ func (p *Pebble) writeLate(place []byte) {
 	}
 	if err := p.db.Apply(w, pebble.NoSync); err != nil {
 		p.fatal(fmt.Errorf("store: place in the log: %w", err))
+	}
+	if place != nil && p.late.short.again() {
+		p.late.short.learn(p.db, p.fatal)
 	}
 }

@@ -39,9 +39,13 @@ const (
 	tableDropping   = 'z'             // nothing -> nothing: the partition is being deleted
 )
 
-// Rewritten are the tables whose keys are written again and again, or soon deleted: of such
-// writes a store may keep the last one only ([store.PebbleOptions.WriteBack]).
-const Rewritten = string(tableActive) + string(tableQueues) + string(tableSizes) + string(tablePartition) + string(tableTree) + string(tableTouched)
+// ShortLived are the tables whose keys are soon deleted, and then come never again: of what a store has
+// not put in order until then it need keep nothing ([store.PebbleOptions.ShortLived]).
+const ShortLived = string(tableActive)
+
+// Rewritten are the tables whose keys are written again and again: of such writes a store
+// may keep the last one only ([store.PebbleOptions.WriteBack]).
+const Rewritten = string(tableQueues) + string(tableSizes) + string(tablePartition) + string(tableTree) + string(tableTouched)
 
 const prefixSize = index.PrefixSize
 

@@ -141,6 +141,7 @@ const (
 	PromiseUnlogged        // a batch of one write, as a promise is, is not in the log
 	TailTooFar             // the last record of the log that is whole is cut with the torn one
 	PlaceAlone             // the index notes a place in the log without the writes up to it that wait
+	DeleteKept             // the delete of a key that is most often soon deleted is not passed on to an index that has the key
 	last
 )
 
@@ -260,6 +261,7 @@ var names = [...]string{
 	"a batch of one write, as a promise is, is not in the log",
 	"the last record of the log that is whole is cut with the torn one",
 	"the index notes a place in the log without the writes up to it that wait",
+	"the delete of a key that the index has is kept from it",
 }
 
 // String is the mistake in words.

@@ -93,6 +93,7 @@ func times() []Quarry {
 		by("store", "TestOneWriteSurvivesAPowerFailure", mutant.PromiseUnlogged),
 		by("wal", "TestPowerFailsAtEveryStep", mutant.TailTooFar),
 		by("store", "TestThePlaceHasWhatWaited", mutant.PlaceAlone),
+		by("store", "TestShortLivedKeysReadAsOthers", mutant.DeleteKept),
 		by("register/raftnode", "TestGroupKeepsTheContract", mutant.RegisterUnsynced),
 		by("archive", "TestPowerFailureAtEveryStep", mutant.ArchiveUnsynced),
 		by("archive", "TestEveryFailure", mutant.ArchiveUnnamed),
