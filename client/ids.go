@@ -2,11 +2,11 @@ package client
 
 import (
 	crand "crypto/rand"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
-
-	"github.com/cespare/xxhash/v2"
 
 	"github.com/norn-dev/norn/id"
 	nornv1 "github.com/norn-dev/norn/proto/norn/v1"
@@ -16,16 +16,17 @@ const (
 	// sticky is how many IDs in a row go to the same few partitions: what is
 	// committed together then costs few writes, and a stream still spreads.
 	sticky = 64
-	// tries is about how many draws an ID may cost; the more partitions there
-	// are, the larger is the group that IDs are drawn for.
-	tries = 16
+	// few is how many those are, at most, and share the part of all that they are
+	// where there are not many.
+	few, share = 4, 16
 )
 
 // placement is which partitions take enqueues, as a node said last.
 type placement struct {
 	partitions int
-	open       int     // how many take enqueues
-	rank       []int32 // by partition: its rank among those, or -1
+	open       []uint16 // those that take enqueues, in order
+	group      int      // how many of them the IDs of one run are in
+	window     int      // see [id.Window]; 0: there is none
 
 	copies, replicas int // see [Info]
 }
@@ -36,32 +37,43 @@ func (c *caller) placed(m *nornv1.Placement) {
 		return
 	}
 	p := &placement{partitions: int(m.GetPartitions()), copies: int(m.GetCopies()), replicas: int(m.GetReplicas())}
-	p.rank = make([]int32, p.partitions)
-	for i := range p.rank {
-		p.rank[i] = -1
+	p.group = min(few, (p.partitions+share-1)/share)
+	if w := int(m.GetWindow()); w < p.partitions {
+		p.window = w
+	}
+	for i := range p.partitions {
 		if bits := m.GetEnqueueable(); i/8 < len(bits) && bits[i/8]&(1<<(i%8)) != 0 {
-			p.rank[i] = int32(p.open)
-			p.open++
+			p.open = append(p.open, uint16(i))
 		}
 	}
 	c.place.Store(p)
 }
 
-// partitionOf is the partition of an ID: xxhash64(id) mod partitions, the same
-// as ring.Of on the servers (protocol, IDs).
-func partitionOf(i id.ID, partitions int) int {
-	return int(xxhash.Sum64(i[:]) % uint64(partitions))
+// in are the partitions that take the IDs of the second of now, of those that are open.
+func (p *placement) in(now int64) []uint16 {
+	var in []uint16
+	for i := range p.window {
+		at := uint16(id.Window(now, p.partitions, i))
+		if _, open := slices.BinarySearch(p.open, at); open {
+			in = append(in, at)
+		}
+	}
+	if len(in) == 0 {
+		return p.open
+	}
+	return in
 }
 
 // sampler draws IDs.
 type sampler struct {
-	mu    sync.Mutex // guards the fields below
-	rng   *rand.ChaCha8
-	gen   *id.Generator
-	place *placement // what first and group are about
-	first int        // rank of the first partition of the present group
-	group int        // number of partitions in it
-	left  int        // IDs until the next group
+	mu     sync.Mutex // guards the fields below
+	rng    *rand.ChaCha8
+	gen    *id.Generator
+	place  *placement // what the fields below are about
+	in     []uint16   // the partitions that take IDs now
+	second int64      // in which they do
+	first  int        // the first of the present few, in in
+	left   int        // IDs until the next few
 }
 
 func (s *sampler) seed() {
@@ -86,33 +98,28 @@ func (s *sampler) draw(out []id.ID, p *placement, run int, most time.Duration) {
 		s.gen = s.generator()
 	}
 	if s.place != p {
-		s.place, s.left = p, 0
+		s.place, s.in = p, nil
 	}
 	for i := range out {
-		if p == nil || p.open == 0 {
+		if p == nil || len(p.open) == 0 {
 			out[i] = s.gen.Next(now)
 			continue
 		}
+		if second := now / int64(time.Second); len(s.in) == 0 || p.window > 0 && second != s.second {
+			s.in, s.second, s.left = p.in(now), second, 0
+		}
 		if s.left <= 0 {
-			s.left = run
-			s.group = (p.partitions + tries - 1) / tries
-			s.first = int(s.rng.Uint64() % uint64(p.open))
+			s.left, s.first = run, s.below(len(s.in))
 		}
 		s.left--
-		drawn, ok := s.gen.Draw(now, func(c id.ID) bool {
-			r := int(p.rank[partitionOf(c, p.partitions)])
-			distance := r - s.first
-			if distance < 0 {
-				distance += p.open
-			}
-			return r >= 0 && distance < s.group
-		})
-		if !ok {
-			drawn = s.gen.Next(now)
-		}
-		out[i] = drawn
+		into := s.in[(s.first+s.below(p.group))%len(s.in)]
+		n := uint64(p.partitions)
+		out[i] = s.gen.Hashed(now, s.rng.Uint64()/n%(math.MaxUint64/n)*n+uint64(into)) // the last part of all hashes is not whole
 	}
 }
+
+// below is a random number below n.
+func (s *sampler) below(n int) int { return int(s.rng.Uint64() % uint64(n)) }
 
 // NewID makes an ID for a task, in a partition that takes enqueues as far as
 // known. IDs of one client increase, and stay in the same few partitions for

@@ -1,7 +1,9 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"sync"
 	"testing"
 
@@ -52,6 +54,7 @@ func TestIDsLandWhereTasksCanGo(t *testing.T) {
 		{"one", 1, []byte{1}, func(ring.Partition) bool { return true }, 1},
 		{"all of 64", 64, fakenode.Placement().GetEnqueueable(), func(ring.Partition) bool { return true }, 4},
 		{"three of 64", 64, []byte{0, 0x21, 0, 0, 0, 0, 0, 0x80}, func(p ring.Partition) bool { return p == 8 || p == 13 || p == 63 }, 3},
+		{"some of 4,096", 4096, []byte{0xff, 0xff}, func(p ring.Partition) bool { return p < 16 }, 4},
 		{"short bitmap", 1000, []byte{0xff}, func(p ring.Partition) bool { return p < 8 }, 8},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -78,6 +81,51 @@ func TestIDsLandWhereTasksCanGo(t *testing.T) {
 				t.Errorf("2,000 single IDs in only %d partitions", len(partitionsOf(singles, 64)))
 			}
 		})
+	}
+}
+
+// TestIDsOfASecondAreInItsWindow: where there are many partitions, all clients use the same few at a time, and a
+// batch a few of those. The shares of them are even.
+func TestIDsOfASecondAreInItsWindow(t *testing.T) {
+	all := bytes.Repeat([]byte{0xff}, 4096/8)
+	count := map[ring.Partition]int{}
+	window := func(nanos int64) (in []int) {
+		for i := range 64 {
+			in = append(in, id.Window(nanos, 4096, i))
+		}
+		return in
+	}
+	for range 20 {
+		c := placed(t, &nornv1.Placement{Partitions: 4096, Enqueueable: all, Window: 64})
+		var ids []id.ID
+		for range 500 {
+			ids = append(ids, c.NewID())
+		}
+		if n := len(partitionsOf(ids[:64], 4096)); n > 8 { // 4, and 4 more where a second begins
+			t.Errorf("64 IDs in a row are in %d partitions", n)
+		}
+		for _, i := range ids {
+			p := ring.Of(i, 4096)
+			if !slices.Contains(window(i.Nanos()), int(p)) {
+				t.Fatalf("an ID in partition %d, which is not in the window", p)
+			}
+			count[p]++
+		}
+	}
+	if len(count) < 40 {
+		t.Errorf("IDs of 20 clients are in %d partitions", len(count))
+	}
+}
+
+// TestAClosedWindowIsNone: as long as no partition of it takes enqueues, IDs are in others.
+func TestAClosedWindowIsNone(t *testing.T) {
+	open := make([]byte, 4096/8)
+	open[1], open[400] = 0x80, 1
+	c := placed(t, &nornv1.Placement{Partitions: 4096, Enqueueable: open, Window: 64})
+	for range 1000 {
+		if p := ring.Of(c.NewID(), 4096); p != 15 && p != 3200 {
+			t.Fatalf("an ID in partition %d", p)
+		}
 	}
 }
 

@@ -8,6 +8,10 @@
 //	[8:12]  generator, random, drawn at each start of a node or SDK
 //	[12:20] 64 random bits
 //
+// Where an ID is to lie in a given partition, the last twelve bytes are random ones
+// that give it that hash ([Generator.Hashed]). All who draw IDs in one second choose
+// among the same few partitions ([Window]).
+//
 // Launches and unique keys have, in place of the last twelve bytes, the first
 // 96 bits of a SHA-256 of what they name, so that whoever names the same thing
 // makes the same ID.

@@ -10,14 +10,6 @@ import (
 // eta, and a generator runs ahead when the clock has stepped back.
 const MaxAhead = time.Second
 
-// maxDraws bounds [Generator.Draw]. With one acceptable partition of 4,096 all
-// of them fail about once in ten million calls.
-const maxDraws = 1 << 16
-
-// drawStep walks the 64 random bits through all their values: it is odd
-// (2^64 divided by the golden ratio).
-const drawStep = 0x9E3779B97F4A7C15
-
 // Generator makes IDs of kind task that strictly increase, also when the clock
 // steps back. It must not be used by two goroutines at once.
 type Generator struct {
@@ -51,21 +43,4 @@ func (g *Generator) Next(nowWall int64) ID {
 // does not. Callers wait, or refuse, above [MaxAhead].
 func (g *Generator) Ahead(nowWall int64) time.Duration {
 	return time.Duration(max(g.last-max(nowWall, firstNanos), 0))
-}
-
-// Draw makes an ID like [Generator.Next] and changes its random bits until
-// accept likes it: that is how an ID comes to lie in a partition that can take
-// it (design 3). It is false when none of 65,536 were liked; the time of the
-// next ID still increases.
-func (g *Generator) Draw(nowWall int64, accept func(ID) bool) (ID, bool) {
-	i := g.Next(nowWall)
-	tail := binary.BigEndian.Uint64(i[12:20])
-	for range maxDraws {
-		if accept(i) {
-			return i, true
-		}
-		tail += drawStep
-		binary.BigEndian.PutUint64(i[12:20], tail)
-	}
-	return ID{}, false
 }

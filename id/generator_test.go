@@ -1,7 +1,6 @@
 package id
 
 import (
-	"encoding/binary"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -95,52 +94,11 @@ func TestRestartDoesNotRepeat(t *testing.T) {
 	})
 }
 
-func TestDraw(t *testing.T) {
-	r := seeded(3)
-	g := NewGenerator(9, r.Uint64)
-	last := ID{}
-	for n := range 200 {
-		// One of 512 is liked, by bits that the step changes.
-		i, ok := g.Draw(someWall, func(i ID) bool { return binary.BigEndian.Uint64(i[12:])>>55 == uint64(n) })
-		if !ok {
-			t.Fatalf("number %d found nothing", n)
-		}
-		if i.Compare(last) <= 0 || i.Nanos() != someWall+int64(n) || binary.BigEndian.Uint32(i[8:12]) != 9 {
-			t.Fatalf("%x follows %x", i, last)
-		}
-		last = i
-	}
-}
-
-func TestDrawGivesUp(t *testing.T) {
-	g := NewGenerator(9, func() uint64 { return 0 })
-	seen := make(map[ID]bool)
-	i, ok := g.Draw(someWall, func(i ID) bool { seen[i] = true; return false })
-	if ok || !i.IsZero() {
-		t.Errorf("found %s, which nobody liked", i)
-	}
-	if len(seen) != maxDraws {
-		t.Errorf("tried %d different IDs, want %d", len(seen), maxDraws)
-	}
-	if next := g.Next(someWall); next.Nanos() != someWall+1 {
-		t.Errorf("the next ID is of %d", next.Nanos())
-	}
-}
-
 func BenchmarkNext(b *testing.B) {
 	r := seeded(1)
 	g := NewGenerator(1, r.Uint64)
 	b.ReportAllocs()
 	for b.Loop() {
 		g.Next(someWall)
-	}
-}
-
-func BenchmarkDrawOneOf64(b *testing.B) {
-	r := seeded(1)
-	g := NewGenerator(1, r.Uint64)
-	b.ReportAllocs()
-	for b.Loop() {
-		g.Draw(someWall, func(i ID) bool { return i[12]>>2 == 7 })
 	}
 }

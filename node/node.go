@@ -16,6 +16,7 @@ import (
 
 	"github.com/norn-dev/norn/archive"
 	"github.com/norn-dev/norn/crdt"
+	"github.com/norn-dev/norn/id"
 	"github.com/norn-dev/norn/internal/logins"
 	"github.com/norn-dev/norn/internal/names"
 	"github.com/norn-dev/norn/internal/viaproxy"
@@ -474,6 +475,7 @@ func (n *Node) placement() *nornv1.Placement {
 	can := n.available.Load()
 	p := &nornv1.Placement{
 		Partitions: uint32(n.cluster.Partitions), Enqueueable: can.Enqueueable, CutOff: can.CutOff, Replicas: uint32(can.Replicas), Copies: uint32(can.Copies),
+		Window: uint32(id.WindowSize(can.Nodes, n.cluster.Partitions)),
 	}
 	if p.Enqueueable == nil {
 		p.Enqueueable = make([]byte, (n.cluster.Partitions+7)/8)

@@ -5,8 +5,6 @@ import (
 	"iter"
 	"math/bits"
 	"slices"
-
-	"github.com/norn-dev/norn/id"
 )
 
 // Bitmap is a set of partitions: those that take enqueues now, say. The zero
@@ -66,10 +64,6 @@ func (m *Bitmap) Has(p Partition) bool {
 	return int(p) < m.partitions && m.bits[p/8]&(1<<(p%8)) != 0
 }
 
-// Takes says whether the partition of an ID is in: what a generator asks of
-// the IDs that it draws.
-func (m *Bitmap) Takes(i id.ID) bool { return m.Has(Of(i, m.partitions)) }
-
 // Len is the number of partitions that are in.
 func (m *Bitmap) Len() int {
 	n := 0
@@ -95,25 +89,4 @@ func (m *Bitmap) All() iter.Seq[Partition] {
 // Equal says whether two sets are the same, of the same number of partitions.
 func (m *Bitmap) Equal(o *Bitmap) bool {
 	return m.partitions == o.partitions && slices.Equal(m.bits, o.bits)
-}
-
-// Choose gives up to n of the partitions that are in, in a row from one that
-// random picks evenly, around the end: where the next few IDs are drawn, so
-// that what is committed together costs few writes. n should be the number of
-// partitions over the draws that an ID may cost, and [id.Generator.Draw] fails
-// if the choice is empty.
-func (m *Bitmap) Choose(random uint64, n int) *Bitmap {
-	out := &Bitmap{partitions: m.partitions, bits: make([]byte, len(m.bits))}
-	in := m.Len()
-	if in == 0 {
-		return out
-	}
-	first, rank := int(random%uint64(in)), 0
-	for p := range m.All() {
-		if distance := rank - first; distance >= 0 && distance < n || distance+in < n {
-			out.Set(p, true)
-		}
-		rank++
-	}
-	return out
 }

@@ -3,13 +3,10 @@ package ring
 import (
 	"bytes"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"github.com/norn-dev/norn/id"
 )
 
 func TestBitmapIsASet(t *testing.T) {
@@ -42,19 +39,6 @@ func TestBitmapIsASet(t *testing.T) {
 		if err != nil || !again.Equal(m) || again.Partitions() != partitions {
 			t.Fatalf("%v, %v", again, err)
 		}
-		n, random := rapid.IntRange(-1, 120).Draw(t, "n"), rapid.Uint64().Draw(t, "random")
-		some := m.Choose(random, n)
-		if want := max(0, min(n, len(all))); some.Len() != want {
-			t.Fatalf("chose %d of %d, want %d", some.Len(), len(all), want)
-		}
-		for p := range some.All() {
-			if !m.Has(p) {
-				t.Fatalf("chose %d of %v", p, all)
-			}
-		}
-		if n > 0 && len(all) > 0 && !some.Has(all[random%uint64(len(all))]) {
-			t.Fatalf("%d of %v: chose %v", random, all, slices.Collect(some.All()))
-		}
 	})
 }
 
@@ -79,39 +63,8 @@ func TestBitmapWireForm(t *testing.T) {
 	}
 	var none Bitmap
 	none.Set(0, true)
-	if none.Has(0) || none.Takes(id.ID{}) || none.Len() != 0 || none.Choose(3, 4).Len() != 0 {
+	if none.Has(0) || none.Len() != 0 {
 		t.Error("the zero bitmap has something")
-	}
-}
-
-// IDs are drawn into what was chosen, at about the promised cost.
-func TestBitmapDraw(t *testing.T) {
-	open, err := NewBitmap(256)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for p := range Partition(200) { // the others have no cohort just now
-		open.Set(p, true)
-	}
-	r := rand.New(rand.NewPCG(1, 2))
-	g := id.NewGenerator(1, r.Uint64)
-	drawn := 0
-	seen := map[Partition]bool{}
-	for range 200 {
-		few := open.Choose(r.Uint64(), 256/16)
-		for range 5 {
-			i, ok := g.Draw(1_790_000_000_000_000_000, func(i id.ID) bool { drawn++; return few.Takes(i) })
-			if p := Of(i, 256); !ok || !few.Has(p) || p >= 200 {
-				t.Fatalf("%v: partition %d", ok, p)
-			}
-			seen[Of(i, 256)] = true
-		}
-	}
-	if len(seen) < 190 {
-		t.Errorf("IDs are in %d of 200 partitions", len(seen))
-	}
-	if drawn > 1000*20 {
-		t.Errorf("%d draws for 1000 IDs", drawn)
 	}
 }
 
@@ -130,16 +83,4 @@ func FuzzDecodeBitmap(f *testing.F) {
 			t.Fatalf("%x of %d partitions became %x", b, partitions, m.AppendTo(nil))
 		}
 	})
-}
-
-func BenchmarkBitmapTakes(b *testing.B) {
-	m, err := NewBitmap(MaxPartitions)
-	if err != nil {
-		b.Fatal(err)
-	}
-	i := id.ID{1, 2, 3}
-	b.ReportAllocs()
-	for b.Loop() {
-		m.Takes(i)
-	}
 }

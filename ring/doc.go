@@ -63,6 +63,5 @@
 // # Partitions for new IDs
 //
 // [Bitmap] is the set of partitions that take enqueues, in the form in which
-// nodes tell it to clients, and [Bitmap.Choose] picks the few in which the next
-// IDs are to lie.
+// nodes tell it to clients. Which of them the next IDs lie in is [id.Window]'s.
 package ring

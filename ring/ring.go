@@ -3,6 +3,7 @@ package ring
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -30,6 +31,13 @@ func Of(i id.ID, partitions int) Partition {
 		return 0
 	}
 	return Partition(xxhash.Sum64(i[:]) % uint64(partitions))
+}
+
+// HashIn is the hash of an ID, changed so that an ID that has it is in the given
+// partition (see [id.Generator.Hashed]).
+func HashIn(i id.ID, p Partition, partitions int) uint64 {
+	n := uint64(max(partitions, 1))
+	return xxhash.Sum64(i[:])/n%(math.MaxUint64/n)*n + uint64(p) // the last part of all hashes is not whole
 }
 
 // ValidPartitions returns ErrPartitions unless n is 1 to [MaxPartitions].

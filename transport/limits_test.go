@@ -296,6 +296,45 @@ func TestReadBufferShrinksWhenQuiet(t *testing.T) {
 	})
 }
 
+// TestReadBufferShrinksBetweenSmallFrames: between nodes the idle time-out is short and a small frame comes
+// each second, so that no wait is ever long.
+func TestReadBufferShrinksBetweenSmallFrames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := Pipe(0)
+		defer near.Close()
+		defer far.Close()
+		var pool buffers
+		r := &frameReader{src: near, pool: &pool, maxFrame: DefaultMaxFrame, frameTimeout: time.Minute, idleTimeout: 2500 * time.Millisecond}
+		send := func(bytes int) int {
+			go far.Write(AppendFrame(nil, Frame{Request: 1, Body: make([]byte, bytes)}))
+			for ok := false; !ok; _, ok, _ = r.next() {
+				if err := r.fill(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return cap(r.buf.b)
+		}
+		for range 3 { // a large one now and then keeps it
+			if n := send(30 << 10); n < 16<<10 {
+				t.Fatalf("%d bytes for a large frame", n)
+			}
+			for range 8 {
+				time.Sleep(time.Second)
+				if n := send(10); n < 16<<10 {
+					t.Fatalf("%d bytes within %v", n, shrinkAfter)
+				}
+			}
+		}
+		for range 3 {
+			time.Sleep(time.Second)
+			send(10)
+		}
+		if n := send(10); n != idleBuffer {
+			t.Errorf("%d bytes after %v of small frames, want %d", n, shrinkAfter, idleBuffer)
+		}
+	})
+}
+
 func TestIdleConnectionsAreCheap(t *testing.T) {
 	const conns = 2000
 	memory := func() (bytes uint64, goroutines int) {

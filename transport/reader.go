@@ -17,8 +17,8 @@ const (
 	// smallest class) that of a quiet one.
 	busyBuffer = 64 << 10
 	idleBuffer = smallestBuffer
-	// shrinkAfter is how long a connection is quiet before it gets the small
-	// buffer back.
+	// shrinkAfter is how long a connection is quiet, or has small frames alone, before
+	// it gets the small buffer back.
 	shrinkAfter = 10 * time.Second
 	// frameStep is how much of a frame must come in each frameTimeout, unless it is done
 	// before: on a slow line the last byte of a large one may take many times as long.
@@ -59,6 +59,7 @@ type frameReader struct {
 	partial  time.Time // when the unfinished frame was first seen, or had brought another frameStep; zero: none
 	stepped  int64     // what had come then
 	quiet    time.Time // when the wait for the next frame began
+	needed   time.Time // when more than the small buffer was last needed
 	armed    time.Time // the deadline set on src; zero: none
 
 	mu      sync.Mutex  // orders deadlines against stop
@@ -225,6 +226,9 @@ func (r *frameReader) prepare() {
 	if r.buf == nil {
 		r.resize(idleBuffer)
 	}
+	if r.to > idleBuffer {
+		r.needed = now
+	}
 	if r.from == r.to {
 		r.from, r.to = 0, 0
 		if r.skip > 0 {
@@ -235,6 +239,9 @@ func (r *frameReader) prepare() {
 			r.resize(busyBuffer)
 		case r.grow && cap(r.buf.b) < busyBuffer:
 			r.resize(cap(r.buf.b) << 2)
+			r.needed = now
+		case cap(r.buf.b) > idleBuffer && now.Sub(r.needed) >= shrinkAfter:
+			r.resize(idleBuffer)
 		}
 		r.grow = false
 		return

@@ -633,6 +633,11 @@ export interface components {
              * @description Copies that the partition with the fewest can have now; 0: not known. While the cluster has fewer nodes than replicas, a quorum is a majority of these.
              */
             copies?: number;
+            /**
+             * Format: uint32
+             * @description How many partitions in a row should take the IDs of one second (protocol, IDs); 0: all.
+             */
+            window?: number;
         };
         /** @description HelloReply answers Hello. */
         HelloReply: {

@@ -96,7 +96,8 @@ func newBench(t *testing.T) *bench {
 
 // task draws one of a partition that is so old.
 func (b *bench) task(p ring.Partition, age time.Duration) id.ID {
-	task, _ := b.ids.Draw(b.now.Wall-int64(age), func(task id.ID) bool { return ring.Of(task, parts) == p })
+	wall := b.now.Wall - int64(age)
+	task := b.ids.Hashed(wall, ring.HashIn(b.ids.Next(wall), p, parts))
 	return task
 }
 

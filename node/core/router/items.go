@@ -116,19 +116,37 @@ func (w *Whole) Answer() (gproto.Message, *proto.Error) { return w.m, w.err }
 // this fails once in 10^4, and then the enqueue waits for its partition.
 const maxDraws = 64
 
-// Draw makes an ID whose partition takes enqueues now, here if that is possible
-// (design 3).
+// Draw makes an ID whose partition takes enqueues now, one of those of the present second
+// if that is possible (design 3).
 func (r *Machine) Draw(now clock.Time) id.ID {
-	wall := r.Standing.Clocks.Wall(now)
+	wall, partitions := r.Standing.Clocks.Wall(now), len(r.View.Cells)
 	task := r.IDs.Next(wall)
 	if r.View.Alone {
 		return task
 	}
+	size := id.WindowSize(len(r.View.State.Nodes), partitions)
+	if task, ok := r.drawIn(wall, size); ok {
+		return task
+	}
 	for range maxDraws {
-		if r.Takes(ring.Of(task, len(r.View.Cells))) {
+		if r.Takes(ring.Of(task, partitions)) {
 			break
 		}
 		task = r.IDs.Next(wall)
 	}
 	return task
+}
+
+// drawIn makes an ID in one of the partitions of a second, so many in a row; 0: there is no
+// such restriction.
+func (r *Machine) drawIn(wall int64, size int) (id.ID, bool) {
+	partitions := len(r.View.Cells)
+	for range min(size, maxDraws) {
+		some := r.IDs.Next(wall)
+		p := ring.Partition(id.Window(wall, partitions, int(ring.Of(some, partitions))%size))
+		if r.Takes(p) {
+			return r.IDs.Hashed(wall, ring.HashIn(some, p, partitions)), true
+		}
+	}
+	return id.ID{}, false
 }

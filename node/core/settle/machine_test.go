@@ -101,7 +101,8 @@ func newBench(t *testing.T, members int) *bench {
 	e.Replication.Transfer = e.Transfer
 	e.Index = dispatch.New(dispatch.Env{Ground: e.Ground, MaxQueues: 1}).Index
 	b.Machine = New(e)
-	b.task, _ = id.NewGenerator(7, rand.Uint64).Draw(b.now.Wall, func(task id.ID) bool { return ring.Of(task, parts) == 0 })
+	ids := id.NewGenerator(7, rand.Uint64)
+	b.task = ids.Hashed(b.now.Wall, ring.HashIn(ids.Next(b.now.Wall-1), 0, parts))
 	b.Round.Now = b.now
 	if _, err := b.v.Enqueue(b.Round.Tx, b.task, &crdt.Enqueued{Queue: "q", Retry: crdt.Retry{MaxAttempts: 3}}, b.now); err != nil {
 		t.Fatal(err)

@@ -856,7 +856,9 @@ type Placement struct {
 	Replicas uint32 `protobuf:"varint,4,opt,name=replicas,proto3" json:"replicas,omitempty"`
 	// Copies that the partition with the fewest can have now; 0: not known. While the
 	// cluster has fewer nodes than replicas, a quorum is a majority of these.
-	Copies        uint32 `protobuf:"varint,5,opt,name=copies,proto3" json:"copies,omitempty"`
+	Copies uint32 `protobuf:"varint,5,opt,name=copies,proto3" json:"copies,omitempty"`
+	// How many partitions in a row should take the IDs of one second (protocol, IDs); 0: all.
+	Window        uint32 `protobuf:"varint,6,opt,name=window,proto3" json:"window,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -922,6 +924,13 @@ func (x *Placement) GetReplicas() uint32 {
 func (x *Placement) GetCopies() uint32 {
 	if x != nil {
 		return x.Copies
+	}
+	return 0
+}
+
+func (x *Placement) GetWindow() uint32 {
+	if x != nil {
+		return x.Window
 	}
 	return 0
 }
@@ -4495,7 +4504,7 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\rmax_in_flight\x18\x06 \x01(\rR\vmaxInFlight\x12*\n" +
 	"\x11min_lease_seconds\x18\a \x01(\x01R\x0fminLeaseSeconds\x12*\n" +
 	"\x11max_lease_seconds\x18\b \x01(\x01R\x0fmaxLeaseSeconds\x12(\n" +
-	"\x10max_wait_seconds\x18\t \x01(\x01R\x0emaxWaitSeconds\"\x9a\x01\n" +
+	"\x10max_wait_seconds\x18\t \x01(\x01R\x0emaxWaitSeconds\"\xb2\x01\n" +
 	"\tPlacement\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x01 \x01(\rR\n" +
@@ -4503,7 +4512,8 @@ const file_norn_v1_service_proto_rawDesc = "" +
 	"\venqueueable\x18\x02 \x01(\fR\venqueueable\x12\x17\n" +
 	"\acut_off\x18\x03 \x01(\bR\x06cutOff\x12\x1a\n" +
 	"\breplicas\x18\x04 \x01(\rR\breplicas\x12\x16\n" +
-	"\x06copies\x18\x05 \x01(\rR\x06copies\"\xaa\x02\n" +
+	"\x06copies\x18\x05 \x01(\rR\x06copies\x12\x16\n" +
+	"\x06window\x18\x06 \x01(\rR\x06window\"\xaa\x02\n" +
 	"\n" +
 	"HelloReply\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1d\n" +

@@ -543,18 +543,20 @@ class PingReply(_message.Message):
     def __init__(self, placement: _Optional[_Union[Placement, _Mapping]] = ..., now: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Placement(_message.Message):
-    __slots__ = ["copies", "cut_off", "enqueueable", "partitions", "replicas"]
+    __slots__ = ["copies", "cut_off", "enqueueable", "partitions", "replicas", "window"]
     COPIES_FIELD_NUMBER: _ClassVar[int]
     CUT_OFF_FIELD_NUMBER: _ClassVar[int]
     ENQUEUEABLE_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
     copies: int
     cut_off: bool
     enqueueable: bytes
     partitions: int
     replicas: int
-    def __init__(self, partitions: _Optional[int] = ..., enqueueable: _Optional[bytes] = ..., cut_off: bool = ..., replicas: _Optional[int] = ..., copies: _Optional[int] = ...) -> None: ...
+    window: int
+    def __init__(self, partitions: _Optional[int] = ..., enqueueable: _Optional[bytes] = ..., cut_off: bool = ..., replicas: _Optional[int] = ..., copies: _Optional[int] = ..., window: _Optional[int] = ...) -> None: ...
 
 class Queue(_message.Message):
     __slots__ = ["bytes", "count", "effective", "name", "oldest_ready_seconds", "settings", "version", "waiting_claims"]
