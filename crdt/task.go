@@ -25,6 +25,7 @@ type Task struct {
 	old     *Older   // of claims whose facts are gone; older has it in it
 
 	completion   *Completed // the earliest by (time, token)
+	completed    []Attempt  // by the others, where they say who had the claim
 	cancelled    *Cancelled
 	dead         *Dead                // of the highest generation
 	depCancelled *DependencyCancelled // of the highest generation
@@ -101,8 +102,16 @@ func (t *Task) take(f Fact) error {
 		return err
 	case KindCompleted:
 		c, err := decode(f, DecodeCompleted)
-		if t.completion == nil || (c.At < t.completion.At) != mutant.LastCompletion.On() {
+		other := t.completion
+		if other == nil || (c.At < other.At) != mutant.LastCompletion.On() {
 			t.completion = &c
+		} else {
+			other = &c
+		}
+		if other != nil {
+			if a := other.attempt(); a.Start != 0 {
+				t.completed = append(t.completed, a)
+			}
 		}
 		return err
 	case KindCancelled:
@@ -268,18 +277,29 @@ func (t *Task) Failures() int {
 }
 
 // EachEnd calls fn for each claim of which the facts say how it ended: with a
-// failure that counts, by lapsing, or with the completion. Of claims that are only counted
-// ([Ends]) it knows nothing.
-func (t *Task) EachEnd(fn func(token uint64, by Kind)) {
+// failure that counts, by lapsing, or with a completion; of that it says what [Attempt] has, and
+// whether it is the one that counts. Of claims that are only counted ([Ends]) it knows nothing.
+func (t *Task) EachEnd(fn func(Attempt)) {
 	for _, token := range t.counted {
-		fn(token, KindFailed)
+		fn(Attempt{Token: token, By: KindFailed})
 	}
 	for _, token := range t.expired {
-		fn(token, KindExpired)
+		fn(Attempt{Token: token, By: KindExpired})
 	}
 	if t.completion != nil {
-		fn(t.completion.Token, KindCompleted)
+		a := t.completion.attempt()
+		a.Counted = true
+		fn(a)
 	}
+	for _, a := range t.completed {
+		fn(a)
+	}
+}
+
+// attempt is what a completion says of its claim.
+func (c *Completed) attempt() Attempt {
+	run, _ := RunOf(c.Further)
+	return Attempt{Token: c.Token, By: KindCompleted, Run: run, End: c.At}
 }
 
 // NotBefore is the wall ns before which the task may not be claimed: what the

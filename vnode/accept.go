@@ -184,7 +184,7 @@ func AcceptRelease(v *Vnode, tx store.Tx, task id.ID, token uint64, now clock.Ti
 		v.endClaim(tx, task, token, claim.Released)
 		return nil
 	}
-	if _, ended := tx.Get(appendClaim(v.keyspace[:0], tableEnded, v.Partition, task, token)); ended && Ended(v, tx, task, token).Outcome != claim.Ended {
+	if r := Ended(v, tx, task, token); r.Token != 0 && r.Outcome != claim.Ended {
 		return nil // else a retry that comes late would take it back ([revive])
 	}
 	maybe := v.recent.Maybe(task)
@@ -337,6 +337,10 @@ func (s *standing) history(view store.View, v *Vnode, task id.ID, token uint64) 
 // note takes what a fact says about the claims of its task.
 func (s *standing) note(k crdt.Key, body []byte, token uint64) error {
 	switch k.Kind {
+	case crdt.KindCompleted:
+		if r, ok := completed(body); ok && k.A == token && s.ended == nil {
+			s.ended, s.over = &r, true
+		}
 	case crdt.KindFailed, crdt.KindExpired:
 		switch {
 		case k.A == token && k.Kind == crdt.KindFailed:
@@ -390,14 +394,6 @@ func (s *standing) seize(v *Vnode, tx store.Tx, task id.ID, r *claim.Record) {
 		p.state = crdt.StateClaimed
 		v.enter(tx, task, &p)
 	}
-}
-
-// Ended is a claim that has ended here; zero where it has not, or is not known.
-func Ended(v *Vnode, view store.View, task id.ID, token uint64) (r claim.Record) {
-	if b, ok := view.Get(appendClaim(nil, tableEnded, v.Partition, task, token)); ok {
-		r, _ = claim.DecodeRecord(token, b) // what is damaged is for who reads it
-	}
-	return r
 }
 
 // EndOf gives what ends a claim here and a follower that still holds it has not

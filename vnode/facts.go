@@ -10,6 +10,7 @@ import (
 	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/crdt"
 	"github.com/norn-dev/norn/id"
+	"github.com/norn-dev/norn/internal/mutant"
 	"github.com/norn-dev/norn/ring"
 	"github.com/norn-dev/norn/store"
 )
@@ -228,11 +229,12 @@ func (v *Vnode) endClaims(tx store.Tx, task id.ID, token uint64, undoable bool) 
 	}
 }
 
-// endClaim moves one claim from the active to the ended records; one that is
-// suspended has ended for good.
+// endClaim moves one claim from the active to the ended records, where its completion does not say
+// it all; one that is suspended has ended for good.
 func (v *Vnode) endClaim(tx store.Tx, task id.ID, token uint64, outcome claim.Outcome) {
 	r, ok := v.claims.End(task, token)
-	if !ok {
+	suspended := !ok // and has a record
+	if suspended {
 		if r, ok = forgetSuspended(v, tx, task, token); !ok {
 			return
 		}
@@ -244,6 +246,11 @@ func (v *Vnode) endClaim(tx store.Tx, task id.ID, token uint64, outcome claim.Ou
 	}
 	v.cfg.OnEnd(task, &r)
 	tx.Delete(appendClaim(v.keyspace[:0], tableActive, v.Partition, task, token))
+	if outcome == claim.Completed && !suspended {
+		if is, ok := byCompletion(v, tx, task, token); ok && runOf(&is) == runOf(&r) || mutant.RunUnsaid.On() {
+			return
+		}
+	}
 	setClaim(v, tx, tableEnded, task, &r)
 	if outcome == claim.Released {
 		thin(v, tx, task, token)

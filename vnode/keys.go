@@ -13,7 +13,7 @@ import (
 const (
 	tableFacts      = index.Facts     // task, fact key -> CRC and canonical bytes ([crdt.Fact.AppendStored])
 	tableActive     = index.Active    // task, token -> claim record that has not ended
-	tableEnded      = index.Ended     // task, token -> claim record that has ended
+	tableEnded      = index.Ended     // task, token -> claim record that has ended, where no completion says it all
 	tableSuspended  = 'e'             // task, token -> nothing: one that has ended and may come back
 	tableReady      = index.Ready     // queue, 0, rank -> 1 when never claimed
 	tableScheduled  = index.Scheduled // wall ns, task -> nothing

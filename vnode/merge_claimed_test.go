@@ -36,7 +36,7 @@ func TestACompletionFromAnotherReplicaReadsNothing(t *testing.T) {
 	r.audit()
 	view := &counted{Reader: r.mem}
 	r.tx = store.NewOverlay(view)
-	f := crdt.Completed{Token: d.Claims[0].Token, At: 7}.Fact(d.Task.ID)
+	f := completion(d.Task.ID, &d.Claims[0], 7)
 	m, err := Merge(r.v, r.tx, []crdt.Fact{f}, r.now)
 	if err != nil || m.Stored != 1 || view.reads != 0 {
 		t.Fatalf("%+v, %v, %d reads", m, err, view.reads)

@@ -341,26 +341,26 @@ func readLog(view store.View, p ring.Partition, task id.ID, o ReadOptions) (*Det
 	return d, nil
 }
 
-// recall brings the claims into their order, and adds those of which this
-// replica has not heard, as far as the task's facts speak of them: a majority has
-// each, not everybody. Older ones than the oldest that was asked for are left out.
+// recall brings the claims into their order, and adds those of which there is no record
+// here, as far as the task's facts speak of them: of one that was completed they say it all, and of
+// others not every member has heard. Older ones than the oldest that was asked for are left out.
 func (d *Detail) recall(oldest uint64) {
 	outcomes := map[crdt.Kind]claim.Outcome{crdt.KindFailed: claim.Failed, crdt.KindExpired: claim.Expired, crdt.KindCompleted: claim.Completed}
 	known := make(map[uint64]int, len(d.Claims))
 	for i := range d.Claims {
 		known[d.Claims[i].Token] = i
 	}
-	d.Task.EachEnd(func(token uint64, by crdt.Kind) {
-		i, ok := known[token]
+	d.Task.EachEnd(func(a crdt.Attempt) {
+		i, ok := known[a.Token]
 		switch {
-		case token == 0 || token < oldest:
+		case a.Token == 0 || a.Token < oldest:
 		case !ok:
-			known[token] = len(d.Claims)
-			d.Claims = append(d.Claims, claim.Record{Token: token, Outcome: outcomes[by]})
+			known[a.Token] = len(d.Claims)
+			d.Claims = append(d.Claims, claim.Record{Token: a.Token, Worker: a.Worker, Principal: a.Principal, Start: a.Start, End: a.End, Outcome: outcomes[a.By]})
 		case d.Claims[i].Outcome == claim.Active:
-		case by != crdt.KindCompleted || d.Task.Outcome() == crdt.StateCompleted:
+		case a.By != crdt.KindCompleted || a.Counted && d.Task.Outcome() == crdt.StateCompleted:
 			// It may have ended otherwise here, and a completion that came late counts.
-			d.Claims[i].Outcome = outcomes[by]
+			d.Claims[i].Outcome = outcomes[a.By]
 		}
 	})
 	// An older claim may be held here that a newer one has outlived elsewhere.

@@ -60,6 +60,10 @@ func (s *shelf) put(tx store.Tx, f crdt.Fact, old []byte) {
 		}
 	}
 	switch f.Key.Kind {
+	case crdt.KindCompleted:
+		if old != nil {
+			s.keepRun(tx, f, old)
+		}
 	case crdt.KindUpdate:
 		logged(tx, s.p, f, old)
 	case crdt.KindFailed, crdt.KindExpired, crdt.KindRequeued:

@@ -156,7 +156,10 @@ func (w *walk) trim(k crdt.Kind, value []byte) ([]byte, error) {
 		return e.Encode(), err
 	case crdt.KindCompleted:
 		c, err := crdt.DecodeCompleted(value)
-		c.Result, c.Further = nil, nil
+		run, has := crdt.RunOf(c.Further)
+		if c.Result, c.Further = nil, nil; has {
+			c.Further = crdt.AppendRun(nil, nil, run)
+		}
 		return c.Encode(), err
 	}
 	w.over++

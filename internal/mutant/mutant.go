@@ -142,6 +142,7 @@ const (
 	TailTooFar             // the last record of the log that is whole is cut with the torn one
 	PlaceAlone             // the index notes a place in the log without the writes up to it that wait
 	DeleteKept             // the delete of a key that is most often soon deleted is not passed on to an index that has the key
+	RunUnsaid              // a completed claim has no record, though its completion does not say whose it was
 	last
 )
 
@@ -262,6 +263,7 @@ var names = [...]string{
 	"the last record of the log that is whole is cut with the torn one",
 	"the index notes a place in the log without the writes up to it that wait",
 	"the delete of a key that the index has is kept from it",
+	"a completed claim has no record, though its completion does not say whose it was",
 }
 
 // String is the mistake in words.

@@ -8,7 +8,7 @@ import (
 )
 
 // TestATaskCostsFewKeys: what three nodes write for a task bounds how many they can take. The
-// tree was two thirds of it when each round wrote a path of it (36 and 51 keys).
+// tree was two thirds of it when each round wrote a path of it (36 and 51 keys). The record of a claim that its completion says all about was one of nine of a completion.
 func TestATaskCostsFewKeys(t *testing.T) {
 	r := newTrio(t)
 	const rounds, tasks = 100, 9 * 100
@@ -42,7 +42,7 @@ func TestATaskCostsFewKeys(t *testing.T) {
 		}
 		r.pass(8 * time.Millisecond)
 	}
-	if n := per(); done != tasks || n > 29 {
+	if n := per(); done != tasks || n > 26 {
 		t.Errorf("%.1f keys for a claim and its completion, of %d tasks", n, done)
 	}
 }
