@@ -201,7 +201,7 @@ func TestAClockThatNobodyMeasures(t *testing.T) {
 		after time.Duration
 		want  standing.Judgement
 	}{{0, standing.ClockUnsure}, {standing.Unsure - 1, standing.ClockUnsure}, {standing.Unsure, standing.ClockOff}} {
-		if got := k.GoodFor(r.now.Add(step.after), "x", cohort); got != step.want {
+		if got := k.GoodFor(r.now.Add(step.after), cohort); got != step.want {
 			t.Errorf("after %v: %d", step.after, got)
 		}
 	}

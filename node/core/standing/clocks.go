@@ -48,6 +48,7 @@ type Clocks struct {
 	set   bool                    // the wall clock was set, and it is not known yet for all cohorts how good it is now
 	Doubt map[ring.Partition]bool // those for which it is not: nothing is renewed there
 	right reckoning
+	ids   []uint64 // room for those of one cohort
 	// Invariant: asks has at most [maxAsks] beats of this process. An answer to any other one
 	// is dropped: it may tell what was so before this disk was set back.
 	asks []clock.Time // when others were asked last: only what answers that counts
@@ -169,7 +170,6 @@ func (k *Clocks) Stepped(now clock.Time) {
 // It is called with each beat, after the wall clock was set, and when a member answers for the
 // first time. Each cohort is judged once, however many partitions share it.
 func (k *Clocks) Judge(now clock.Time) {
-	verdicts := make(map[string]Judgement)
 	clear(k.Doubt)
 	confirmed := k.Peers.Confirmed(now, k.env.Eta)
 	k.Why, k.Alone, k.diff = "", false, now.Wall-now.Mono
@@ -184,12 +184,7 @@ func (k *Clocks) Judge(now clock.Time) {
 			k.clear(p)
 			continue
 		}
-		key := view.CohortKey(cohort)
-		of, done := verdicts[key]
-		if !done {
-			of = k.GoodFor(now, key, cohort)
-			verdicts[key] = of
-		}
+		of := k.GoodFor(now, cohort)
 		if of == ClockUnsure && k.set {
 			k.Doubt[p] = true
 		}
@@ -206,8 +201,22 @@ func (k *Clocks) Judge(now clock.Time) {
 		}
 	}
 	k.set = len(k.Doubt) > 0
-	// Of a cohort that comes back nothing is known of before: it has its time as at first.
-	maps.DeleteFunc(k.Since, func(key string, _ int64) bool { _, judged := verdicts[key]; return !judged })
+	k.forget()
+}
+
+// forget forgets since when cohorts are unsure that are not judged any more: of one that comes
+// back nothing is known of before, and it has its time as at first.
+func (k *Clocks) forget() {
+	if len(k.Since) == 0 {
+		return
+	}
+	judged := make(map[string]bool)
+	for p := range k.env.View.Cells {
+		if cohort := k.env.View.Cells[p].Cohort; len(cohort) > 1 && slices.Contains(cohort, k.env.Self) {
+			judged[view.CohortKey(cohort)] = true
+		}
+	}
+	maps.DeleteFunc(k.Since, func(key string, _ int64) bool { return !judged[key] })
 }
 
 // clear lets this node lead a partition again. Whether it is to stand has to be
@@ -229,17 +238,20 @@ const (
 )
 
 // GoodFor judges this node's clock for one cohort.
-func (k *Clocks) GoodFor(now clock.Time, key string, cohort []register.Member) Judgement {
-	ids := make([]uint64, len(cohort))
-	for i, m := range cohort {
-		ids[i] = m.Incarnation.ID()
+func (k *Clocks) GoodFor(now clock.Time, cohort []register.Member) Judgement {
+	k.ids = k.ids[:0]
+	for _, m := range cohort {
+		k.ids = append(k.ids, m.Incarnation.ID())
 	}
-	v := k.Peers.Judge(now, ids, k.env.Eta)
+	v := k.Peers.Judge(now, k.ids, k.env.Eta)
 	if v.OK {
-		delete(k.Since, key)
+		if len(k.Since) > 0 {
+			delete(k.Since, view.CohortKey(cohort))
+		}
 		return clockGood
 	}
 	if v.Reason == offset.Unmeasured || v.Reason == offset.Imprecise {
+		key := view.CohortKey(cohort)
 		since, known := k.Since[key]
 		if !known {
 			since = now.Mono
