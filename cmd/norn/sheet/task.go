@@ -83,7 +83,7 @@ func Task(w io.Writer, t *nornv1.Task, colored bool) {
 func claimsAndUpdates(w io.Writer, t *nornv1.Task) {
 	if len(t.GetClaims()) > 0 {
 		fmt.Fprintln(w)
-		g := render.NewGrid(false, "token", "worker", "start", "lease end", "outcome")
+		g := render.NewGrid(false, "token", "worker", "start", "end", "outcome")
 		for _, c := range t.GetClaims() {
 			g.Row(fmt.Sprint(c.GetToken()), render.Text([]byte(c.GetWorker()), 40), c.GetStart().AsTime().Format(time.RFC3339), c.GetEnd().AsTime().Format(time.RFC3339), jsonform.EnumName(c.GetOutcome()))
 		}
