@@ -39,7 +39,8 @@ func (n nornCluster) run(ctx context.Context, dir string, w work) (result, error
 		return err == nil && strings.Contains(string(out), "\nready")
 	}
 	if err := patience(ctx, ready); err != nil {
-		return result{}, err
+		out, _ := os.ReadFile(filepath.Join(dir, "dev.log"))
+		return result{}, fmt.Errorf("%w; norn dev has said: %s", err, out[max(0, len(out)-2000):])
 	}
 	addr := fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", nornPort, nornPort+10, nornPort+20)
 	args := []string{"bench", "--addr", addr, "--quiet", "-o", "json", "--payload", strconv.Itoa(payload), "--producers", strconv.Itoa(producers)}
