@@ -3,6 +3,7 @@ package main
 import (
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,7 +38,7 @@ func TestOneFdatasyncPerSequentialEnqueue(t *testing.T) {
 	}
 	enqueue() // the server leads from here on
 	var out buffer
-	trace := exec.Command(strace, "-f", "-y", "-e", "trace=fdatasync,fsync", "-p", strconv.Itoa(s.cmd.Process.Pid))
+	trace := exec.Command(strace, "-f", "-y", "-ttt", "-e", "trace=fdatasync,fsync", "-p", strconv.Itoa(s.cmd.Process.Pid))
 	trace.Stderr = &out
 	if err := trace.Start(); err != nil {
 		t.Skip("NOT RUN: strace cannot start: ", err)
@@ -53,13 +54,13 @@ func TestOneFdatasyncPerSequentialEnqueue(t *testing.T) {
 		}
 	}
 	const n = 100
-	before, began := countSyncs(out.String()), time.Now()
+	began := time.Now() // of earlier ones strace may not have told yet
 	for range n {
 		enqueue()
 	}
 	_ = trace.Process.Signal(syscall.SIGINT)
 	<-ended
-	got := countSyncs(out.String()) - before
+	got := countSyncs(out.String(), began)
 	// An enqueue must not share its sync with the next one, for that one is not
 	// sent yet. The node itself may have something to write now and then.
 	if got < n || got > n+10+int(5*time.Since(began).Seconds()) {
@@ -68,11 +69,14 @@ func TestOneFdatasyncPerSequentialEnqueue(t *testing.T) {
 	t.Logf("%d syncs for %d sequential enqueues", got, n)
 }
 
-// countSyncs counts the calls on logs that began; the second half of an
-// interrupted line has no parenthesis after the name.
-func countSyncs(trace string) (n int) {
-	for line := range strings.Lines(trace) {
-		if (strings.Contains(line, "fdatasync(") || strings.Contains(line, " fsync(")) && strings.Contains(line, ".wal>") {
+// syncOfLog is a call as strace tells it; the second half of an interrupted line has no
+// parenthesis after the name.
+var syncOfLog = regexp.MustCompile(`(\d+\.\d+) f(?:data)?sync\(.*\.wal>`)
+
+// countSyncs counts the calls on logs from a time on.
+func countSyncs(trace string, from time.Time) (n int) {
+	for _, call := range syncOfLog.FindAllStringSubmatch(trace, -1) {
+		if at, err := strconv.ParseFloat(call[1], 64); err == nil && at >= float64(from.UnixMicro())/1e6 {
 			n++
 		}
 	}
