@@ -61,10 +61,11 @@ type Options struct {
 }
 
 // spareProcs is how many goroutines may run at once beyond the number of
-// processors. Flushes and compactions run for milliseconds; with a place each
-// in addition, the system's scheduler decides between them and an answer, and
-// not Go's, which lets them have ten milliseconds.
-const spareProcs = 2
+// processors. Flushes and compactions run for milliseconds; with a place in
+// addition, the system's scheduler decides between them and an answer, and
+// not Go's, which lets them have ten milliseconds. A second place costs more threads that
+// are woken for nothing than it saves (docs/archive/performance.md).
+const spareProcs = 1
 
 // Run runs a server until ctx ends, which stops it, or it fails. A node that has
 // to be started again, is.
