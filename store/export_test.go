@@ -23,7 +23,7 @@ func ShortLivedUpTo(p *Pebble, n int) {
 	defer p.order.Unlock()
 	p.late.short.limit = n
 	p.writeLate(nil)
-	p.late.short.learn(p.db, p.fatal)
+	p.late.short.scan(p.db, p.fatal)
 }
 
 // Tabled is how many writes the tables have, and how many of them are deletes, beside the store's own.

@@ -110,7 +110,7 @@ func OpenPebble(o PebbleOptions) (*Pebble, error) {
 	if err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	p.late.short.learn(p.db, p.fatal)
+	p.late.short.scan(p.db, p.fatal)
 	p.tender.ending = make(chan struct{})
 	p.tender.ended.Go(p.tend)
 	p.events.flushed.Store(new(p.tendSoon))

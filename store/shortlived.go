@@ -23,7 +23,7 @@ type shortLived struct {
 	limit  int
 }
 
-// newShortLived knows of nothing yet: [shortLived.learn] comes before the first write.
+// newShortLived knows of nothing yet: [shortLived.scan] comes before the first write.
 func newShortLived(first string) *shortLived {
 	s := &shortLived{more: true, limit: maxShortLived}
 	for i := range len(first) {
@@ -32,12 +32,12 @@ func newShortLived(first string) *shortLived {
 	return s
 }
 
-// is tells whether a key is one of these tables.
-func (s *shortLived) is(key []byte) bool { return len(key) > 0 && s.tables[key[0]] }
+// covers tells whether a key is one of these tables.
+func (s *shortLived) covers(key []byte) bool { return len(key) > 0 && s.tables[key[0]] }
 
 // note is told of a write to the index, and tells whether the index needs it.
 func (s *shortLived) note(key []byte, deleted bool) (needed bool) {
-	if !s.is(key) {
+	if !s.covers(key) {
 		return true
 	}
 	_, has := s.has[string(key)]
@@ -55,8 +55,8 @@ func (s *shortLived) note(key []byte, deleted bool) (needed bool) {
 	return true
 }
 
-// take is told of the writes that waited, and drops those that the index does not need.
-func (s *shortLived) take(b *Batch) {
+// filter notes the writes that waited, and drops those that the index does not need.
+func (s *shortLived) filter(b *Batch) {
 	for i := range b.ops {
 		if k := b.ops[i].kind; k != kindDropped && !s.note(b.keyOf(i), k == kindDelete) {
 			b.drop(i)
@@ -75,8 +75,8 @@ func (s *shortLived) applied(w *pebble.Batch) {
 	}
 }
 
-// learn looks which keys the index has.
-func (s *shortLived) learn(db *pebble.DB, fatal func(error)) {
+// scan reads which keys the index has.
+func (s *shortLived) scan(db *pebble.DB, fatal func(error)) {
 	s.has, s.more = make(map[string]struct{}), false
 	for first, is := range s.tables {
 		if !is {
@@ -93,6 +93,6 @@ func (s *shortLived) learn(db *pebble.DB, fatal func(error)) {
 	}
 }
 
-// again tells whether it is worth to look again: there were too many keys, and most of those
+// outdated tells whether another [shortLived.scan] is worth it: there were too many keys, and most of those
 // that are known have been deleted.
-func (s *shortLived) again() bool { return s.more && s.has != nil && len(s.has) <= s.limit/2 }
+func (s *shortLived) outdated() bool { return s.more && s.has != nil && len(s.has) <= s.limit/2 }

@@ -174,7 +174,7 @@ func (p *Pebble) tookIn(b *Batch, runs []run) {
 	p.order.Lock()
 	defer p.order.Unlock()
 	for _, r := range runs {
-		if !p.late.short.is(r.first(b)) {
+		if !p.late.short.covers(r.first(b)) {
 			continue
 		}
 		for _, i := range r {

@@ -113,7 +113,7 @@ func (p *Pebble) writeLate(place []byte) {
 	if place == nil || !mutant.PlaceAlone.On() {
 		b = p.late.latest.Take()
 		defer p.late.latest.Release(b)
-		p.late.short.take(b)
+		p.late.short.filter(b)
 	}
 	w := p.batch(b, false)
 	defer func() { _ = w.Close() }() // gives its memory back: cannot fail
@@ -123,7 +123,7 @@ func (p *Pebble) writeLate(place []byte) {
 	if err := p.db.Apply(w, pebble.NoSync); err != nil {
 		p.fatal(fmt.Errorf("store: place in the log: %w", err))
 	}
-	if place != nil && p.late.short.again() {
-		p.late.short.learn(p.db, p.fatal)
+	if place != nil && p.late.short.outdated() {
+		p.late.short.scan(p.db, p.fatal)
 	}
 }

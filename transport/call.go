@@ -21,7 +21,7 @@ type call struct {
 	class  Class
 	decode func(flags uint16, body []byte) error
 	size   int  // reserved in the outbox
-	alone  bool // no other short request was open: its frame has no other one to share a write with
+	alone  bool // at most one short request was open then: the frame has no other one to share a write with
 	state  atomic.Int32
 	done   chan error // room for one
 }

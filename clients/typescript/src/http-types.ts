@@ -635,7 +635,7 @@ export interface components {
             copies?: number;
             /**
              * Format: uint32
-             * @description How many partitions in a row should take the IDs of one second (protocol, IDs); 0: all.
+             * @description How many partitions should take the IDs of one second (protocol, IDs); 0: all.
              */
             window?: number;
         };
@@ -853,7 +853,7 @@ export interface components {
             worker?: string;
             /** @description When the lease began, on the leader's clock. */
             start?: string | null;
-            /** @description When the lease ends or ended, on the leader's clock. */
+            /** @description When the lease ends or ended, on the leader's clock; of a claim that was completed, when it was. */
             end?: string | null;
             /**
              * @description How it ended.

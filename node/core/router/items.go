@@ -137,9 +137,9 @@ func (r *Machine) Draw(now clock.Time) id.ID {
 	return task
 }
 
-// drawIn makes an ID in one of the partitions of a second, so many in a row; 0: there is no
-// such restriction.
-func (r *Machine) drawIn(wall int64, size int) (id.ID, bool) {
+// drawIn makes an ID in the window of a second, of so many partitions. ok is false where there
+// is no window (size 0), or none of the partitions tried takes enqueues.
+func (r *Machine) drawIn(wall int64, size int) (task id.ID, ok bool) {
 	partitions := len(r.View.Cells)
 	for range min(size, maxDraws) {
 		some := r.IDs.Next(wall)

@@ -168,7 +168,7 @@ func (k *Clocks) Stepped(now clock.Time) {
 // confirmed.
 //
 // It is called with each beat, after the wall clock was set, and when a member answers for the
-// first time. Each cohort is judged once, however many partitions share it.
+// first time. Partitions with the same cohort get the same verdict.
 func (k *Clocks) Judge(now clock.Time) {
 	clear(k.Doubt)
 	confirmed := k.Peers.Confirmed(now, k.env.Eta)

@@ -857,7 +857,7 @@ type Placement struct {
 	// Copies that the partition with the fewest can have now; 0: not known. While the
 	// cluster has fewer nodes than replicas, a quorum is a majority of these.
 	Copies uint32 `protobuf:"varint,5,opt,name=copies,proto3" json:"copies,omitempty"`
-	// How many partitions in a row should take the IDs of one second (protocol, IDs); 0: all.
+	// How many partitions should take the IDs of one second (protocol, IDs); 0: all.
 	Window        uint32 `protobuf:"varint,6,opt,name=window,proto3" json:"window,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

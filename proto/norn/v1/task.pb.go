@@ -481,7 +481,7 @@ type Claim struct {
 	Worker string `protobuf:"bytes,2,opt,name=worker,proto3" json:"worker,omitempty"`
 	// When the lease began, on the leader's clock.
 	Start *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=start,proto3" json:"start,omitempty"`
-	// When the lease ends or ended, on the leader's clock.
+	// When the lease ends or ended, on the leader's clock; of a claim that was completed, when it was.
 	End *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=end,proto3" json:"end,omitempty"`
 	// How it ended.
 	Outcome ClaimOutcome `protobuf:"varint,5,opt,name=outcome,proto3,enum=norn.v1.ClaimOutcome" json:"outcome,omitempty"`

@@ -246,7 +246,7 @@ export type Placement = Message<"norn.v1.Placement"> & {
   copies: number;
 
   /**
-   * How many partitions in a row should take the IDs of one second (protocol, IDs); 0: all.
+   * How many partitions should take the IDs of one second (protocol, IDs); 0: all.
    *
    * @generated from field: uint32 window = 6;
    */

@@ -211,7 +211,7 @@ export type Claim = Message<"norn.v1.Claim"> & {
   start?: Timestamp | undefined;
 
   /**
-   * When the lease ends or ended, on the leader's clock.
+   * When the lease ends or ended, on the leader's clock; of a claim that was completed, when it was.
    *
    * @generated from field: google.protobuf.Timestamp end = 4;
    */
