@@ -73,6 +73,9 @@ func (n *Node) loop(ctx context.Context) {
 		before := ended
 		ended = n.clock.Now()
 		pace.took(time.Duration(woken.Mono-before.Mono), time.Duration(ended.Mono-before.Mono), in.events)
+		if is := pace.loaded(); is != n.loaded.Load() {
+			n.loaded.Store(is)
+		}
 	}
 }
 

@@ -134,6 +134,7 @@ type Node struct {
 	entry     context.Context // ends when the node begins to stop: nobody waits to be let in any more
 	shut      context.CancelFunc
 	available atomic.Pointer[core.Available]
+	loaded    atomic.Bool    // the loop is under load, see [pacing]
 	running   sync.WaitGroup // everything but loop and syncer
 	pipeline  sync.WaitGroup // loop and syncer
 	joining   sync.WaitGroup // the wait to be let into a cluster
@@ -470,12 +471,17 @@ func (n *Node) fatal(err error) {
 	exit(70)
 }
 
-// placement tells clients in which partitions enqueues are taken now.
+// placement tells clients in which partitions to draw IDs: those that take enqueues now. While
+// this node has little to do it names only those of them that it leads, as their tasks are taken and
+// handed out here, without a message to another leader. Under load all nodes share the work.
 func (n *Node) placement() *nornv1.Placement {
 	can := n.available.Load()
 	p := &nornv1.Placement{
 		Partitions: uint32(n.cluster.Partitions), Enqueueable: can.Enqueueable, CutOff: can.CutOff, Replicas: uint32(can.Replicas), Copies: uint32(can.Copies),
 		Window: uint32(id.WindowSize(can.Nodes, n.cluster.Partitions)),
+	}
+	if can.Led != nil && !n.loaded.Load() {
+		p.Enqueueable = can.Led
 	}
 	if p.Enqueueable == nil {
 		p.Enqueueable = make([]byte, (n.cluster.Partitions+7)/8)

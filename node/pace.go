@@ -44,6 +44,9 @@ func (p *pacing) took(idle, span time.Duration, events int) {
 }
 
 // gathers tells whether the loop lets others run before it cuts the next round.
-func (p *pacing) gathers() bool {
-	return p.span > 0 && p.idle < p.span*(1-gatherBusy) && p.events >= gatherFrom && p.events < gatherBelow
+func (p *pacing) gathers() bool { return p.loaded() && p.events < gatherBelow }
+
+// loaded tells whether there is more to do than one thing after the other.
+func (p *pacing) loaded() bool {
+	return p.span > 0 && p.idle < p.span*(1-gatherBusy) && p.events >= gatherFrom
 }

@@ -8,22 +8,23 @@ import (
 	"github.com/norn-dev/norn/node/inbox"
 )
 
-// TestPace says at which loads a loop gathers.
+// TestPace says at which loads a loop gathers, and which it counts as load.
 func TestPace(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		idle, span time.Duration
 		events     int
 		gathers    bool
+		loaded     bool
 	}{
-		{"a node without anything to do", time.Second, time.Second, 1, false},
-		{"10 tasks a second", 33 * time.Millisecond, 34 * time.Millisecond, 1, false},
-		{"500 tasks a second", 600 * time.Microsecond, 800 * time.Microsecond, 2, false},
-		{"500 tasks a second on a slow disk", 10 * time.Microsecond, 800 * time.Microsecond, 2, false},
-		{"as much as it can, in small rounds", 10 * time.Microsecond, 200 * time.Microsecond, 5, true},
-		{"in large rounds", 0, time.Millisecond, 500, false},
-		{"a clock that stands still", 0, 0, 5, true},
-		{"a wait that is longer than the round", time.Second, time.Millisecond, 1, false},
+		{"a node without anything to do", time.Second, time.Second, 1, false, false},
+		{"10 tasks a second", 33 * time.Millisecond, 34 * time.Millisecond, 1, false, false},
+		{"500 tasks a second", 600 * time.Microsecond, 800 * time.Microsecond, 2, false, false},
+		{"500 tasks a second on a slow disk", 10 * time.Microsecond, 800 * time.Microsecond, 2, false, false},
+		{"as much as it can, in small rounds", 10 * time.Microsecond, 200 * time.Microsecond, 5, true, true},
+		{"in large rounds", 0, time.Millisecond, 500, false, true},
+		{"a clock that stands still", 0, 0, 5, true, true},
+		{"a wait that is longer than the round", time.Second, time.Millisecond, 1, false, false},
 	} {
 		var p pacing
 		if p.gathers() {
@@ -32,8 +33,8 @@ func TestPace(t *testing.T) {
 		for range 10 * paceMemory {
 			p.took(c.idle, c.span, c.events)
 		}
-		if p.gathers() != c.gathers {
-			t.Errorf("%s: %v, want %v", c.name, p.gathers(), c.gathers)
+		if p.gathers() != c.gathers || p.loaded() != c.loaded {
+			t.Errorf("%s: gathers %v, loaded %v, want %v, %v", c.name, p.gathers(), p.loaded(), c.gathers, c.loaded)
 		}
 	}
 }

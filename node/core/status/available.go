@@ -19,6 +19,8 @@ type Available struct {
 	// Enqueueable has a bit for each partition that takes enqueues now, in the
 	// order of nornv1.Placement.
 	Enqueueable []byte
+	// Led has a bit for each of those that this node leads; nil: it leads none.
+	Led []byte
 
 	// Filled: this node holds every copy that was planned for it when it started, see
 	// [filling].
@@ -64,7 +66,8 @@ func (c *Machine) Available(seen Sight, closed bool) *Available {
 	if seen == now {
 		return nil
 	}
-	a := &Available{Seen: now, Enqueueable: make([]byte, (len(c.View.Cells)+7)/8), Majority: now.majority, Removed: now.removed, Filled: now.filled}
+	bits := (len(c.View.Cells) + 7) / 8
+	a := &Available{Seen: now, Enqueueable: make([]byte, bits), Majority: now.majority, Removed: now.removed, Filled: now.filled}
 	a.Needed, a.Voter = c.needs(c.Self)
 	for i := range c.View.State.Nodes {
 		switch n := &c.View.State.Nodes[i]; n.Status {
@@ -91,6 +94,12 @@ func (c *Machine) Available(seen Sight, closed bool) *Available {
 			if !now.closed && c.Routes.Takes(p) {
 				takes++
 				a.Enqueueable[p/8] |= 1 << (p % 8)
+				if m, _ := c.Routes.Leader(p); m == c.Self {
+					if a.Led == nil {
+						a.Led = make([]byte, bits)
+					}
+					a.Led[p/8] |= 1 << (p % 8)
+				}
 			}
 		}
 	}

@@ -847,7 +847,8 @@ type Placement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of partitions P.
 	Partitions uint32 `protobuf:"varint,1,opt,name=partitions,proto3" json:"partitions,omitempty"`
-	// Bit p%8 of byte p/8 is set when partition p takes enqueues now.
+	// Bit p%8 of byte p/8 is set when a client should draw IDs in partition p. It takes
+	// enqueues now, and while the node has little to do it is one that the node leads.
 	Enqueueable []byte `protobuf:"bytes,2,opt,name=enqueueable,proto3" json:"enqueueable,omitempty"`
 	// The node reaches the leader of no partition: it can do nothing for a client now, and
 	// another node may. Who has only this address connects anew, with back-off.

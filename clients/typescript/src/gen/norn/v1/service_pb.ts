@@ -216,7 +216,8 @@ export type Placement = Message<"norn.v1.Placement"> & {
   partitions: number;
 
   /**
-   * Bit p%8 of byte p/8 is set when partition p takes enqueues now.
+   * Bit p%8 of byte p/8 is set when a client should draw IDs in partition p. It takes
+   * enqueues now, and while the node has little to do it is one that the node leads.
    *
    * @generated from field: bytes enqueueable = 2;
    */
