@@ -130,6 +130,10 @@ fill: ## fill a wiped node of three with FILL=500 MB, alone and beside 64 produc
 chaos: ## kill, stop and restart the nodes of a cluster at random under 20 workers (NORN_TEST_CHAOS=600 seconds, NORN_TEST_SEED)
 	NORN_TEST_CLUSTER=1 NORN_TEST_CHAOS=$${NORN_TEST_CHAOS:-600} go test -count=1 ./cmd/norn -run '^TestClusterChaos$$' -v -timeout 60m
 
+.PHONY: soak
+soak: ## load three nodes for MINUTES=60 at RATE=1400 tasks a second: do memory, disk, files and latency stay as they are
+	.ci/soak
+
 .PHONY: databases
 databases: ## all of `test`, and the outbox against PostgreSQL, MariaDB and SQLite, as far as they are installed
 	@DATABASES=1 .ci/test
