@@ -1,6 +1,11 @@
-//go:build !unix
+//go:build !linux
 
 package transport
 
-// writeNow writes nothing: all is left to the writer.
-func writeNow(uintptr, []byte) int { return 0 }
+import (
+	"io"
+	"net"
+)
+
+// inputOf is what frames of a connection are read from.
+func inputOf(nc net.Conn) io.Reader { return nc }

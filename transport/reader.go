@@ -36,6 +36,7 @@ var errStopped = errors.New("transport: reading stopped")
 // early enough is left alone and looked at when it fires.
 type frameReader struct {
 	src          net.Conn
+	input        io.Reader // what src is read by; nil: nothing was read yet
 	pool         *buffers
 	budget       *budget               // of large buffers; nil: no limit
 	relieve      func(n int) (ok bool) // gets so many bytes of it from others, where it has none; nil: nobody does
@@ -184,12 +185,15 @@ func (r *frameReader) skippable() bool { return r.skip > 0 }
 // package, io.EOF between frames, io.ErrUnexpectedEOF within one, or the
 // connection's.
 func (r *frameReader) fill() error {
+	if r.input == nil {
+		r.input = inputOf(r.src)
+	}
 	r.prepare()
 	for {
 		if err := r.arm(); err != nil {
 			return err
 		}
-		n, err := r.src.Read(r.buf.b[r.to:cap(r.buf.b)])
+		n, err := r.input.Read(r.buf.b[r.to:cap(r.buf.b)])
 		if n > 0 {
 			if r.charged > 0 {
 				r.large.moved.Store(time.Now().UnixNano())
