@@ -72,7 +72,7 @@ func (n *Node) loop(ctx context.Context) {
 		n.perform(&ready)
 		before := ended
 		ended = n.clock.Now()
-		pace.took(time.Duration(woken.Mono-before.Mono), time.Duration(ended.Mono-before.Mono), in.events)
+		pace.took(time.Duration(woken.Mono-before.Mono), time.Duration(ended.Mono-before.Mono), in.events, in.bytes)
 		if is := pace.loaded(); is != n.loaded.Load() {
 			n.loaded.Store(is)
 		}

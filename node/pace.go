@@ -12,6 +12,7 @@ import "time"
 type pacing struct {
 	idle, span float64 // ns of the last rounds in which the loop waited for events, and of all
 	events     float64 // of one of them
+	bytes      float64 // that came in, of all
 }
 
 const (
@@ -30,23 +31,31 @@ const (
 	// at most, for as long as each time brings events.
 	yieldsLeast = 3
 	yieldsMost  = 12
+	// loadBytes is how much comes in a second where there is load, however few events it is, as it
+	// weighs in memory: some 250 small tasks, or at most 90 GB of payloads a day. All of it may lie
+	// in one node's partitions while there is no load.
+	loadBytes = 1 << 20
 	// gatherMost is how long it waits for the disk at most.
 	gatherMost = 5 * time.Millisecond
 )
 
 // took notes a round: for how long the loop waited for its first event, how long it was from
-// the end of the round before to its own, and with how many events.
-func (p *pacing) took(idle, span time.Duration, events int) {
+// the end of the round before to its own, and with how many events and bytes.
+func (p *pacing) took(idle, span time.Duration, events, bytes int) {
 	const keep = 1 - 1.0/paceMemory
 	p.idle = p.idle*keep + float64(max(0, min(idle, span)))
 	p.span = p.span*keep + float64(max(1, span))
 	p.events = p.events*keep + float64(events)*(1-keep)
+	p.bytes = p.bytes*keep + float64(bytes)
 }
 
 // gathers tells whether the loop lets others run before it cuts the next round.
-func (p *pacing) gathers() bool { return p.loaded() && p.events < gatherBelow }
+func (p *pacing) gathers() bool { return p.busy() && p.events < gatherBelow }
 
-// loaded tells whether there is more to do than one thing after the other.
-func (p *pacing) loaded() bool {
+// busy tells whether there is more to do than one thing after the other.
+func (p *pacing) busy() bool {
 	return p.span > 0 && p.idle < p.span*(1-gatherBusy) && p.events >= gatherFrom
 }
+
+// loaded tells whether the work should be shared by all nodes.
+func (p *pacing) loaded() bool { return p.busy() || p.bytes/loadBytes > p.span/float64(time.Second) }

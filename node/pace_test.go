@@ -14,24 +14,26 @@ func TestPace(t *testing.T) {
 		name       string
 		idle, span time.Duration
 		events     int
+		bytes      int
 		gathers    bool
 		loaded     bool
 	}{
-		{"a node without anything to do", time.Second, time.Second, 1, false, false},
-		{"10 tasks a second", 33 * time.Millisecond, 34 * time.Millisecond, 1, false, false},
-		{"500 tasks a second", 600 * time.Microsecond, 800 * time.Microsecond, 2, false, false},
-		{"500 tasks a second on a slow disk", 10 * time.Microsecond, 800 * time.Microsecond, 2, false, false},
-		{"as much as it can, in small rounds", 10 * time.Microsecond, 200 * time.Microsecond, 5, true, true},
-		{"in large rounds", 0, time.Millisecond, 500, false, true},
-		{"a clock that stands still", 0, 0, 5, true, true},
-		{"a wait that is longer than the round", time.Second, time.Millisecond, 1, false, false},
+		{"a node without anything to do", time.Second, time.Second, 1, 200, false, false},
+		{"10 tasks a second", 33 * time.Millisecond, 34 * time.Millisecond, 1, 200, false, false},
+		{"500 tasks a second", 600 * time.Microsecond, 800 * time.Microsecond, 2, 400, false, false},
+		{"500 tasks a second on a slow disk", 10 * time.Microsecond, 800 * time.Microsecond, 2, 400, false, false},
+		{"as much as it can, in small rounds", 10 * time.Microsecond, 200 * time.Microsecond, 5, 1000, true, true},
+		{"in large rounds", 0, time.Millisecond, 500, 100000, false, true},
+		{"15 large tasks a second", 66 * time.Millisecond, 67 * time.Millisecond, 1, 100 << 10, false, true},
+		{"a clock that stands still", 0, 0, 5, 1000, true, true},
+		{"a wait that is longer than the round", time.Second, time.Millisecond, 1, 200, false, false},
 	} {
 		var p pacing
 		if p.gathers() {
 			t.Fatal("a loop that has just begun gathers")
 		}
 		for range 10 * paceMemory {
-			p.took(c.idle, c.span, c.events)
+			p.took(c.idle, c.span, c.events, c.bytes)
 		}
 		if p.gathers() != c.gathers || p.loaded() != c.loaded {
 			t.Errorf("%s: gathers %v, loaded %v, want %v, %v", c.name, p.gathers(), p.loaded(), c.gathers, c.loaded)
@@ -44,13 +46,13 @@ func TestPace(t *testing.T) {
 func TestPaceStopsWithTheLoad(t *testing.T) {
 	var p pacing
 	for range 1000 {
-		p.took(0, 100*time.Microsecond, 5)
+		p.took(0, 100*time.Microsecond, 5, 0)
 	}
 	if !p.gathers() {
 		t.Fatal("it does not gather under load")
 	}
 	for n := range 10 {
-		p.took(5*time.Millisecond, 5100*time.Microsecond, 1)
+		p.took(5*time.Millisecond, 5100*time.Microsecond, 1, 0)
 		if !p.gathers() {
 			t.Logf("after %d rounds", n+1)
 			return
