@@ -15,8 +15,14 @@ func writeNow(fd uintptr, b []byte) int {
 	return n
 }
 
-// inputOf is what frames of a connection are read from.
+// inputOf is what frames of a connection are read from: its socket, unless something around the
+// socket may hold what was read from it before, as that of a connection through a proxy does.
 func inputOf(nc net.Conn) io.Reader {
+	switch nc.(type) {
+	case *net.TCPConn, *net.UnixConn:
+	default:
+		return nc
+	}
 	raw := socketOf(nc)
 	if raw == nil {
 		return nc

@@ -111,6 +111,31 @@ func TestDirectReaderAllocatesNothing(t *testing.T) {
 	}
 }
 
+// begun is a connection of which the beginning was read already. Its socket may be written to.
+type begun struct {
+	*net.TCPConn
+	said io.Reader
+}
+
+func (c begun) Read(b []byte) (int, error) { return io.MultiReader(c.said, c.TCPConn).Read(b) }
+
+// TestWhatWasReadBeforeIsNotPassedOver: a connection that holds the beginning of what has come, as
+// that of a proxy with its header, is not read behind its back.
+func TestWhatWasReadBeforeIsNotPassedOver(t *testing.T) {
+	near, far := tcpPair(t)
+	c := begun{near, strings.NewReader("first")}
+	if socketOf(c) == nil {
+		t.Fatal("it has no socket")
+	}
+	if _, err := far.Write([]byte(", second")); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, len("first, second"))
+	if _, err := io.ReadFull(inputOf(c), b); err != nil || string(b) != "first, second" {
+		t.Errorf("read %q, %v", b, err)
+	}
+}
+
 // TestInputOfMemory: what has no socket is read as it is.
 func TestInputOfMemory(t *testing.T) {
 	a, b := Pipe(0)

@@ -618,7 +618,7 @@ export interface components {
             partitions?: number;
             /**
              * Format: byte
-             * @description Bit p%8 of byte p/8 is set when partition p takes enqueues now.
+             * @description Bit p%8 of byte p/8 is set when a client should draw IDs in partition p. It takes enqueues now, and while the node has little to do it is one that the node leads.
              */
             enqueueable?: string;
             /** @description The node reaches the leader of no partition: it can do nothing for a client now, and another node may. Who has only this address connects anew, with back-off. */
