@@ -32,8 +32,8 @@ const (
 	yieldsLeast = 3
 	yieldsMost  = 12
 	// loadBytes is how much comes in a second where there is load, however few events it is, as it
-	// weighs in memory: some 250 small tasks, or at most 90 GB of payloads a day. All of it may lie
-	// in one node's partitions while there is no load.
+	// weighs in memory. All of it may lie in one node's partitions while there is no load: at most
+	// 90 GB of payloads a day.
 	loadBytes = 1 << 20
 	// gatherMost is how long it waits for the disk at most.
 	gatherMost = 5 * time.Millisecond
