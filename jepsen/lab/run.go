@@ -1,11 +1,9 @@
 package lab
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -47,22 +45,23 @@ func Run(ctx context.Context, cfg cluster.Config) (*verdict.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	outside := ctx
-	ctx, cancel := context.WithTimeout(outside, 3*cfg.Duration+cluster.Most)
-	defer cancel()
 	say := func(text string) {
 		if cfg.Progress != nil {
 			_, _ = fmt.Fprintln(cfg.Progress, text)
 		}
 	}
 	return begun(say, func() (_ *verdict.Result, err error) {
+		within, end := context.WithCancelCause(ctx)
+		defer end(nil)
+		limited, cancel := context.WithTimeout(within, 3*cfg.Duration+cluster.Most)
+		defer cancel()
 		l, err := cluster.Open(cfg, t.shaped)
 		if err != nil {
 			return nil, err
 		}
-		l.Layers, l.Args, l.Dress, l.Kept, l.Caller = t.layers, w.Args, t.dress, w.Kept, cluster.Caller{Ctx: outside}
+		l.Layers, l.Args, l.Dress, l.Kept, l.Caller = t.layers, w.Args, t.dress, w.Kept, cluster.Caller{Ctx: within, End: end}
 		defer func() { err = errors.Join(err, l.Close()) }()
-		return trial{l, workloads.NewServers(l)}.run(ctx, chosen, w)
+		return trial{l, workloads.NewServers(l)}.run(limited, chosen, w)
 	})
 }
 
@@ -106,9 +105,9 @@ func takes(cfg *cluster.Config, chosen []faults.Fault) (t needed, err error) {
 func (l trial) run(ctx context.Context, chosen []faults.Fault, w workloads.Workload) (*verdict.Result, error) {
 	if err := l.Start(ctx); err != nil {
 		if l.Caller.Ended() {
-			return nil, cluster.ErrEnded
+			return nil, l.Caller.Why()
 		}
-		return nil, portTaken(l.Lab, err)
+		return nil, err
 	}
 	working, enough := context.WithCancel(ctx) // until the last fault is over, however long that takes
 	defer enough()
@@ -147,7 +146,10 @@ func (l trial) run(ctx context.Context, chosen []faults.Fault, w workloads.Workl
 		err = l.end(ctx, c, w)
 	}
 	if l.Caller.Ended() { // whatever else it says then
-		err = cluster.ErrEnded
+		err = l.Caller.Why()
+	}
+	if errors.Is(err, cluster.ErrTaken) {
+		return nil, err
 	}
 	if errors.Is(err, cluster.ErrStuck) {
 		err = errors.Join(err, cluster.Portraits(l.Lab))
@@ -177,33 +179,18 @@ func (l trial) end(ctx context.Context, c *workloads.Crew, w workloads.Workload)
 	return l.disks(ctx, events)
 }
 
-// errTaken is returned when somebody else has taken a port of a node before it started.
-// With other ports the run may be done.
-var errTaken = errors.New("a port that was drawn is taken")
-
 // starts is how often a run begins at most.
 const starts = 5
 
 // begun does a run, and again while ports are taken.
 func begun(say func(string), do func() (*verdict.Result, error)) (r *verdict.Result, err error) {
 	for n := range starts {
-		if r, err = do(); !errors.Is(err, errTaken) {
+		if r, err = do(); !errors.Is(err, cluster.ErrTaken) {
 			return r, err
 		}
 		say(fmt.Sprintf("attempt %d of %d: %v", n+1, starts, err))
 	}
 	return r, err
-}
-
-// portTaken tells, of a cluster that has not come to be, whether a node could not have its
-// ports.
-func portTaken(l *cluster.Lab, why error) error {
-	for _, p := range l.Nodes {
-		if b, err := os.ReadFile(p.Log); err == nil && bytes.Contains(b, []byte("address already in use")) {
-			return errors.Join(errTaken, why)
-		}
-	}
-	return why
 }
 
 // quiet lets clients work for a while with nothing wrong.

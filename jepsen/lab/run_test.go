@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,14 +65,7 @@ func TestARunThatSomebodyEnds(t *testing.T) {
 // TestATakenPortIsDrawnAnew: a run whose node cannot have its port begins anew, a few times;
 // one that fails for anything else does not.
 func TestATakenPortIsDrawnAnew(t *testing.T) {
-	log := filepath.Join(t.TempDir(), "log")
-	said := func(text string) error {
-		if err := os.WriteFile(log, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return portTaken(&cluster.Lab{Nodes: []*cluster.Process{{Log: log}}}, errors.New("the first node does not serve"))
-	}
-	other, busy := said("the disk is full"), said("listen tcp 127.0.0.1:12345: bind: address already in use")
+	other, busy := errors.New("the disk is full"), fmt.Errorf("%w: n1", cluster.ErrTaken)
 	for _, c := range []struct {
 		what  string
 		ends  []error // of one attempt after the other; then it is done
@@ -80,7 +74,7 @@ func TestATakenPortIsDrawnAnew(t *testing.T) {
 	}{
 		{"at once", nil, 1, nil},
 		{"a port is taken twice", []error{busy, busy}, 3, nil},
-		{"ports are always taken", []error{busy, busy, busy, busy, busy, busy, busy}, starts, errTaken},
+		{"ports are always taken", []error{busy, busy, busy, busy, busy, busy, busy}, starts, cluster.ErrTaken},
 		{"something else is wrong", []error{busy, other}, 2, other},
 	} {
 		tries, told := 0, 0
@@ -92,6 +86,67 @@ func TestATakenPortIsDrawnAnew(t *testing.T) {
 		})
 		if tries != c.tries || !errors.Is(err, c.fails) || (r == nil) != (c.fails != nil) || told > tries {
 			t.Errorf("%s: %d attempts, %v, %v", c.what, tries, r, err)
+		}
+	}
+}
+
+// without makes a program that runs another one, but for the node that ends as one that cannot
+// have a port as soon as there is a file named deny, once. A name chooses the node; "": any.
+func without(t *testing.T, real, name string) (program, deny string) {
+	t.Helper()
+	program, deny = filepath.Join(t.TempDir(), "norn"), filepath.Join(t.TempDir(), "deny")
+	script := fmt.Sprintf(`#!/bin/sh
+case "$*" in *"--name %s"*)
+	if mv '%s' '%s'.$$ 2>/dev/null; then
+		echo 'norn: listen tcp 127.0.0.1:1: bind: address already in use; stop the process that listens there'
+		exit 1
+	fi
+esac
+exec '%s' "$@"
+`, name, deny, deny, real)
+	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return program, deny
+}
+
+// TestANodeWithoutItsPortEndsTheAttempt: whoever waits for the node does so no longer, whether
+// the cluster forms or a node comes back in the storm. The run begins anew, and there is no
+// finding.
+func TestANodeWithoutItsPortEndsTheAttempt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not run: starts clusters, left out with -short")
+	}
+	for _, c := range []struct {
+		what, name, at string
+		nodes          int
+	}{
+		{"the last node", "n5", "", 5},
+		{"a node that was killed", "", " kill ", 3},
+	} {
+		program, deny := without(t, norn(t), c.name)
+		ctx, cancel := context.WithCancel(t.Context())
+		var denied, again time.Time
+		says := &cutter{at: c.at}
+		says.cut = func() {
+			if denied.IsZero() {
+				denied = time.Now()
+				if err := os.WriteFile(deny, nil, 0o600); err != nil {
+					t.Error(err)
+				}
+			}
+			if again.IsZero() && bytes.Contains(says.said.Bytes(), []byte("attempt 1 of")) {
+				again = time.Now()
+				cancel() // what the next attempt does is no matter here
+			}
+		}
+		if c.at == "" {
+			says.cut()
+		}
+		_, err := Run(ctx, cluster.Config{Norn: program, Nodes: c.nodes, Fault: "kill", Duration: time.Second, Seed: 1, Proxy: true, Progress: says})
+		cancel()
+		if !errors.Is(err, cluster.ErrEnded) || again.IsZero() || again.Sub(denied) > cluster.Rest/2 || bytes.Contains(says.said.Bytes(), []byte("FOUND")) {
+			t.Errorf("%s: begun anew after %v, %v\n%s", c.what, again.Sub(denied), err, &says.said)
 		}
 	}
 }

@@ -93,7 +93,7 @@ type Finding struct{ Invariant, Text string }
 // vain.
 func (l *Lab) Found(invariant, format string, args ...any) {
 	if l.Caller.Ended() {
-		l.Say("the run was ended by somebody, this does not count: %s: %s", invariant, fmt.Sprintf(format, args...))
+		l.Say("%v, this does not count: %s: %s", l.Caller.Why(), invariant, fmt.Sprintf(format, args...))
 		return
 	}
 	l.Mu.Lock()
@@ -189,6 +189,10 @@ func (l *Lab) Add() (*Process, error) {
 	}
 	p.Args = append(p.Args, l.Args...)
 	p.ended = func(status int) {
+		if words := p.LastWords(); l.Caller.End != nil && strings.Contains(words, portTaken) {
+			l.Caller.End(fmt.Errorf("%w: %s: %s", ErrTaken, p.Name, words))
+			return
+		}
 		l.Found("internal", "%s ended by itself with status %d: %v", p.Name, status, l.logOf(p))
 	}
 	for _, dress := range l.Dress {

@@ -18,6 +18,9 @@ import (
 // alarms are what must never be in the log of a node (I18).
 var alarms = []string{"panic:", "fatal error:", "DATA RACE", "goroutine stack exceeds"}
 
+// portTaken is in the last words of a node that ended because somebody has one of its ports.
+const portTaken = "address already in use"
+
 // logOf gives the end of a node's log as an error, for one that does not serve.
 func (l *Lab) logOf(p *Process) error {
 	b, err := os.ReadFile(p.Log)

@@ -31,7 +31,7 @@ func (n operator) ask(through *cluster.Process, what string, do func(context.Con
 	}
 	n.does("%s", what)
 	for end := time.Now().Add(time.Minute); ; {
-		if _, err = do(context.Background(), c.Cluster()); err == nil || time.Now().After(end) {
+		if _, err = do(context.Background(), c.Cluster()); err == nil || time.Now().After(end) || n.Caller.Ended() {
 			break
 		}
 		<-time.After(500 * time.Millisecond)
@@ -46,7 +46,7 @@ func (n operator) ask(through *cluster.Process, what string, do func(context.Con
 // until waits until a node sees a member in a state; "": not at all.
 func (n operator) until(through *cluster.Process, name, state string) error {
 	last := ""
-	for end := time.Now().Add(cluster.Rest); time.Now().Before(end); <-time.After(200 * time.Millisecond) {
+	for end := time.Now().Add(cluster.Rest); time.Now().Before(end) && !n.Caller.Ended(); <-time.After(200 * time.Millisecond) {
 		s, err := n.Status(context.Background(), through)
 		if err != nil {
 			last = err.Error()

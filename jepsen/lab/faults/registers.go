@@ -216,7 +216,7 @@ func (n group) emptied() error {
 // one, as another incarnation, or where there are more than five nodes another one in its place.
 func (n group) seatedAgain(through, p *cluster.Process, was string, voters int) error {
 	now, last := "", error(nil)
-	for end := time.Now().Add(cluster.Rest); time.Now().Before(end); <-time.After(200 * time.Millisecond) {
+	for end := time.Now().Add(cluster.Rest); time.Now().Before(end) && !n.Caller.Ended(); <-time.After(200 * time.Millisecond) {
 		votes := false
 		if now, votes, last = n.incarnation(through, p); last != nil {
 			continue

@@ -54,7 +54,7 @@ func (n operator) resize(through *cluster.Process, to int) error {
 // inPlace waits until a node says that each partition has so many replicas and leads.
 func (n operator) inPlace(through *cluster.Process, replicas int) error {
 	last := ""
-	for end := time.Now().Add(cluster.Rest); time.Now().Before(end); <-time.After(200 * time.Millisecond) {
+	for end := time.Now().Add(cluster.Rest); time.Now().Before(end) && !n.Caller.Ended(); <-time.After(200 * time.Millisecond) {
 		s, err := n.Status(context.Background(), through)
 		if err != nil {
 			last = err.Error()
