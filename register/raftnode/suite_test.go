@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/norn-dev/norn/clock"
 	"github.com/norn-dev/norn/register"
 	"github.com/norn-dev/norn/register/group"
 	"github.com/norn-dev/norn/register/raftnode"
@@ -48,12 +49,29 @@ func (s *several) start(n *node) {
 	running, err := raftnode.Open(raftnode.Config{
 		Group: group.Config{Self: n.self, Cluster: s.id.ID, Stable: 300 * time.Millisecond, Dead: 3 * time.Second},
 		Store: n.store, Network: s.net.Port(n.self.Node), Failed: func(err error) { n.failed = err },
-		Seen: func(status group.Status) { n.told.Store(&status) },
+		Seen: func(status group.Status) {
+			n.told.Store(&status)
+			s.durable(n, status)
+		},
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	n.running = running
+}
+
+// durable checks what a member has told the others of, right after it has: the term it votes in
+// and its log survive a power failure at any time (what is decided later is synced as well, and
+// hides that they were not).
+func (s *several) durable(n *node, said group.Status) {
+	m, err := group.Open(group.Config{Self: n.self, Cluster: s.id.ID, Seed: 1}, n.store.Synced(), clock.Time{})
+	if err != nil {
+		s.t.Errorf("%s after a power failure: %v", n.self.Node, err)
+		return
+	}
+	if kept := m.Status(); kept.Term < said.Term || kept.Last < said.Last {
+		s.t.Errorf("%s is in term %d with %d entries, and after a power failure in term %d with %d", n.self.Node, said.Term, said.Last, kept.Term, kept.Last)
+	}
 }
 
 func (s *several) add() *node {
