@@ -136,6 +136,33 @@ func TestWhatWasReadBeforeIsNotPassedOver(t *testing.T) {
 	}
 }
 
+// TestLinkGoesOnDirectly: a link that is given what was read of its connection before reads that
+// first, wherever it was cut, and the socket itself from there on.
+func TestLinkGoesOnDirectly(t *testing.T) {
+	all := AppendSummed(nil, Frame{Body: []byte("first")})
+	one := len(all)
+	all = AppendSummed(all, Frame{Body: []byte("second")})
+	for _, cut := range []int{0, 1, 5, one, one + 1, len(all)} {
+		near, far := tcpPair(t)
+		if _, err := far.Write(all); err != nil {
+			t.Fatal(err)
+		}
+		begun := make([]byte, cut)
+		if _, err := io.ReadFull(near, begun); err != nil {
+			t.Fatal(err)
+		}
+		l, h, ended := NewLink(near, LinkConfig{Begun: begun}), &linkHandler{}, make(chan error, 1)
+		_ = far.CloseWrite()
+		go func() { ended <- l.Read(h) }()
+		if err := within(t, ended); err != io.EOF || strings.Join(h.bodies, ", ") != "first, second" {
+			t.Errorf("after %d bytes: %q, %v", cut, h.bodies, err)
+		}
+		if _, ok := l.in.input.(*directReader); !ok {
+			t.Errorf("after %d bytes it is read by a %T", cut, l.in.input)
+		}
+	}
+}
+
 // TestInputOfMemory: what has no socket is read as it is.
 func TestInputOfMemory(t *testing.T) {
 	a, b := Pipe(0)

@@ -23,6 +23,10 @@ type LinkConfig struct {
 	WriteTimeout    time.Duration // one write of at most 256 KiB
 	IdleTimeout     time.Duration // without any byte from the other side; 0: never
 
+	// Begun is what was read of the connection before: the link reads it first. It must not
+	// change any more.
+	Begun []byte
+
 	// Memory is shared by links that are bounded together; nil: its own, of
 	// DefaultMaxReadBytes.
 	Memory *Memory
@@ -96,7 +100,7 @@ func NewLink(nc net.Conn, cfg LinkConfig) *Link {
 		l.raw = t.NetConn() // closing TLS may block for its farewell
 	}
 	l.in = frameReader{
-		src: nc, pool: &cfg.Memory.pool, budget: &cfg.Memory.budget, maxFrame: cfg.MaxFrame,
+		src: nc, before: cfg.Begun, pool: &cfg.Memory.pool, budget: &cfg.Memory.budget, maxFrame: cfg.MaxFrame,
 		frameTimeout: cfg.FrameTimeout, idleTimeout: cfg.IdleTimeout, sums: true,
 	}
 	l.out = outbox{

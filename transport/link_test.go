@@ -297,3 +297,43 @@ func TestLinksShareMemory(t *testing.T) {
 		}
 	})
 }
+
+// TestLimitsHoldForWhatWasReadBefore: it is no first frame yet, its length is judged, and it
+// is told from other protocols.
+func TestLimitsHoldForWhatWasReadBefore(t *testing.T) {
+	frame := AppendSummed(nil, Frame{Body: make([]byte, 100)})
+	for _, c := range []struct {
+		name  string
+		begun []byte
+		then  []byte
+		is    error
+		after time.Duration
+	}{
+		{"no first frame", []byte{0}, nil, ErrHelloTimeout, time.Second},
+		{"less than one", []byte{0, 0, 0, 90, 1, 2}, nil, ErrHelloTimeout, time.Second},
+		{"no length", []byte{0}, make([]byte, 30), ErrPeerOther, 0},
+		{"HTTP", []byte("G"), []byte("ET / HTTP/1.1"), ErrPeerHTTP, 0},
+		{"a frame over the limit", frame[:1], frame[1:], io.EOF, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x, y := Pipe(0)
+				defer y.Close()
+				l := NewLink(x, LinkConfig{MaxFrame: 1 << 20, HelloTimeout: time.Second, FrameTimeout: time.Minute, Begun: c.begun})
+				l.SetMaxFrame(99)
+				if len(c.then) > 0 {
+					if _, err := y.Write(c.then); err != nil {
+						t.Fatal(err)
+					}
+					_ = y.(interface{ CloseWrite() error }).CloseWrite()
+				}
+				began, h := time.Now(), &linkHandler{}
+				err := l.Read(h)
+				over := errors.Is(c.is, io.EOF)
+				if took := time.Since(began); !errors.Is(err, c.is) || took != c.after || len(h.bodies) > 0 || (len(h.refused) == 1) != over {
+					t.Errorf("%v after %v, %d frames, refused %v", err, took, len(h.bodies), h.refused)
+				}
+			})
+		})
+	}
+}

@@ -37,6 +37,7 @@ var errStopped = errors.New("transport: reading stopped")
 type frameReader struct {
 	src          net.Conn
 	input        io.Reader // what src is read by; nil: nothing was read yet
+	before       []byte    // what was read of src before, and is not in buf yet
 	pool         *buffers
 	budget       *budget               // of large buffers; nil: no limit
 	relieve      func(n int) (ok bool) // gets so many bytes of it from others, where it has none; nil: nobody does
@@ -193,7 +194,7 @@ func (r *frameReader) fill() error {
 		if err := r.arm(); err != nil {
 			return err
 		}
-		n, err := r.input.Read(r.buf.b[r.to:cap(r.buf.b)])
+		n, err := r.read(r.buf.b[r.to:cap(r.buf.b)])
 		if n > 0 {
 			if r.charged > 0 {
 				r.large.moved.Store(time.Now().UnixNano())
@@ -221,6 +222,16 @@ func (r *frameReader) fill() error {
 			return err
 		}
 	}
+}
+
+// read gives what was read before, then what comes.
+func (r *frameReader) read(b []byte) (int, error) {
+	if len(r.before) > 0 {
+		n := copy(b, r.before)
+		r.before = r.before[n:]
+		return n, nil
+	}
+	return r.input.Read(b)
 }
 
 // prepare makes room in the buffer.

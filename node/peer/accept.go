@@ -92,14 +92,16 @@ func (n *Network) accept(nc net.Conn) {
 
 // serve looks at the first byte of a connection and gives it to whom it is for.
 func (n *Network) serve(raw net.Conn) {
-	nc, first, err := n.peek(raw)
+	first, err := n.first(raw)
 	if err == nil && first == firstGossip && n.cfg.Gossip != nil {
 		n.arrivals.leave(raw)
-		n.cfg.Gossip(nc)
+		n.cfg.Gossip(&replayed{raw, []byte{first}})
 		return
 	}
+	var nc net.Conn
+	cfg := n.linkConfig(replyQueue)
 	if err == nil {
-		nc, err = n.secure(nc, first)
+		nc, cfg.Begun, err = n.secure(raw, first)
 	}
 	if err != nil {
 		if logins.IsCertificate(err) {
@@ -110,57 +112,59 @@ func (n *Network) serve(raw net.Conn) {
 		n.arrivals.leave(raw)
 		return
 	}
-	s := &session{n: n, nc: raw, over: nc, shown: shownOn(nc), link: transport.NewLink(nc, n.linkConfig(replyQueue))}
+	s := &session{n: n, nc: raw, over: nc, shown: shownOn(nc), link: transport.NewLink(nc, cfg)}
 	s.link.SetMaxFrame(maxHello)
 	err = s.link.Read(s)
 	s.ended(err)
 }
 
-// peek reads the first byte, and gives a connection that still has it.
-func (n *Network) peek(raw net.Conn) (nc net.Conn, first byte, err error) {
+// first reads the first byte of a connection.
+func (n *Network) first(raw net.Conn) (byte, error) {
 	if err := raw.SetReadDeadline(time.Now().Add(n.cfg.Timing.Hello)); err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	var b [1]byte
 	for got := 0; got == 0; {
+		var err error
 		if got, err = raw.Read(b[:]); got == 0 && err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 	}
-	return &replayed{Conn: raw, first: b[:]}, b[0], raw.SetReadDeadline(time.Time{})
+	return b[0], raw.SetReadDeadline(time.Time{})
 }
 
-// secure does TLS where it is due. Who speaks something else hears so in its own
-// words.
+// secure does TLS where it is due. Without TLS the connection stays as it was accepted, so that
+// its socket is read directly, and begun is what was read of it. Who speaks something else hears
+// so in its own words.
 //
 // Errors are those of package transport that say what the other side speaks; the other side has
 // been told by then.
-func (n *Network) secure(nc net.Conn, first byte) (net.Conn, error) {
+func (n *Network) secure(raw net.Conn, first byte) (nc net.Conn, begun []byte, err error) {
 	if first >= 'A' && first <= 'Z' {
-		n.tell(nc, httpAnswer)
-		return nil, transport.ErrPeerHTTP
+		n.tell(raw, httpAnswer)
+		return nil, nil, transport.ErrPeerHTTP
 	}
 	if n.cfg.TLS == nil {
 		if first == firstTLS {
-			n.tell(nc, tlsAlert)
-			return nil, transport.ErrPeerTLS
+			n.tell(raw, tlsAlert)
+			return nil, nil, transport.ErrPeerTLS
 		}
 		if first != firstFrame {
-			return nil, fmt.Errorf("%w: the connection begins with byte %d", ErrMalformed, first)
+			return nil, nil, fmt.Errorf("%w: the connection begins with byte %d", ErrMalformed, first)
 		}
-		return nc, nil
+		return raw, []byte{first}, nil
 	}
 	if first != firstTLS {
-		n.tell(nc, tlsAlert) // who dials without TLS knows this answer
-		return nil, transport.ErrPeerNoTLS
+		n.tell(raw, tlsAlert) // who dials without TLS knows this answer
+		return nil, nil, transport.ErrPeerNoTLS
 	}
-	t := tls.Server(nc, n.cfg.TLS)
+	t := tls.Server(&replayed{raw, []byte{first}}, n.cfg.TLS)
 	ctx, cancel := context.WithTimeout(n.ctx, n.cfg.Timing.Hello)
 	defer cancel()
 	if err := t.HandshakeContext(ctx); err != nil {
-		return nil, fmt.Errorf("TLS handshake: %w", err)
+		return nil, nil, fmt.Errorf("TLS handshake: %w", err)
 	}
-	return t, nil
+	return t, nil, nil
 }
 
 // tell writes a last word.

@@ -245,6 +245,52 @@ func TestConnectionsAreBounded(t *testing.T) {
 	})
 }
 
+// told tells when a message has come.
+type told struct {
+	*testNode
+	came chan struct{}
+}
+
+func (h told) Messages(register.Member, []message.PeerMessage) { close(h.came) }
+
+// TestLinkOfASocket: without TLS the link of an accepted connection is of its socket and nothing
+// around it, so that package transport reads it directly on Linux.
+func TestLinkOfASocket(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := told{&testNode{}, make(chan struct{})}
+	a := New(Config{Self: who(1, 0), Cluster: testCluster, Handler: h})
+	served := make(chan error, 1)
+	go func() { served <- a.Serve(ln) }()
+	b := New(Config{
+		Self: who(2, 0), Cluster: testCluster, Handler: &testNode{},
+		Addresses: func(register.Member) []string { return []string{ln.Addr().String()} },
+	})
+	defer func() {
+		b.Close()
+		a.Close()
+		<-served
+	}()
+	b.Send(who(1, 0), numbered(1))
+	select {
+	case <-h.came:
+	case <-time.After(10 * time.Second):
+		t.Fatal("no message came")
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.sessions) == 0 {
+		t.Fatal("no session")
+	}
+	for key, s := range a.sessions {
+		if _, ok := s.over.(*net.TCPConn); !ok {
+			t.Errorf("the %v connection is of a %T", key.lane, s.over)
+		}
+	}
+}
+
 // identities makes TLS configurations of nodes that know each other, and one of
 // a stranger.
 func identities(t *testing.T) (member, other *tls.Config) {
