@@ -74,7 +74,8 @@ func (h *Head) Min() *Ready {
 	return &h.entries[h.first]
 }
 
-// Insert adds an entry that was just written to the index.
+// Insert adds an entry that was just written to the index. It keeps a copy of the body: what
+// a node was sent shares one buffer with all that came with it.
 func (h *Head) Insert(e Ready) {
 	if !h.hasLow || e.Rank.Compare(&h.low) < 0 {
 		h.low, h.hasLow = e.Rank, true
@@ -82,6 +83,7 @@ func (h *Head) Insert(e Ready) {
 	if h.bounded && e.Rank.Compare(&h.bound) > 0 && !mutant.HeadBeyond.On() {
 		return // beyond the window: filling up will find it
 	}
+	e.Body = bytes.Clone(e.Body)
 	at := h.search(&e.Rank)
 	if at < len(h.entries) && h.entries[at].Rank == e.Rank {
 		h.entries[at] = e

@@ -137,6 +137,19 @@ func TestOldestOfAHead(t *testing.T) {
 	})
 }
 
+// TestAHeadKeepsNothingButItsBodies: enqueues that came from another node in one message shared
+// its buffer, so that the window's first tasks kept all of it in memory.
+func TestAHeadKeepsNothingButItsBodies(t *testing.T) {
+	message := []byte("a body, and all that came with it")
+	h := NewHead(10)
+	for range 2 { // new, and once more
+		h.Insert(Ready{Rank: rankOf(1), Body: message[:6]})
+		if got := h.Min().Body; string(got) != "a body" || &got[0] == &message[0] {
+			t.Errorf("%q shares the message: %t", got, &got[0] == &message[0])
+		}
+	}
+}
+
 func TestMergeKeepsTheBestInFront(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, model := NewMerge(), map[int]Rank{}

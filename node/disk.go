@@ -109,9 +109,10 @@ func lookAtDisk(n *Node) (next time.Duration, ok bool) {
 	return nextLook(free, reserve, stop, n.cfg.DiskCheckInterval), true
 }
 
-// Rest has the node give back what its store needs only under load.
+// Rest has the node give back what it needs only under load.
 func Rest(n *Node) {
 	if n.begun.Load() && n.Alive() == nil { // a failed store is not touched again
+		n.inbox.Post(message.Rest{})
 		n.facts.Rest()
 	}
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"reflect"
 	"sync/atomic"
+	"testing"
 	"unsafe"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -16,6 +17,15 @@ func Tables(p *Pebble) int { return p.drafts }
 
 // Flush makes a table of what the index has, and does not note its place in the log.
 func Flush(p *Pebble) error { return p.db.Flush() }
+
+// Table makes a table of what was written, with a place in the log that is behind all of it.
+func Table(t testing.TB, p *Pebble) {
+	t.Helper()
+	p.settled()
+	if err := p.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // ShortLivedUpTo has a store remember so many keys of short-lived writes, and look which ones there are.
 func ShortLivedUpTo(p *Pebble, n int) {

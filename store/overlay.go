@@ -195,6 +195,15 @@ func (o *Overlay) Release(b *Batch) {
 	}
 }
 
+// Rest gives up the buffers that are kept for later writes.
+func (o *Overlay) Rest() {
+	if o.Pending() > 0 || o.batch.bulk {
+		o.free, o.space, o.spans = nil, nil, nil
+		return
+	}
+	*o = *NewOverlay(o.base)
+}
+
 // maxArranged is the largest batch that is put in order, in bytes. What is larger is
 // a page of a copy, which lies in order as far as it matters.
 const maxArranged = 512 << 10

@@ -204,6 +204,45 @@ func TestAnOverlayForgetsLargeBuffers(t *testing.T) {
 	runtime.KeepAlive(o)
 }
 
+// TestAnOverlayAtRestKeepsNoBuffer: after load it gives up what it has, at once and whatever its
+// size; a write that is pending stays.
+func TestAnOverlayAtRestKeepsNoBuffer(t *testing.T) {
+	o := store.NewOverlay(memstore.New())
+	value := make([]byte, 1<<10)
+	fill := func() *store.Batch {
+		for i := range 400 {
+			o.Set(fmt.Appendf(nil, "%06d", i*7919%1000), value)
+		}
+		return o.Take()
+	}
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	for _, pending := range []bool{false, true} {
+		before := heap()
+		a, b := fill(), fill()
+		o.Release(a)
+		o.Release(b)
+		a, b = nil, nil
+		if kept := heap() - before; kept < 512<<10 {
+			t.Fatalf("%d bytes are kept for later: the test fills too little", kept)
+		}
+		if pending {
+			o.Set([]byte("a"), []byte("b"))
+		}
+		o.Rest()
+		if kept := heap() - before; kept > 600<<10 || !pending && kept > 64<<10 {
+			t.Errorf("pending %t: %d bytes are kept at rest", pending, kept)
+		}
+		if got, ok := o.Get([]byte("a")); ok != pending || pending && string(got) != "b" {
+			t.Errorf("pending %t: %q, %t", pending, got, ok)
+		}
+	}
+}
+
 // TestPebbleKeepsNoBatch: what is written does not change when the batch is used
 // again at once, whatever its size: Pebble is lent the buffer of a batch, but for
 // one of half a memtable, which it keeps.

@@ -23,8 +23,9 @@ type Pebble struct {
 	memTable uint64
 	dir      string
 
-	order  sync.Mutex // guards placed and late; the log and the index have batches in one order
+	order  sync.Mutex // guards placed, rested and late; the log and the index have batches in one order
 	placed int64      // size of the journal when the index last noted its place
+	rested int64      // size of the journal at the last [Pebble.Rest] that flushed
 	late   *writeBack
 	log    journal
 	tender tender

@@ -145,7 +145,7 @@ func TestWhatIsSoonDeletedLeavesNothing(t *testing.T) {
 	before := s.Snapshot() // compactions leave each delete that is later
 	deleted := func() (n uint64) {
 		t.Helper()
-		s.Rest() // what waits, and a table of it
+		store.Table(t, s)
 		_, n, err := store.Tabled(s)
 		if err != nil {
 			t.Fatal(err)
@@ -171,13 +171,13 @@ func TestWhatIsSoonDeletedLeavesNothing(t *testing.T) {
 		t.Errorf("%d deletes of 100 keys that the index never had", n)
 	}
 	each(100, 10, set)
-	s.Rest()
+	store.Table(t, s)
 	each(100, 12, del)
 	if n := deleted(); n != 10 {
 		t.Errorf("%d deletes of 10 keys that the index had, and two that it had not", n)
 	}
 	each(200, 20, set)
-	s.Rest()
+	store.Table(t, s)
 	each(200, 20, del)
 	if n := deleted(); n != 30 {
 		t.Errorf("%d deletes, with 20 more of which 10 can be remembered", n)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"reflect"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,16 +15,17 @@ import (
 // table, and a new one takes no memory before it is filled. It waits for that; writes
 // go on meanwhile. Pebble would keep both the memtable that it fills and the one before
 // it, which it fills next, for as long as it is open: two thirds of what a server that
-// has nothing to do takes.
+// has nothing to do takes. Where little was written since the last time the memtable stays:
+// a new one would be memory that is cleared, and a small table.
 func (p *Pebble) Rest() {
 	p.dropSpare()
-	p.order.Lock()
-	if p.late.latest.Pending() > 0 {
-		p.keepPlace()
-	}
-	p.order.Unlock()
-	if p.db.Flush() != nil {
-		return // the store is damaged or full: its events say so, and Pebble tries again
+	if !p.settled() {
+		// Memory that was given back needs no clearing: the new memtable takes none before it
+		// is written to.
+		debug.FreeOSMemory()
+		if p.db.Flush() != nil {
+			return // the store is damaged or full: its events say so, and Pebble tries again
+		}
 	}
 	// Whoever looks for the place in the log holds the memtables that there were.
 	p.tender.mu.Lock()
@@ -32,17 +34,36 @@ func (p *Pebble) Rest() {
 	p.events.room.hold(p.db)
 }
 
-// room keeps blocks out of what memtables will need. Pebble lets the cache have all that
-// memtables do not take at the moment: at rest, and before the first load, a scrubber that
-// reads through everything would fill it.
+// restPart is the part of a memtable that is not worth a flush.
+const restPart = 64
+
+// settled has the index hold what waits for it, and tells whether the memtable has little.
+func (p *Pebble) settled() bool {
+	p.order.Lock()
+	defer p.order.Unlock()
+	if p.late.latest.Pending() > 0 {
+		p.keepPlace()
+	}
+	p.late.trim()
+	size := p.log.size.Load()
+	little := size-p.rested < int64(p.memTable)/restPart
+	if !little {
+		p.rested = size
+	}
+	return little
+}
+
+// room keeps blocks out of what memtables will need, and out of half of the cache. Pebble lets
+// the cache have all that memtables do not take at the moment: at rest, and before the first
+// load, a scrubber that reads through everything would fill it.
 type room struct {
 	cache *pebble.Cache
-	size  int64      // of all memtables together, bytes
+	size  int64      // of all memtables together and half of the cache, bytes
 	mu    sync.Mutex // guards free
 	free  func()     // nil: nothing is held
 }
 
-// hold keeps what memtables do not take now until one of them is full.
+// hold keeps what memtables do not take now, and the half, until a memtable is full.
 func (r *room) hold(db *pebble.DB) {
 	m := db.Metrics().MemTable
 	n := r.size - int64(m.Size+m.ZombieSize)
@@ -72,14 +93,25 @@ func (p *Pebble) dropSpare() {
 	at := (*unsafe.Pointer)(unsafe.Add(unsafe.Pointer(p.db), spareAt))
 	if m := atomic.SwapPointer(at, nil); m != nil {
 		freeMemTable(p.db, m)
+		// The queue of memtables still has it, before its first element; and its skiplist has
+		// the memory, which is Go's without cgo.
+		reflect.NewAt(spareType, m).Elem().SetZero()
 	}
 }
 
-// spareAt is where in a [pebble.DB] the spare memtable is; it has no option or method
-// for that. It is known in the version that is built with, or nothing is dropped.
-var spareAt, spareKnown = func() (uintptr, bool) {
+// spareAt is where in a [pebble.DB] the spare memtable is, and spareType is its type; there is
+// no option or method for that. Both are known in the version that is built with, or nothing
+// is dropped.
+var spareAt, spareType, spareKnown = func() (uintptr, reflect.Type, bool) {
 	f, ok := reflect.TypeFor[pebble.DB]().FieldByName("memTableRecycle")
-	return f.Offset, ok && strings.HasPrefix(f.Type.String(), "atomic.Pointer[") && f.Type.Size() == unsafe.Sizeof(uintptr(0))
+	if !ok || !strings.HasPrefix(f.Type.String(), "atomic.Pointer[") || f.Type.Size() != unsafe.Sizeof(uintptr(0)) {
+		return 0, nil, false
+	}
+	of := f.Type.Field(0).Type // [0]*T
+	if of.Kind() != reflect.Array || of.Elem().Kind() != reflect.Pointer {
+		return 0, nil, false
+	}
+	return f.Offset, of.Elem().Elem(), true
 }()
 
 // freeMemTable gives back the memory of a memtable, and the room in the cache that it

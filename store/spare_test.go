@@ -36,7 +36,15 @@ func TestAtRestMemtablesAreGivenBack(t *testing.T) {
 			}
 		}
 	}
-	p.Rest() // once more changes nothing
+	flushes := p.Metrics().Flushes
+	p.Rest() // once more changes nothing, nor does it after a small write
+	var b store.Batch
+	b.Set([]byte("small"), value)
+	p.Apply(&b)
+	p.Rest()
+	if now := p.Metrics().Flushes; now != flushes {
+		t.Errorf("%d flushes, %d before", now, flushes)
+	}
 	if after := store.MemTables(p); after > memTable {
 		t.Errorf("%d bytes for memtables after a second rest", after)
 	}

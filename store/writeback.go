@@ -94,6 +94,12 @@ func (w *writeBack) between(lower, upper []byte) bool {
 	return false
 }
 
+// trim gives up the buffers that are kept for later writes.
+func (w *writeBack) trim() {
+	w.rest = Batch{}
+	w.latest.Rest()
+}
+
 // settle has the index hold every write that waits, so that a walk over a range sees them.
 func (p *Pebble) settle(lower, upper []byte) {
 	p.order.Lock()

@@ -150,6 +150,8 @@ func (c *Core) Step(now clock.Time, event any) error {
 		c.elector.Stall(e.Is)
 	case message.DiskSpace:
 		c.intake.Disk.Look(e.Free, e.Reserve)
+	case message.Rest:
+		c.round.Tx.Rest()
 	case message.Registered:
 		c.register.Answered(now, e.Result, c.learn)
 	case *message.FromPeer:

@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
@@ -37,6 +36,10 @@ const (
 	someLooks = 4
 	// calmLooks is after how many such looks in a row there is none.
 	calmLooks = 20
+	// restLooks is how many looks apart a server at rest gives back what it does not use. The
+	// runtime by itself keeps a tenth of the heap and what a memtable that is not written to
+	// counts for in it.
+	restLooks = 80
 )
 
 // pacer decides how much the heap may grow.
@@ -44,13 +47,12 @@ type pacer struct {
 	seen  [busyLooks]uint64 // bytes allocated up to the last looks
 	at    int               // the oldest of those
 	busy  bool
-	quiet int    // looks with little, in a row
-	freed uint64 // bytes allocated when it was at rest last and gave back what it did not use
+	quiet int // looks with little, in a row
 }
 
 // look takes the number of bytes allocated so far and of those in use. It gives the
-// growth to allow in percent, and whether it has come to rest just now, after load or
-// after its start: what that has left is to be given back to the system.
+// growth to allow in percent, and whether it is at rest, after load or after its start: what
+// that has left is to be given back to the system, and later what the rest itself leaves.
 func (p *pacer) look(allocated, live uint64) (percent int, rest bool) {
 	if allocated-p.seen[(p.at+busyLooks-someLooks)%busyLooks] > calmBytes {
 		p.quiet = 0
@@ -68,10 +70,7 @@ func (p *pacer) look(allocated, live uint64) (percent int, rest bool) {
 	if p.busy {
 		return busyPercent, false
 	}
-	if rest = p.quiet == calmLooks && allocated-p.freed >= busyBytes; rest {
-		p.freed = allocated
-	}
-	return calm(live), rest
+	return calm(live), p.quiet%restLooks == calmLooks
 }
 
 // newPacer makes a pacer of a process that has allocated so much so far.
@@ -93,7 +92,7 @@ func calm(live uint64) int {
 
 // pace has the collector follow the load until what it gives is called, which
 // returns when that is over, unless the environment says what it is to do. When the
-// server has come to rest rest is called, before what is not in use is given back.
+// server is at rest rest is called, and what is not in use is given back.
 func pace(rest func()) (end func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}
@@ -113,14 +112,13 @@ func pace(rest func()) (end func()) {
 				return
 			case <-tick.C:
 			}
-			next, ended := p.look(heap())
+			next, resting := p.look(heap())
 			if next != percent {
 				percent = next
 				debug.SetGCPercent(percent)
 			}
-			if ended {
+			if resting {
 				rest()
-				runtime.GC() // what pools have is not in use after two collections
 				debug.FreeOSMemory()
 			}
 		}

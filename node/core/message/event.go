@@ -94,6 +94,9 @@ type Heard struct {
 // enqueues are refused; 0: as the core is configured.
 type DiskSpace struct{ Free, Reserve uint64 }
 
+// Rest tells that load has ended: buffers that are kept for more of it go.
+type Rest struct{}
+
 // Registered is the register's answer.
 type Registered struct{ Result register.Result }
 
