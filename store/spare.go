@@ -53,17 +53,17 @@ func (p *Pebble) settled() bool {
 	return little
 }
 
-// room keeps blocks out of what memtables will need, and out of half of the cache. Pebble lets
+// room keeps blocks out of what memtables will need, and most of the cache of its own. Pebble lets
 // the cache have all that memtables do not take at the moment: at rest, and before the first
 // load, a scrubber that reads through everything would fill it.
 type room struct {
 	cache *pebble.Cache
-	size  int64      // of all memtables together and half of the cache, bytes
+	size  int64      // of all memtables together and three quarters of the cache, bytes
 	mu    sync.Mutex // guards free
 	free  func()     // nil: nothing is held
 }
 
-// hold keeps what memtables do not take now, and the half, until a memtable is full.
+// hold keeps what memtables do not take now, and those three quarters, until a memtable is full.
 func (r *room) hold(db *pebble.DB) {
 	m := db.Metrics().MemTable
 	n := r.size - int64(m.Size+m.ZombieSize)
