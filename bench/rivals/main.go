@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -140,6 +141,26 @@ func compare(ctx context.Context, contenders []contender, rows *regexp.Regexp, d
 	}
 	works := slices.DeleteFunc(all, func(w work) bool { return !rows.MatchString(w.name) })
 	results := make(map[[2]string][]result)
+	failed := measure(ctx, contenders, works, results, data, rounds, scale)
+	works = slices.DeleteFunc(works, func(w work) bool { return whole(contenders, w, results) == 0 })
+	return errors.Join(table(contenders, works, results), failed)
+}
+
+// whole takes what a work lacks of some contender from the others, and gives how many rounds are left.
+func whole(contenders []contender, w work, results map[[2]string][]result) int {
+	least := math.MaxInt
+	for _, c := range contenders {
+		least = min(least, len(results[[2]string{w.name, c.name}]))
+	}
+	for _, c := range contenders {
+		key := [2]string{w.name, c.name}
+		results[key] = results[key][:least]
+	}
+	return least
+}
+
+// measure has all do all works in turns. What was measured before an error is in results.
+func measure(ctx context.Context, contenders []contender, works []work, results map[[2]string][]result, data string, rounds int, scale float64) error {
 	for round := range rounds {
 		claimed := 0.0 // tasks a second by the first contender in this round
 		for _, w := range works {
@@ -167,7 +188,7 @@ func compare(ctx context.Context, contenders []contender, rows *regexp.Regexp, d
 			}
 		}
 	}
-	return table(contenders, works, results)
+	return nil
 }
 
 // once runs one work on a fresh cluster.
