@@ -159,12 +159,18 @@ func RemoveNetwork(name string) error {
 	}
 	for _, l := range links {
 		if owned(l.Name, name) {
-			if _, err := Command("ip", "link", "del", l.Name); err != nil && !strings.Contains(err.Error(), "Cannot find device") {
+			if _, err := Command("ip", "link", "del", l.Name); !absent(err) {
 				all = append(all, err) // a veth's other end may have taken it along
 			}
 		}
 	}
 	return errors.Join(all...)
+}
+
+// absent tells whether a network device could not be deleted because it is gone: ip did not find
+// it, or found it and the kernel did not any more.
+func absent(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "Cannot find device") || strings.Contains(err.Error(), "No such device"))
 }
 
 // owned tells whether a name is that of a process and a letter more.

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -31,5 +32,22 @@ func TestSweepRemovesWhatADeadRunLeft(t *testing.T) {
 	}
 	if _, err := os.Stat(NetnsDir + own); err != nil {
 		t.Errorf("that of a living one: %v", err)
+	}
+}
+
+// TestADeviceThatIsGoneIsNoError: the end of a veth goes with the other one, while it is being
+// deleted; the laboratory ended with "ip link del: RTNETLINK answers: No such device".
+func TestADeviceThatIsGoneIsNoError(t *testing.T) {
+	for text, want := range map[string]bool{
+		"exit status 1: Cannot find device \"nl1v2\"":               true,
+		"exit status 2: RTNETLINK answers: No such device":          true,
+		"exit status 2: RTNETLINK answers: Operation not permitted": false,
+	} {
+		if got := absent(errors.New(text)); got != want {
+			t.Errorf("%s: gone %t", text, got)
+		}
+	}
+	if absent(nil) {
+		t.Error("a device that was deleted was not gone")
 	}
 }
