@@ -313,7 +313,7 @@ type Config struct {
 	// 0: never. Shorter: partitions are led elsewhere sooner. Danger: shorter than
 	// the pauses your disk makes under load, and leaders change for nothing.
 	DiskStall time.Duration
-	// CacheSize of the store's blocks. Default 8 MiB. Larger: faster reads of
+	// CacheSize of the store's blocks; a quarter without load. Default 8 MiB. Larger: faster reads of
 	// old tasks; claims do not need it.
 	CacheSize Size
 	// MemTableSize of the store, at most a 256th of the volume. Default 24 MiB. Larger: fewer, larger flushes
