@@ -85,7 +85,7 @@ func SetAside(v *Vnode, tx store.Tx, task id.ID, facts []crdt.Fact, now int64) e
 	v.endClaims(tx, task, 0, false)
 	drop(tx, appendTask(nil, tableEnded, v.Partition, task))
 	v.record.settled(tx, v.Partition, task)
-	v.shelf.drop(tx, task)
+	v.shelf.drop(tx, task, nil)
 	return PutAside(v, tx, facts, now)
 }
 

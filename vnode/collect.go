@@ -148,7 +148,7 @@ func (v *Vnode) Collect(tx store.Tx, d Due, now clock.Time, collected func(*crdt
 	stone := crdt.Tombstone{Outcome: d.State, At: d.At, Collected: collected(t)}
 	was := v.stands(tx, t)
 	v.leave(tx, d.Task, &was)
-	v.shelf.drop(tx, d.Task)
+	v.shelf.drop(tx, d.Task, nil)
 	drop(tx, appendTask(nil, tableEnded, v.Partition, d.Task))
 	v.shelf.put(tx, stone.Fact(d.Task), nil)
 	dig(v, tx, stone, d.Task, now)
@@ -194,6 +194,6 @@ func DropOrphan(v *Vnode, tx store.Tx, task id.ID) bool {
 	}
 	v.endClaims(tx, task, 0, false)
 	drop(tx, appendTask(nil, tableEnded, v.Partition, task))
-	v.shelf.drop(tx, task)
+	v.shelf.drop(tx, task, nil)
 	return true
 }

@@ -85,7 +85,7 @@ func Forget(v *Vnode, tx store.Tx, task id.ID, upTo int64) (bool, error) {
 	if stone.Collected > upTo {
 		return false, nil
 	}
-	v.shelf.drop(tx, task)
+	v.shelf.drop(tx, task, nil)
 	tx.Delete(graveOf(v.Partition, stone, task))
 	return true, nil
 }

@@ -340,11 +340,16 @@ func (v merging) bury(facts []crdt.Fact, stone crdt.Fact) (Merged, error) {
 	v.leave(tx, stone.Task, &was)
 	v.endClaims(tx, stone.Task, 0, false)
 	v.record.settled(tx, v.Partition, stone.Task)
-	here, err := newestFrom(tx, v.Partition, stone.Task, crdt.KindCompleted, endBytes) // nothing else raises a tombstone
+	said, err := crdt.DecodeTombstone(stone.Body)
 	if err != nil {
-		return Merged{}, err
+		return Merged{}, err // checked before
 	}
-	v.shelf.drop(tx, stone.Task)
+	knew := said // with what is here
+	v.shelf.drop(tx, stone.Task, func(f crdt.Fact) {
+		if f.Intact() == nil {
+			knew = knew.Raised(f)
+		}
+	})
 	drop(tx, appendTask(nil, tableEnded, v.Partition, stone.Task))
 	if err := v.putStone(stone, nil); err != nil {
 		return Merged{}, err
@@ -357,10 +362,27 @@ func (v merging) bury(facts []crdt.Fact, stone crdt.Fact) (Merged, error) {
 	v.cfg.OnFinish(v.Partition, stone.Task, false)
 	m, err := v.graves(facts)
 	m.Stored, m.Known = m.Stored+1, m.Known-1
-	if err == nil {
-		_, err = v.graves(here)
+	if err == nil && knew != said {
+		err = v.raise(stone.Task, knew)
 	}
 	return m, err
+}
+
+// raise has the tombstone of a task say what is known of its end, if that is stronger.
+func (v merging) raise(task id.ID, knew crdt.Tombstone) error {
+	old, err := v.shelf.get(v.tx, task, crdt.Key{Kind: crdt.KindTombstone})
+	if err != nil {
+		return err
+	}
+	was, err := crdt.DecodeTombstone(old)
+	if err != nil {
+		return fmt.Errorf("%w: tombstone of %s: %w", ErrDamaged, task, err)
+	}
+	knew.Collected = was.Collected
+	if !knew.Over(was) || mutant.StoneUnraised.On() {
+		return nil
+	}
+	return v.putStone(knew.Fact(task), old)
 }
 
 // settled takes a task out of those whose enqueue is missing, if it was there.

@@ -93,21 +93,34 @@ func (s *shelf) count(tx store.Tx, f crdt.Fact) {
 	s.tree.Add(f)
 }
 
-// drop deletes every fact of a task.
-func (s *shelf) drop(tx store.Tx, task id.ID) {
-	prefix := appendTask(nil, tableFacts, s.p, task)
+// drop deletes every fact of a task, and what other tables count of them. It is one walk where
+// nothing is counted, which is so for most tasks: each task passes here on each replica when it
+// is collected, and its tombstone once more. seen gets each fact, until it returns; nil: nobody asks.
+func (s *shelf) drop(tx store.Tx, task id.ID, seen func(crdt.Fact)) {
 	if s.tree != nil {
 		s.recount(tx)
-		for key, value := range tx.Scan(prefix, after(prefix)) {
-			// A key that is none of ours was never counted.
-			if f, err := StoredFact(key, value); err == nil {
-				s.tree.Remove(f)
-			}
-		}
 	}
-	drop(tx, prefix)
-	drop(tx, appendTask(nil, tableLogs, s.p, task))
-	drop(tx, appendTask(nil, tableTries, s.p, task))
+	var keys [][]byte
+	counted := false
+	prefix := appendTask(nil, tableFacts, s.p, task)
+	for key, value := range tx.Scan(prefix, after(prefix)) {
+		keys = append(keys, bytes.Clone(key))
+		f, err := StoredFact(key, value)
+		if err == nil && s.tree != nil { // a key that is none of ours was never counted
+			s.tree.Remove(f)
+		}
+		if err == nil && seen != nil {
+			seen(f)
+		}
+		counted = counted || err != nil || f.Key.Kind == crdt.KindUpdate || f.Ends() || f.Key.Kind == crdt.KindOlder
+	}
+	for _, key := range keys {
+		tx.Delete(key)
+	}
+	if counted {
+		drop(tx, appendTask(nil, tableLogs, s.p, task))
+		drop(tx, appendTask(nil, tableTries, s.p, task))
+	}
 }
 
 // maxTouched is how many leaves may have changed before the tree is flushed: at the start

@@ -27,7 +27,8 @@ type Demand struct {
 // Coefficients are what was measured.
 type Coefficients struct {
 	// CPUOne and CPUBatch are µs of processor of all nodes for one task with three copies: enqueued,
-	// claimed and completed one at a time, and 100 at a time (docs/explanation/performance.md, beside NATS JetStream).
+	// claimed and completed one at a time, and 100 at a time (docs/explanation/performance.md, beside NATS JetStream,
+	// the slower of its hours).
 	CPUOne, CPUBatch float64
 	// CPUIdle is ms of processor a second that an idle node uses for itself, CPUPeer for each other
 	// node (docs/explanation/scaling.md, 3 to 60 real processes).
@@ -48,10 +49,10 @@ type Coefficients struct {
 
 // Measured are the coefficients of this build, on virtual cores of an AMD EPYC.
 var Measured = Coefficients{
-	CPUOne: 211 + 442, CPUBatch: 24 + 61, CPUIdle: 10.9, CPUPeer: 0.05,
+	CPUOne: 103 + 379, CPUBatch: 21 + 53, CPUIdle: 10.9, CPUPeer: 0.05,
 	MemoryNode: 69, MemoryPeer: 0.085, MemoryPartition: 3.5 / 1024, MemoryOther: 1.2 / 1024,
 	DiskTask: 110, DiskTombstone: 90, DiskSpare: 2,
-	PacketsTask: 36, FramesPeer: 2,
+	PacketsTask: 30, FramesPeer: 2,
 }
 
 const (

@@ -17,7 +17,7 @@ func TestFromAMillionToATrillion(t *testing.T) {
 	for _, c := range []struct {
 		tasks           float64
 		clusters, nodes int
-	}{{1e6, 1, 3}, {1e7, 1, 3}, {1e8, 1, 3}, {1e9, 1, 6}, {1e10, 1, 57}} {
+	}{{1e6, 1, 3}, {1e7, 1, 3}, {1e8, 1, 3}, {1e9, 1, 5}, {1e10, 1, 42}} {
 		p, err := Measured.Reckon(usual(c.tasks))
 		if err != nil || p.Clusters != c.clusters || p.Nodes != c.nodes {
 			t.Errorf("%g tasks a day: %+v, %v, want %d nodes", c.tasks, p, err, c.nodes)
