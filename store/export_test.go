@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"sync/atomic"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -16,13 +17,13 @@ func TablesFrom(p *Pebble, bytes int) { p.least = bytes }
 func Tables(p *Pebble) int { return p.drafts }
 
 // Flush makes a table of what the index has, and does not note its place in the log.
-func Flush(p *Pebble) error { return p.db.Flush() }
+func Flush(p *Pebble) error { return p.flush() }
 
 // Table makes a table of what was written, with a place in the log that is behind all of it.
 func Table(t testing.TB, p *Pebble) {
 	t.Helper()
 	p.settled()
-	if err := p.db.Flush(); err != nil {
+	if err := p.flush(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -57,3 +58,26 @@ func MemTables(p *Pebble) int64 {
 
 // CheckManifest looks for damage in a manifest.
 var CheckManifest = checkManifest
+
+// Pace is what flushes and compactions go by, without a store.
+type Pace struct{ *pace }
+
+// NewPace knows the size of a memtable, how much the log grows while one fills, and what one
+// compaction reads, bytes.
+func NewPace(memTable uint64, fills int64, compaction uint64) Pace {
+	p := &pace{fills: fills, flush: memTable}
+	p.follow(new(atomic.Int64), new(atomic.Bool))
+	p.compactions[1] = compaction
+	return Pace{p}
+}
+
+// May is how many bytes may have been written; all: any number.
+func (p Pace) May(compaction bool, since time.Duration, grown int64) (bytes float64, all bool) {
+	if compaction {
+		return p.may(compacts, since, grown)
+	}
+	return p.may(flushes, since, grown)
+}
+
+// Stall has writes wait.
+func (p Pace) Stall() { p.stalled.Store(true) }

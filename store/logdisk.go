@@ -188,7 +188,8 @@ func (f *logFile) Sync() error {
 // in it. See [journal].
 type behind struct {
 	vfs.FS
-	log *journal
+	log  *journal
+	pace *pace
 }
 
 // Create makes a file.
@@ -196,7 +197,11 @@ func (b behind) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 	if strings.HasSuffix(name, ".sst") && !mutant.TableBeforeLog.On() {
 		b.log.sync(b.log.last())
 	}
-	return b.FS.Create(name, category)
+	f, err := b.FS.Create(name, category)
+	if err != nil || !paces(category) {
+		return f, err
+	}
+	return b.pace.file(f, category), nil
 }
 
 // Unwrap gives the file system below.

@@ -201,6 +201,7 @@ func (p *Pebble) Close() error {
 // close ends the store with what is durable.
 func (p *Pebble) close() error {
 	p.events.room.release()
+	p.events.pace.hurried.Add(1)
 	p.events.flushed.Store(nil)
 	if p.tender.ending != nil {
 		close(p.tender.ending)

@@ -20,6 +20,7 @@ const maxBackground = 16
 type events struct {
 	o    PebbleOptions
 	room room
+	pace pace
 	// flushed is told that a table was made; nil: nobody.
 	flushed atomic.Pointer[func()]
 
@@ -33,18 +34,23 @@ type events struct {
 func (e *events) listener() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: e.backgroundError,
-		FlushBegin: func(pebble.FlushInfo) {
+		FlushBegin: func(i pebble.FlushInfo) {
 			e.room.release()
-			yieldThread()
+			e.pace.flushBegins(i.InputBytes, i.InputBytes >= uint64(e.o.MemTable)/2)
 		},
-		CompactionBegin: func(pebble.CompactionInfo) { yieldThread() },
+		CompactionBegin: func(i pebble.CompactionInfo) {
+			e.pace.compactionBegins(i)
+		},
 		FlushEnd: func(i pebble.FlushInfo) {
 			e.ended(i.Err)
 			if f := e.flushed.Load(); f != nil {
 				(*f)()
 			}
 		},
-		CompactionEnd: func(i pebble.CompactionInfo) { e.ended(i.Err) },
+		CompactionEnd: func(i pebble.CompactionInfo) {
+			e.pace.compactionEnds(i)
+			e.ended(i.Err)
+		},
 		DataCorruption: func(i pebble.DataCorruptionInfo) {
 			e.o.Fatal(fmt.Errorf("%w: %s: %s: %w", ErrDamaged, e.o.Dir, i.Path, i.Details))
 		},

@@ -96,7 +96,11 @@ func OpenPebble(o PebbleOptions) (*Pebble, error) {
 	// Nothing is retried: Fatal does not return.
 	o.FS = vfs.OnDiskFull(o.FS, func() { o.Fatal(fmt.Errorf("%w: %s", ErrDiskFull, dir)) })
 	p.files = o.FS
-	o.FS = behind{o.FS, &p.log}
+	p.events.pace.follow(&p.log.size, &p.events.stalled)
+	if o.small {
+		p.events.pace.hurried.Add(1)
+	}
+	o.FS = behind{o.FS, &p.log, &p.events.pace}
 	if err = create(o, p.events, lock); err == nil {
 		p.db, p.table, err = open(o, p.events, lock)
 	}

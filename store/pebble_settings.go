@@ -1,6 +1,7 @@
 package store
 
 import (
+	"math/rand/v2"
 	"runtime"
 	"time"
 
@@ -43,10 +44,10 @@ const (
 	// seven by key.
 	tableSize = 16 << 20
 	// tombstoneDense is the share of a table's blocks that are mostly tombstones from which on it is
-	// compacted for that reason alone. At Pebble's 0.1 each flush under load was followed by one
-	// to the last level, for what claims and ready tasks leave behind: a tenth of what a task
-	// costs. Walks begin behind what is deleted, or see one partition's share of it.
-	tombstoneDense = 0.5
+	// compacted for that reason alone. At Pebble's 0.1 each flush under load was followed by a compaction
+	// to the last level, for what claims and ready tasks leave behind; at 0.5 by one where finished
+	// tasks are collected too. Walks begin behind what is deleted, or see one partition's share of it.
+	tombstoneDense = 0.9
 )
 
 // memTables is how many there may be: one fills while another is flushed.
@@ -67,8 +68,9 @@ func settings(o PebbleOptions, e *events) *pebble.Options {
 		// Every sublevel of level 0 is one more place to look for a key, and
 		// every merge of them costs as much as all else that is done for a task
 		// (docs/archive/performance.md): few places would be too dear. Never stop writes
-		// for it: the memtables do that.
-		L0CompactionThreshold: 16, L0StopWritesThreshold: 1000,
+		// for it: the memtables do that. Replicas fill at the same pace: each compacts after a number of
+		// flushes of its own, so that a majority is mostly free of it.
+		L0CompactionThreshold: 10 + 2*rand.IntN(4), L0StopWritesThreshold: 1000,
 		LBaseMaxBytes: 256 << 20, MaxOpenFiles: o.Files,
 		// Table files are written to disk as they grow, not all at the end:
 		// an fsync of the log must not wait behind megabytes.
@@ -85,6 +87,7 @@ func settings(o PebbleOptions, e *events) *pebble.Options {
 	// A table that is taken in is durable at once, and does not wait in Pebble's log.
 	opts.Experimental.DisableIngestAsFlushable = func() bool { return true }
 	opts.Experimental.TombstoneDenseCompactionThreshold = tombstoneDense
+	opts.Experimental.ReadSamplingMultiplier = -1 // no compaction because something is read: a scrub reads everything
 	for i := range opts.TargetFileSizes {
 		opts.TargetFileSizes[i] = tableSize
 	}

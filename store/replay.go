@@ -45,7 +45,7 @@ func (p *Pebble) replay(disk wal.Disk, segment int64) error {
 	p.log.series, p.log.end = series, p.log.log.End()
 	if size > p.memTable/4 {
 		p.keepPlace()
-		if err := p.db.Flush(); err != nil {
+		if err := p.flush(); err != nil {
 			return fmt.Errorf("store: %w", err)
 		}
 	}
@@ -68,7 +68,7 @@ func (p *Pebble) beginLog(disk wal.Disk, segment int64) error {
 		return fmt.Errorf("store: %w", err)
 	}
 	p.keepPlace()
-	if err := p.db.Flush(); err != nil {
+	if err := p.flush(); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	return nil

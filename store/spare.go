@@ -23,7 +23,7 @@ func (p *Pebble) Rest() {
 		// Memory that was given back needs no clearing: the new memtable takes none before it
 		// is written to.
 		debug.FreeOSMemory()
-		if p.db.Flush() != nil {
+		if p.flush() != nil {
 			return // the store is damaged or full: its events say so, and Pebble tries again
 		}
 	}

@@ -150,9 +150,11 @@ func (p *Pebble) commitBulk(b *Batch) (wait func(), ok bool) {
 		}
 	}
 	noted()
+	unhurried := p.hurry() // it waits for a flush where the memtable has something of these ranges
 	if err := p.db.Ingest(context.Background(), paths); err != nil {
 		p.fatal(fmt.Errorf("store: take in tables: %w", err))
 	}
+	unhurried()
 	p.tookIn(b, runs)
 	w := p.db.NewBatch()
 	for i := range b.ops {
@@ -247,7 +249,7 @@ func (p *Pebble) unfinished() error {
 		return fmt.Errorf("%w: %s", err, p.dir)
 	}
 	if err = p.db.Apply(w, pebble.NoSync); err == nil {
-		err = p.db.Flush() // the log has no ranges: they are in a table before the note goes
+		err = p.flush() // the log has no ranges: they are in a table before the note goes
 	}
 	if err != nil {
 		return fmt.Errorf("store: undo: %w", err)

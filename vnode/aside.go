@@ -76,7 +76,8 @@ func decodeAside(key, value []byte) (Aside, error) {
 // facts are all that [Facts] gives of it. It returns ErrDamaged when something
 // stored cannot be read.
 func SetAside(v *Vnode, tx store.Tx, task id.ID, facts []crdt.Fact, now int64) error {
-	t, err := LoadTask(tx, v.Partition, task)
+	held := v.shelf.hold(tx, task)
+	t, err := held.load()
 	if err != nil {
 		return err
 	}
@@ -85,7 +86,7 @@ func SetAside(v *Vnode, tx store.Tx, task id.ID, facts []crdt.Fact, now int64) e
 	v.endClaims(tx, task, 0, false)
 	drop(tx, appendTask(nil, tableEnded, v.Partition, task))
 	v.record.settled(tx, v.Partition, task)
-	v.shelf.drop(tx, task, nil)
+	v.shelf.drop(tx, held)
 	return PutAside(v, tx, facts, now)
 }
 

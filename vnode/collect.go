@@ -135,7 +135,8 @@ func duesOf(v *Vnode, view store.View, c *DuesCursor, state crdt.State, name str
 // unfinished task depends on (design 6), and what has a claim that may come back:
 // there may have been a retry that is not known here.
 func (v *Vnode) Collect(tx store.Tx, d Due, now clock.Time, collected func(*crdt.Task) int64) (bool, error) {
-	t, err := LoadTask(tx, v.Partition, d.Task)
+	held := v.shelf.hold(tx, d.Task)
+	t, err := held.load()
 	if err != nil {
 		return false, err
 	}
@@ -148,7 +149,7 @@ func (v *Vnode) Collect(tx store.Tx, d Due, now clock.Time, collected func(*crdt
 	stone := crdt.Tombstone{Outcome: d.State, At: d.At, Collected: collected(t)}
 	was := v.stands(tx, t)
 	v.leave(tx, d.Task, &was)
-	v.shelf.drop(tx, d.Task, nil)
+	v.shelf.drop(tx, held)
 	drop(tx, appendTask(nil, tableEnded, v.Partition, d.Task))
 	v.shelf.put(tx, stone.Fact(d.Task), nil)
 	dig(v, tx, stone, d.Task, now)
@@ -194,6 +195,6 @@ func DropOrphan(v *Vnode, tx store.Tx, task id.ID) bool {
 	}
 	v.endClaims(tx, task, 0, false)
 	drop(tx, appendTask(nil, tableEnded, v.Partition, task))
-	v.shelf.drop(tx, task, nil)
+	v.shelf.drop(tx, v.shelf.hold(tx, task))
 	return true
 }

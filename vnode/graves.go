@@ -74,18 +74,20 @@ func Graves(v *Vnode, view store.View, c *GravesCursor, upTo, before int64, limi
 // calls it knows that no other replica has anything of the task but a tombstone.
 // It returns ErrDamaged when the tombstone cannot be read.
 func Forget(v *Vnode, tx store.Tx, task id.ID, upTo int64) (bool, error) {
-	body, err := v.shelf.get(tx, task, crdt.Key{Kind: crdt.KindTombstone})
+	f := crdt.Fact{Task: task, Key: crdt.Key{Kind: crdt.KindTombstone}}
+	body, err := v.shelf.get(tx, task, f.Key)
 	if err != nil || body == nil {
 		return false, err
 	}
-	stone, err := crdt.DecodeTombstone(body)
+	f.Body = bytes.Clone(body)
+	stone, err := crdt.DecodeTombstone(f.Body)
 	if err != nil {
 		return false, fmt.Errorf("%w: tombstone of %s: %w", ErrDamaged, task, err)
 	}
 	if stone.Collected > upTo {
 		return false, nil
 	}
-	v.shelf.drop(tx, task, nil)
+	v.shelf.remove(tx, f) // beside a tombstone there is nothing
 	tx.Delete(graveOf(v.Partition, stone, task))
 	return true, nil
 }

@@ -332,7 +332,8 @@ func (v merging) putStone(f crdt.Fact, old []byte) error {
 // bury replaces a task by its tombstone: another replica has collected it.
 func (v merging) bury(facts []crdt.Fact, stone crdt.Fact) (Merged, error) {
 	tx := v.tx
-	before, err := LoadTask(tx, v.Partition, stone.Task)
+	held := v.shelf.hold(tx, stone.Task)
+	before, err := held.load()
 	if err != nil {
 		return Merged{}, err
 	}
@@ -345,11 +346,10 @@ func (v merging) bury(facts []crdt.Fact, stone crdt.Fact) (Merged, error) {
 		return Merged{}, err // checked before
 	}
 	knew := said // with what is here
-	v.shelf.drop(tx, stone.Task, func(f crdt.Fact) {
-		if f.Intact() == nil {
-			knew = knew.Raised(f)
-		}
-	})
+	for _, f := range held.facts {
+		knew = knew.Raised(f)
+	}
+	v.shelf.drop(tx, held)
 	drop(tx, appendTask(nil, tableEnded, v.Partition, stone.Task))
 	if err := v.putStone(stone, nil); err != nil {
 		return Merged{}, err

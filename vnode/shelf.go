@@ -2,6 +2,7 @@ package vnode
 
 import (
 	"bytes"
+	"fmt"
 	"iter"
 
 	"github.com/norn-dev/norn/antientropy"
@@ -93,34 +94,107 @@ func (s *shelf) count(tx store.Tx, f crdt.Fact) {
 	s.tree.Add(f)
 }
 
-// drop deletes every fact of a task, and what other tables count of them. It is one walk where
-// nothing is counted, which is so for most tasks: each task passes here on each replica when it
-// is collected, and its tombstone once more. seen gets each fact, until it returns; nil: nobody asks.
-func (s *shelf) drop(tx store.Tx, task id.ID, seen func(crdt.Fact)) {
+// held is what a shelf has of a task: what its view is built from, and what there is to delete.
+type held struct {
+	task    id.ID
+	keys    [][]byte
+	facts   []crdt.Fact // but for its updates, by ascending key
+	damaged error       // one of them cannot be read
+	log     bool        // there are updates, which are not read before they are deleted
+	counted bool        // other tables may have something of the task
+}
+
+// hold reads all facts of a task but its updates, in one walk where there are none: each task
+// passes here on each replica when it is collected.
+func (s *shelf) hold(view store.View, task id.ID) *held {
+	h := &held{task: task}
+	from, end := appendTask(nil, tableFacts, s.p, task), after(appendTask(nil, tableFacts, s.p, task))
+	for from != nil {
+		start := from
+		from = nil
+		for key, value := range view.Scan(start, end) {
+			if kindIn(key) == crdt.KindUpdate {
+				h.log, h.counted = true, true
+				from = appendFact(nil, s.p, task, crdt.Key{Kind: crdt.KindUpdate + 1})
+				break
+			}
+			h.add(bytes.Clone(key), bytes.Clone(value))
+		}
+	}
+	return h
+}
+
+// add takes in a fact as it is stored.
+func (h *held) add(key, value []byte) {
+	h.keys = append(h.keys, key)
+	f, err := StoredFact(key, value)
+	if err != nil {
+		h.damaged, h.counted = err, true
+		return
+	}
+	h.facts = append(h.facts, f)
+	h.counted = h.counted || f.Ends() || f.Key.Kind == crdt.KindOlder
+}
+
+// load builds the view of the task, as [LoadTask] does.
+func (h *held) load() (*crdt.Task, error) {
+	if h.damaged != nil {
+		return nil, h.damaged
+	}
+	v := crdt.NewViewer(h.task)
+	for _, f := range h.facts {
+		if err := v.Add(f); err != nil {
+			return nil, fmt.Errorf("%w: task %s: %w", ErrDamaged, h.task, err)
+		}
+	}
+	return v.Task, nil
+}
+
+// drop deletes every fact of a task, and what other tables count of them.
+func (s *shelf) drop(tx store.Tx, h *held) {
+	if h.log {
+		s.dropLog(tx, h.task)
+	}
+	if s.tree != nil {
+		s.recount(tx)
+		for _, f := range h.facts { // a key that is none of ours was never counted
+			s.tree.Remove(f)
+		}
+	}
+	for _, key := range h.keys {
+		tx.Delete(key)
+	}
+	if h.counted {
+		drop(tx, appendTask(nil, tableLogs, s.p, h.task))
+		drop(tx, appendTask(nil, tableTries, s.p, h.task))
+	}
+}
+
+// dropLog deletes the updates of a task.
+func (s *shelf) dropLog(tx store.Tx, task id.ID) {
 	if s.tree != nil {
 		s.recount(tx)
 	}
 	var keys [][]byte
-	counted := false
-	prefix := appendTask(nil, tableFacts, s.p, task)
-	for key, value := range tx.Scan(prefix, after(prefix)) {
+	from, end := appendFact(nil, s.p, task, crdt.Key{Kind: crdt.KindUpdate}), appendFact(nil, s.p, task, crdt.Key{Kind: crdt.KindUpdate + 1})
+	for key, value := range tx.Scan(from, end) {
 		keys = append(keys, bytes.Clone(key))
-		f, err := StoredFact(key, value)
-		if err == nil && s.tree != nil { // a key that is none of ours was never counted
+		if f, err := StoredFact(key, value); err == nil && s.tree != nil {
 			s.tree.Remove(f)
 		}
-		if err == nil && seen != nil {
-			seen(f)
-		}
-		counted = counted || err != nil || f.Key.Kind == crdt.KindUpdate || f.Ends() || f.Key.Kind == crdt.KindOlder
 	}
 	for _, key := range keys {
 		tx.Delete(key)
 	}
-	if counted {
-		drop(tx, appendTask(nil, tableLogs, s.p, task))
-		drop(tx, appendTask(nil, tableTries, s.p, task))
+}
+
+// remove deletes one fact, which is all that there is of its task.
+func (s *shelf) remove(tx store.Tx, f crdt.Fact) {
+	if s.tree != nil {
+		s.recount(tx)
+		s.tree.Remove(f)
 	}
+	tx.Delete(appendFact(s.key[:0], s.p, f.Task, f.Key))
 }
 
 // maxTouched is how many leaves may have changed before the tree is flushed: at the start

@@ -34,7 +34,7 @@ func TestTheTreeIsRightAfterACrash(t *testing.T) {
 				for range 1 + rng.IntN(4) {
 					switch n := rng.IntN(20); {
 					case n == 0 && len(tasks) > 0:
-						v.shelf.drop(tx, tasks[rng.IntN(len(tasks))], nil)
+						v.shelf.drop(tx, v.shelf.hold(tx, tasks[rng.IntN(len(tasks))]))
 					case n == 1:
 						Settled(v, tx)
 					default:

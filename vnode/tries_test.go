@@ -75,7 +75,7 @@ func TestCountedEndsSayWhatTheFactsSay(t *testing.T) {
 			t.Fatalf("one replica says %s, the other %s", summed(a), summed(b))
 		}
 		for _, r := range c.all {
-			r.v.shelf.drop(r.tx, task, nil)
+			r.v.shelf.drop(r.tx, r.v.shelf.hold(r.tx, task))
 			if _, left := endsOf(r.tx, 0, task); left {
 				t.Fatal("the count of a task that is gone stays")
 			}
