@@ -131,7 +131,7 @@ chaos: ## kill, stop and restart the nodes of a cluster at random under 20 worke
 	NORN_TEST_CLUSTER=1 NORN_TEST_CHAOS=$${NORN_TEST_CHAOS:-600} go test -count=1 ./cmd/norn -run '^TestClusterChaos$$' -v -timeout 60m
 
 .PHONY: soak
-soak: ## load three nodes for MINUTES=60 at RATE=1400 tasks a second: do memory, disk, files and latency stay as they are
+soak: ## load three nodes for MINUTES=60 at RATE=1000 tasks a second: do memory, disk, files and latency stay as they are
 	.ci/soak
 
 .PHONY: databases
