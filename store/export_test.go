@@ -62,13 +62,16 @@ var CheckManifest = checkManifest
 // Pace is what flushes and compactions go by, without a store.
 type Pace struct{ *pace }
 
-// NewPace knows the size of a memtable, how much the log grows while one fills, and what one
-// compaction reads, bytes.
+// NewPace knows the size of a memtable, what is written to one, and what one compaction reads, bytes.
 func NewPace(memTable uint64, fills int64, compaction uint64) Pace {
-	p := &pace{fills: fills, flush: memTable}
-	p.follow(new(atomic.Int64), new(atomic.Bool))
-	p.compactions[1] = compaction
-	return Pace{p}
+	p := &pace{stalled: new(atomic.Bool), compactions: make(map[int]uint64)}
+	for range 2 {
+		p.filled.Add(fills)
+		p.flushBegins(memTable, true)
+	}
+	c := Pace{p}
+	c.Compact(1, 0, 2, compaction)
+	return c
 }
 
 // May is how many bytes may have been written; all: any number.
@@ -78,6 +81,16 @@ func (p Pace) May(compaction bool, since time.Duration, grown int64) (bytes floa
 	}
 	return p.may(flushes, since, grown)
 }
+
+// Compact begins a compaction of a level that reads so many bytes, in tables of that level and one below.
+func (p Pace) Compact(job, level, tables int, bytes uint64) {
+	p.compactionBegins(pebble.CompactionInfo{JobID: job, Input: []pebble.LevelInfo{
+		{Level: level, Tables: make([]pebble.TableInfo, tables)}, {Level: 6, Tables: []pebble.TableInfo{{Size: bytes}}},
+	}})
+}
+
+// Compacted ends it.
+func (p Pace) Compacted(job int) { p.compactionEnds(pebble.CompactionInfo{JobID: job}) }
 
 // Stall has writes wait.
 func (p Pace) Stall() { p.stalled.Store(true) }

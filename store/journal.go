@@ -162,9 +162,7 @@ func (p *Pebble) apply(w *pebble.Batch) (n uint64) {
 	p.writeLate(nil) // it is older
 	p.late.short.applied(w)
 	n = p.log.append(w.Repr())
-	if err := p.db.Apply(w, pebble.NoSync); err != nil {
-		p.fatal(fmt.Errorf("store: apply: %w", err))
-	}
+	p.toIndex(w)
 	p.placeSoon()
 	return n
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/norn-dev/norn/store"
 )
 
-// TestAFlushTakesItsTime: at the pace of the log it ends before the next memtable is full, a
-// compaction within some of them, and both end where nothing is written any more.
+// TestAFlushTakesItsTime: at the pace of the load it ends before the next memtable is full, a
+// compaction of level 0 within some of them, and both end where nothing is written any more.
 func TestAFlushTakesItsTime(t *testing.T) {
-	const memTable, fills = 100, 60 // bytes: of a memtable, and of the log that fills it
+	const memTable, fills, reads = 100, 60, 1000 // bytes: of a memtable, what is written to it, what a compaction reads
 	for _, c := range []struct {
 		compaction bool
 		since      time.Duration
-		grown      int64
+		filled     int64
 		may        float64
 	}{
 		{false, 0, 0, 0},
@@ -26,18 +26,40 @@ func TestAFlushTakesItsTime(t *testing.T) {
 		{false, 0, 2 * fills / 3, memTable},
 		{false, 10 * time.Second, 0, memTable / 2},
 		{false, 20 * time.Second, 0, memTable},
-		{true, 0, 3 * fills / 2, 1000 / 2},
-		{true, 0, 3 * fills, 1000},
-		{true, time.Minute, 0, 1000},
+		{true, 0, 3 * fills, reads / 2},
+		{true, 0, 6 * fills, reads},
+		{true, time.Minute, 0, reads},
 	} {
-		p := store.NewPace(memTable, fills, 1000)
-		may, all := p.May(c.compaction, c.since, c.grown)
+		p := store.NewPace(memTable, fills, reads)
+		may, all := p.May(c.compaction, c.since, c.filled)
 		if all || may < c.may-1e-6 || may > c.may+1e-6 {
 			t.Errorf("%+v: %v bytes, all %v", c, may, all)
 		}
 		p.Stall()
-		if _, all := p.May(c.compaction, c.since, c.grown); !all {
-			t.Errorf("%+v: paced while writes wait", c)
+		if _, all := p.May(c.compaction, c.since, c.filled); all == c.compaction {
+			t.Errorf("%+v: all %v while writes wait for a flush", c, all)
+		}
+	}
+}
+
+// TestOneCompactionThatIsBehindHasAllHurry: nobody says which compaction writes a table.
+func TestOneCompactionThatIsBehindHasAllHurry(t *testing.T) {
+	for name, c := range map[string]struct{ level, tables int }{"of a lower level": {4, 1}, "of many tables": {0, 33}} {
+		p := store.NewPace(100, 60, 1000)
+		p.Compact(2, c.level, c.tables, 10)
+		if _, all := p.May(true, 0, 0); !all {
+			t.Errorf("one %s is paced", name)
+		}
+		if _, all := p.May(false, 0, 0); all {
+			t.Errorf("one %s hurries a flush", name)
+		}
+		p.Compacted(2)
+		if _, all := p.May(true, 0, 0); all {
+			t.Errorf("after one %s nothing is paced", name)
+		}
+		p.Compact(3, 0, 2, 4000)
+		if may, _ := p.May(true, time.Minute, 0); may != 4000 {
+			t.Errorf("beside a larger one %v bytes", may)
 		}
 	}
 }

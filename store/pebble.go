@@ -133,9 +133,7 @@ func (p *Pebble) write(b *Batch) (n uint64) {
 	n = p.log.append(b.repr())
 	if rest := p.late.split(b); rest.Len() > 0 {
 		w := p.batch(rest, true)
-		if err := p.db.Apply(w, pebble.NoSync); err != nil {
-			p.fatal(fmt.Errorf("store: apply: %w", err))
-		}
+		p.toIndex(w)
 		if w.Empty() { // it was very large after all: it is read until it is flushed
 			rest.data = slices.Clone(rest.data)
 		}
@@ -201,7 +199,7 @@ func (p *Pebble) Close() error {
 // close ends the store with what is durable.
 func (p *Pebble) close() error {
 	p.events.room.release()
-	p.events.pace.hurried.Add(1)
+	p.hurry()
 	p.events.flushed.Store(nil)
 	if p.tender.ending != nil {
 		close(p.tender.ending)

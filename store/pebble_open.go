@@ -96,9 +96,9 @@ func OpenPebble(o PebbleOptions) (*Pebble, error) {
 	// Nothing is retried: Fatal does not return.
 	o.FS = vfs.OnDiskFull(o.FS, func() { o.Fatal(fmt.Errorf("%w: %s", ErrDiskFull, dir)) })
 	p.files = o.FS
-	p.events.pace.follow(&p.log.size, &p.events.stalled)
+	p.events.pace.stalled, p.events.pace.compactions = &p.events.stalled, make(map[int]uint64)
 	if o.small {
-		p.events.pace.hurried.Add(1)
+		p.hurry()
 	}
 	o.FS = behind{o.FS, &p.log, &p.events.pace}
 	if err = create(o, p.events, lock); err == nil {

@@ -69,7 +69,7 @@ func settings(o PebbleOptions, e *events) *pebble.Options {
 		// every merge of them costs as much as all else that is done for a task
 		// (docs/archive/performance.md): few places would be too dear. Never stop writes
 		// for it: the memtables do that. Replicas fill at the same pace: each compacts after a number of
-		// flushes of its own, so that a majority is mostly free of it.
+		// flushes of its own, 5 to 8 (Pebble counts a place twice), so that a majority is mostly free of it.
 		L0CompactionThreshold: 10 + 2*rand.IntN(4), L0StopWritesThreshold: 1000,
 		LBaseMaxBytes: 256 << 20, MaxOpenFiles: o.Files,
 		// Table files are written to disk as they grow, not all at the end:

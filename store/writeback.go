@@ -2,9 +2,6 @@ package store
 
 import (
 	"bytes"
-	"fmt"
-
-	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/norn-dev/norn/internal/mutant"
 )
@@ -126,9 +123,7 @@ func (p *Pebble) writeLate(place []byte) {
 	if place != nil {
 		_ = w.Set([]byte(placeKey), place, nil)
 	}
-	if err := p.db.Apply(w, pebble.NoSync); err != nil {
-		p.fatal(fmt.Errorf("store: place in the log: %w", err))
-	}
+	p.toIndex(w)
 	if place != nil && p.late.short.outdated() {
 		p.late.short.scan(p.db, p.fatal)
 	}

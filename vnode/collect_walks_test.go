@@ -2,6 +2,7 @@ package vnode
 
 import (
 	"bytes"
+	"errors"
 	"iter"
 	"testing"
 
@@ -97,6 +98,23 @@ func TestACollectedTaskLeavesItsTombstone(t *testing.T) {
 				t.Errorf("%s, buried %v: %d keys", name, buried, n)
 			}
 		}
+	}
+}
+
+// TestKeysThatAreNoFactsGoWithTheirTask: nobody can read them, and nobody else would delete them.
+func TestKeysThatAreNoFactsGoWithTheirTask(t *testing.T) {
+	r := newRig(t)
+	task := r.ids.Next(r.now.Wall)
+	for _, tail := range []string{"", "\x01", "\x02", "\x03", "\xff"} { // with kinds of facts, and no more
+		r.tx.Set(append(appendTask(nil, tableFacts, 0, task), tail...), []byte("?"))
+	}
+	held := r.v.shelf.hold(r.tx, task)
+	if _, err := held.load(); !errors.Is(err, ErrDamaged) {
+		t.Errorf("a view of them: %v", err)
+	}
+	r.v.shelf.drop(r.tx, held)
+	if n := r.keysOf(task); n != 0 {
+		t.Errorf("%d keys are left", n)
 	}
 }
 

@@ -113,9 +113,9 @@ func (s *shelf) hold(view store.View, task id.ID) *held {
 		start := from
 		from = nil
 		for key, value := range view.Scan(start, end) {
-			if kindIn(key) == crdt.KindUpdate {
+			if len(key) > prefixSize+id.Size && kindIn(key) == crdt.KindUpdate {
 				h.log, h.counted = true, true
-				from = appendFact(nil, s.p, task, crdt.Key{Kind: crdt.KindUpdate + 1})
+				_, from = s.updates(task)
 				break
 			}
 			h.add(bytes.Clone(key), bytes.Clone(value))
@@ -176,7 +176,7 @@ func (s *shelf) dropLog(tx store.Tx, task id.ID) {
 		s.recount(tx)
 	}
 	var keys [][]byte
-	from, end := appendFact(nil, s.p, task, crdt.Key{Kind: crdt.KindUpdate}), appendFact(nil, s.p, task, crdt.Key{Kind: crdt.KindUpdate + 1})
+	from, end := s.updates(task)
 	for key, value := range tx.Scan(from, end) {
 		keys = append(keys, bytes.Clone(key))
 		if f, err := StoredFact(key, value); err == nil && s.tree != nil {
@@ -186,6 +186,12 @@ func (s *shelf) dropLog(tx store.Tx, task id.ID) {
 	for _, key := range keys {
 		tx.Delete(key)
 	}
+}
+
+// updates is the range of those of a task.
+func (s *shelf) updates(task id.ID) (from, end []byte) {
+	prefix := appendTask(nil, tableFacts, s.p, task)
+	return append(bytes.Clone(prefix), byte(crdt.KindUpdate)), append(prefix, byte(crdt.KindUpdate+1))
 }
 
 // remove deletes one fact, which is all that there is of its task.

@@ -1,6 +1,7 @@
 package vnode
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -37,6 +38,8 @@ func TestTheTreeIsRightAfterACrash(t *testing.T) {
 						v.shelf.drop(tx, v.shelf.hold(tx, tasks[rng.IntN(len(tasks))]))
 					case n == 1:
 						Settled(v, tx)
+					case n == 2 && len(tasks) > 0:
+						removeEnqueue(t, v, tx, tasks[rng.IntN(len(tasks))])
 					default:
 						task := ids.Next(start.Wall + rng.Int64N(int64(5*time.Second)))
 						tasks = append(tasks, task)
@@ -80,5 +83,18 @@ func TestTheTreeIsRightAfterACrash(t *testing.T) {
 	}
 	if noted < 50 || flushed < 50 {
 		t.Errorf("%d lives ended with leaves that were noted, %d with a tree that was written: that is no test", noted, flushed)
+	}
+}
+
+// removeEnqueue deletes the enqueue of a task, if there is one.
+func removeEnqueue(t *testing.T, v *Vnode, tx store.Tx, task id.ID) {
+	t.Helper()
+	f := crdt.Fact{Task: task, Key: crdt.Key{Kind: crdt.KindEnqueued}}
+	body, err := v.shelf.get(tx, task, f.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Body = bytes.Clone(body); body != nil {
+		v.shelf.remove(tx, f)
 	}
 }

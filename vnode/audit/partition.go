@@ -125,6 +125,9 @@ func (a *audit) tasks() error {
 		}
 		e := d.Task.Enqueued
 		if e == nil && d.Task.Collected() {
+			if err := a.alone(task); err != nil {
+				return err
+			}
 			a.graves[string(index.AppendTimed(nil, index.Graves, a.p, max(d.Task.CollectedAt(), 0), task))] = false
 			continue
 		}
@@ -148,6 +151,15 @@ func (a *audit) tasks() error {
 		}
 	}
 	return nil
+}
+
+// alone tells that beside a tombstone there is no other fact: [vnode.Forget] would leave it behind.
+func (a *audit) alone(task id.ID) error {
+	facts, err := vnode.Facts(a.view, a.p, task)
+	if err == nil && len(facts) > 1 {
+		err = fmt.Errorf("%w: task %s has %d facts beside its tombstone", vnode.ErrDamaged, task, len(facts)-1)
+	}
+	return err
 }
 
 // indexes compares the stored index keys with those that must be there.
