@@ -63,6 +63,10 @@ func (s *Scrubber) Start(scope Path, repair bool) {
 // Busy tells whether there is more to check.
 func (s *Scrubber) Busy() bool { return s.active }
 
+// leafCost is for how many facts the search for a leaf counts. It takes several walks, and where
+// tasks are few each leaf has one of them.
+const leafCost = 8
+
 // Step reads about so many facts and nodes, and at most 1 KiB each on average
 // and a fact; it gives what differs and says when everything is checked. It
 // flushes the tree.
@@ -102,6 +106,7 @@ func (s *Scrubber) leaves() (first, end uint64) {
 // that it has been read to its end.
 func (s *Scrubber) stepLeaf(view store.View, b *budget) (d Difference, checked bool) {
 	if !s.open {
+		b.facts -= leafCost
 		leaf, ok := s.nextLeaf(view, s.next)
 		if _, end := s.leaves(); !ok || leaf.order() >= end {
 			s.up()

@@ -22,6 +22,8 @@ type Overlay struct {
 	small int    // batches given back in a row that a small buffer was enough for
 	space []byte // for the next batch that is put in order
 	spans []span
+	// shared is what walks share until [Overlay.Together] is done; nil: nothing.
+	shared *walk
 }
 
 // NewOverlay makes an overlay without pending writes.
@@ -100,7 +102,7 @@ func (o *Overlay) Get(key []byte) ([]byte, bool) {
 // Scan reads a range.
 func (o *Overlay) Scan(lower, upper []byte) iter.Seq2[[]byte, []byte] {
 	if len(o.keys.last) == 0 && !o.batch.bulk {
-		return o.base.Scan(lower, upper)
+		return o.below(lower, upper)
 	}
 	return func(yield func([]byte, []byte) bool) {
 		o.meet(lower, upper)
@@ -108,7 +110,7 @@ func (o *Overlay) Scan(lower, upper []byte) iter.Seq2[[]byte, []byte] {
 		// A scan within this walk, after a write, must not sort under it.
 		o.order.walk(first, last, 1)
 		defer o.order.walk(first, last, -1)
-		o.merge(o.base.Scan(lower, upper), pending, yield)
+		o.merge(o.below(lower, upper), pending, yield)
 	}
 }
 
@@ -161,6 +163,9 @@ func (o *Overlay) Pending() int { return o.batch.Len() }
 // Take hands over the pending writes; reads go to the base again, so apply the
 // batch before the next read.
 func (o *Overlay) Take() *Batch {
+	if o.shared != nil {
+		o.shared.close() // the next walk sees what is applied meanwhile
+	}
 	b := o.batch
 	o.arrange(b)
 	o.rows.give(b)

@@ -12,6 +12,7 @@ import (
 	"github.com/norn-dev/norn/store"
 	"github.com/norn-dev/norn/store/memstore"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"pgregory.net/rapid"
 )
 
@@ -326,5 +327,68 @@ func TestTakenWritesAreInOrder(t *testing.T) {
 			}
 			tx.Release(b)
 		}
+	})
+}
+
+// TestWalksTogether: walks that share what they open read like walks that do not, one after the
+// other or within each other, with what is pending, and after a batch was taken.
+func TestWalksTogether(outer *testing.T) {
+	rapid.Check(outer, func(t *rapid.T) {
+		base := open(outer, vfs.NewMem(), func(o *store.PebbleOptions) { o.WriteBack = "w" })
+		defer func() { _ = base.Close() }()
+		tx := store.NewOverlay(base)
+		key := rapid.Custom(func(t *rapid.T) []byte {
+			return fmt.Appendf(nil, "%s%02d", rapid.SampledFrom([]string{"a", "w"}).Draw(t, "table"), rapid.IntRange(0, 30).Draw(t, "number"))
+		})
+		want := map[string]string{}
+		done := tx.Together()
+		var scan func(depth int)
+		scan = func(depth int) {
+			lower, upper := key.Draw(t, "lower"), key.Draw(t, "upper")
+			var expected, got []string
+			for _, k := range slices.Sorted(maps.Keys(want)) {
+				if k >= string(lower) && k < string(upper) {
+					expected = append(expected, k+"="+want[k])
+				}
+			}
+			stop := rapid.IntRange(0, 60).Draw(t, "stop")
+			for k, v := range tx.Scan(lower, upper) {
+				if len(got) == stop {
+					expected = expected[:stop]
+					break
+				}
+				if got = append(got, string(k)+"="+string(v)); depth > 0 && rapid.IntRange(0, 9).Draw(t, "within") == 0 {
+					scan(depth - 1)
+				}
+			}
+			if !slices.Equal(got, expected) {
+				t.Fatalf("%s to %s: %v, want %v", lower, upper, got, expected)
+			}
+		}
+		for n := range rapid.IntRange(1, 40).Draw(t, "steps") {
+			switch rapid.IntRange(0, 7).Draw(t, "step") {
+			case 0:
+				b := tx.Take()
+				base.Apply(b)
+				tx.Release(b)
+			case 1:
+				done()
+				if rapid.Bool().Draw(t, "flush") {
+					base.Rest()
+				}
+				done = tx.Together()
+			case 2:
+				k := key.Draw(t, "gone")
+				tx.Delete(k)
+				delete(want, string(k))
+			case 3, 4:
+				k := key.Draw(t, "key")
+				tx.Set(k, fmt.Append(nil, n))
+				want[string(k)] = fmt.Sprint(n)
+			default:
+				scan(2)
+			}
+		}
+		done()
 	})
 }

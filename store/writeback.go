@@ -73,9 +73,11 @@ func (w *writeBack) get(key []byte) (value []byte, found, waits bool) {
 
 // between tells whether a write to a key of a range may wait here.
 func (w *writeBack) between(lower, upper []byte) bool {
-	if w.latest.Pending() == 0 {
-		return false
-	}
+	return w.latest.Pending() > 0 && w.keeps(lower, upper)
+}
+
+// keeps tells whether writes to some keys of a range wait here.
+func (w *writeBack) keeps(lower, upper []byte) bool {
 	from, to := 0, len(w.tables)-1
 	if len(lower) > 0 {
 		from = int(lower[0])

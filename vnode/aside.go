@@ -84,7 +84,7 @@ func SetAside(v *Vnode, tx store.Tx, task id.ID, facts []crdt.Fact, now int64) e
 	was := v.stands(tx, t)
 	v.leave(tx, task, &was)
 	v.endClaims(tx, task, 0, false)
-	drop(tx, appendTask(nil, tableEnded, v.Partition, task))
+	v.shelf.dropEnded(tx, task)
 	v.record.settled(tx, v.Partition, task)
 	v.shelf.drop(tx, held)
 	return PutAside(v, tx, facts, now)

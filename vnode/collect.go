@@ -143,14 +143,16 @@ func (v *Vnode) Collect(tx store.Tx, d Due, now clock.Time, collected func(*crdt
 	if t.Enqueued == nil || t.Outcome() != d.State || t.FinishedAt() != d.At || v.suspended.Lookup(d.Task) != nil || v.Edges.Any(tx, d.Task) {
 		return false, nil
 	}
-	if _, linked := tx.Get(appendTask(nil, tableReleases, v.Partition, d.Task)); linked { // nothing here says any more what it depended on
-		v.cfg.OnUnlink(d.Task, t.Enqueued.Dependencies)
+	if len(t.Enqueued.Dependencies) > 0 {
+		if _, linked := tx.Get(appendTask(nil, tableReleases, v.Partition, d.Task)); linked { // nothing here says any more what it depended on
+			v.cfg.OnUnlink(d.Task, t.Enqueued.Dependencies)
+		}
 	}
 	stone := crdt.Tombstone{Outcome: d.State, At: d.At, Collected: collected(t)}
 	was := v.stands(tx, t)
 	v.leave(tx, d.Task, &was)
 	v.shelf.drop(tx, held)
-	drop(tx, appendTask(nil, tableEnded, v.Partition, d.Task))
+	v.shelf.dropEnded(tx, d.Task)
 	v.shelf.put(tx, stone.Fact(d.Task), nil)
 	dig(v, tx, stone, d.Task, now)
 	return true, nil
@@ -194,7 +196,7 @@ func DropOrphan(v *Vnode, tx store.Tx, task id.ID) bool {
 		return false
 	}
 	v.endClaims(tx, task, 0, false)
-	drop(tx, appendTask(nil, tableEnded, v.Partition, task))
+	v.shelf.dropEnded(tx, task)
 	v.shelf.drop(tx, v.shelf.hold(tx, task))
 	return true
 }

@@ -45,8 +45,12 @@ func (e Edges) Any(view store.View, dependency id.ID) bool {
 	return e.record.edges > 0 && HasKey(view, appendTask(nil, tableEdges, e.p, dependency))
 }
 
-// Of gives up to limit dependents of a task after one, in ID order.
+// Of gives up to limit dependents of a task after one, in ID order. Without any edge in the
+// partition it reads nothing.
 func (e Edges) Of(view store.View, dependency, last id.ID, limit int) (dependents []id.ID) {
+	if e.record != nil && e.record.edges == 0 {
+		return nil
+	}
 	prefix := appendTask(nil, tableEdges, e.p, dependency)
 	from := prefix
 	if !last.IsZero() {

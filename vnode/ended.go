@@ -56,6 +56,22 @@ func (s *shelf) keepRun(tx store.Tx, f crdt.Fact, old []byte) {
 	}
 	key := appendClaim(s.key[:0], tableEnded, s.p, f.Task, was.Token)
 	if _, own := tx.Get(key); !own {
+		s.noneEnded = false
 		tx.Set(key, was.AppendTo(nil))
+	}
+}
+
+// lookForEnded is after how many tasks without a record it is looked whether the partition has any.
+const lookForEnded = 64
+
+// dropEnded deletes the records of a task's claims. Most partitions have none most of the time, and
+// are not walked over for each task then.
+func (s *shelf) dropEnded(tx store.Tx, task id.ID) {
+	if s.noneEnded {
+		return
+	}
+	drop(tx, appendTask(nil, tableEnded, s.p, task))
+	if s.endedDrops++; s.endedDrops%lookForEnded == 1 {
+		s.noneEnded = !HasKey(tx, appendPrefix(nil, tableEnded, s.p))
 	}
 }

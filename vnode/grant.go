@@ -243,6 +243,9 @@ func (v *Vnode) conclude(tx store.Tx, task id.ID, token uint64, outcome claim.Ou
 
 // setClaim writes a claim under its token into one of the tables of claims.
 func setClaim(v *Vnode, tx store.Tx, table byte, task id.ID, r *claim.Record) {
+	if table == tableEnded {
+		v.shelf.noneEnded = false
+	}
 	v.cfg.scratch.claim = r.AppendTo(v.cfg.scratch.claim[:0])
 	tx.Set(appendClaim(v.keyspace[:0], table, v.Partition, task, r.Token), v.cfg.scratch.claim)
 }

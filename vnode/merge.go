@@ -57,13 +57,13 @@ func Merge(v *Vnode, tx store.Tx, facts []crdt.Fact, now clock.Time) (Merged, er
 		return Merged{}, nil
 	}
 	g, task := merging{v, tx, now}, facts[0].Task
-	if v.recent.Maybe(task) && !mutant.GraveOpened.On() && Collected(tx, v.Partition, task) {
-		return g.graves(facts)
-	}
 	for i := range facts {
 		if facts[i].Key.Kind == crdt.KindTombstone {
 			return g.bury(facts, facts[i])
 		}
+	}
+	if v.recent.Maybe(task) && !mutant.GraveOpened.On() && Collected(tx, v.Partition, task) {
+		return g.graves(facts)
 	}
 	fresh, m, err := g.news(facts)
 	if err != nil {
@@ -329,10 +329,14 @@ func (v merging) putStone(f crdt.Fact, old []byte) error {
 	return nil
 }
 
-// bury replaces a task by its tombstone: another replica has collected it.
+// bury replaces a task by its tombstone: another replica has collected it. Of a task that is
+// buried here the tombstones are joined.
 func (v merging) bury(facts []crdt.Fact, stone crdt.Fact) (Merged, error) {
 	tx := v.tx
 	held := v.shelf.hold(tx, stone.Task)
+	if held.stone && !mutant.GraveOpened.On() {
+		return v.graves(facts)
+	}
 	before, err := held.load()
 	if err != nil {
 		return Merged{}, err
@@ -350,7 +354,7 @@ func (v merging) bury(facts []crdt.Fact, stone crdt.Fact) (Merged, error) {
 		knew = knew.Raised(f)
 	}
 	v.shelf.drop(tx, held)
-	drop(tx, appendTask(nil, tableEnded, v.Partition, stone.Task))
+	v.shelf.dropEnded(tx, stone.Task)
 	if err := v.putStone(stone, nil); err != nil {
 		return Merged{}, err
 	}

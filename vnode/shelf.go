@@ -33,6 +33,10 @@ type shelf struct {
 	touched []byte
 	// listed says that there may be such a note in the store.
 	listed bool
+	// noneEnded says that the partition has no record of a claim that has ended (tableEnded); false
+	// where that is not known.
+	noneEnded  bool
+	endedDrops int // tasks whose records were dropped
 	// stored is told each fact that is put.
 	stored  func(ring.Partition, crdt.Fact)
 	key     [prefixSize + id.Size + crdt.KeySize]byte
@@ -102,6 +106,7 @@ type held struct {
 	damaged error       // one of them cannot be read
 	log     bool        // there are updates, which are not read before they are deleted
 	counted bool        // other tables may have something of the task
+	stone   bool        // one of them is a tombstone
 }
 
 // hold reads all facts of a task but its updates, in one walk where there are none: each task
@@ -127,6 +132,7 @@ func (s *shelf) hold(view store.View, task id.ID) *held {
 // add takes in a fact as it is stored.
 func (h *held) add(key, value []byte) {
 	h.keys = append(h.keys, key)
+	h.stone = h.stone || len(key) > prefixSize+id.Size && kindIn(key) == crdt.KindTombstone
 	f, err := StoredFact(key, value)
 	if err != nil {
 		h.damaged, h.counted = err, true

@@ -125,6 +125,9 @@ func (a *Machine) Keep(now clock.Time, from register.Member, part *message.PartF
 		there = vnode.Expect(v, a.Round.Tx, len(tasks), func(i int) []crdt.Fact { return tasks[i] }, many(facts) || onlyEnqueues(facts))
 		defer there.Done()
 	}
+	if len(tasks) > 1 {
+		defer a.Round.Tx.Together()()
+	}
 	var old []id.ID // left with the sender
 	for i, some := range tasks {
 		task := some[0].Task

@@ -150,6 +150,7 @@ func (m *Machine) keysOf(now clock.Time, v *vnode.Vnode) (more bool) {
 // dues collects some tasks whose retention is over, and tells whether there are more.
 func (m *Machine) dues(now clock.Time, v *vnode.Vnode) (more bool) {
 	dues, done := vnode.Dues(v, m.Round.Tx, &m.Pass.From, m.Cutoff(now, v.Partition, nornv1.Retention_RETENTION_DELETE), m.Tombstones.ComparedSince(v.Partition), Batch)
+	defer m.Round.Tx.Together()()
 	if n := m.some(dues, func(d vnode.Due) {
 		if !m.References.Needed(now, v, d.Task) {
 			m.collect(now, d)
