@@ -16,7 +16,7 @@ func TestWhatFollowsTheMemory(t *testing.T) {
 		memory                 uint64
 		memTable, cache, inbox int
 	}{
-		{0, 24 * mib, 8 * mib, 64 * mib}, {16 << 30, 24 * mib, 8 * mib, 64 * mib}, {256 * mib, 4 * mib, 8 * mib, 8 * mib},
+		{0, 24 * mib, 14 * mib, 64 * mib}, {16 << 30, 24 * mib, 14 * mib, 64 * mib}, {256 * mib, 4 * mib, 8 * mib, 8 * mib},
 		{128 * mib, 2 * mib, 4 * mib, 4 * mib}, {16 * mib, mib, mib, mib / 2},
 	} {
 		fits := FitMemory(config.Default(), c.memory)

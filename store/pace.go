@@ -133,7 +133,9 @@ func (p *Pebble) flush() error {
 
 // toIndex writes a batch to the memtable.
 func (p *Pebble) toIndex(w *pebble.Batch) {
-	p.events.pace.filled.Add(int64(w.Len()) + entrySize*int64(w.Count()))
+	size := int64(w.Len()) + entrySize*int64(w.Count())
+	p.events.pace.filled.Add(size)
+	p.events.room.fill(size)
 	if err := p.db.Apply(w, pebble.NoSync); err != nil {
 		p.fatal(fmt.Errorf("store: apply: %w", err))
 	}

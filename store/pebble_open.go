@@ -313,7 +313,7 @@ func open(o PebbleOptions, e *events, lock *pebble.Lock) (*pebble.DB, sstable.Wr
 	db, err := pebble.Open(o.Dir, opts)
 	switch {
 	case err == nil:
-		e.room.cache, e.room.size = opts.Cache, memTables*int64(o.MemTable)+o.Cache*3/4
+		e.room.cache, e.room.memTables, e.room.own = opts.Cache, memTables*int64(o.MemTable), o.Cache*3/4
 		e.room.hold(db)
 		return db, opts.MakeWriterOptions(lowest, db.TableFormat()), nil
 	case damaged(err) || errors.Is(err, fs.ErrNotExist):

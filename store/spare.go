@@ -57,28 +57,59 @@ func (p *Pebble) settled() bool {
 // the cache have all that memtables do not take at the moment: at rest, and before the first
 // load, a scrubber that reads through everything would fill it.
 type room struct {
-	cache *pebble.Cache
-	size  int64      // of all memtables together and three quarters of the cache, bytes
-	mu    sync.Mutex // guards free
-	free  func()     // nil: nothing is held
+	cache     *pebble.Cache
+	memTables int64      // what all of them take, bytes
+	own       int64      // three quarters of the cache, bytes
+	mu        sync.Mutex // guards free and freeOwn
+	free      func()     // nil: nothing is held for memtables
+	freeOwn   func()     // nil: nothing of the cache's own is held
+	resting   atomic.Bool
+	wrote     atomic.Int64 // bytes since it was held
 }
 
-// hold keeps what memtables do not take now, and those three quarters, until a memtable is full.
+// hold keeps what memtables do not take now until one is full, and those three quarters until the
+// index is written to.
 func (r *room) hold(db *pebble.DB) {
 	m := db.Metrics().MemTable
-	n := r.size - int64(m.Size+m.ZombieSize)
+	n := r.memTables - int64(m.Size+m.ZombieSize)
 	r.release()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n > 0 {
 		r.free = r.cache.Reserve(int(n))
 	}
+	if r.own > 0 {
+		r.freeOwn = r.cache.Reserve(int(r.own))
+		r.wrote.Store(0)
+		r.resting.Store(true)
+	}
 }
 
-// release lets memtables have it.
+// fill notes bytes that are written to the index. From a part of a memtable on there is a load, and the
+// cache needs room for the filters of the tables: without it each read of a key reads a filter from the
+// disk, and a node is so slow that it takes minutes to fill a memtable.
+func (r *room) fill(n int64) {
+	if r.resting.Load() && r.wrote.Add(n) > r.memTables/memTables/restPart {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.use()
+	}
+}
+
+// use lets the cache have what is its own. The caller holds mu.
+func (r *room) use() {
+	r.resting.Store(false)
+	if r.freeOwn != nil {
+		r.freeOwn()
+		r.freeOwn = nil
+	}
+}
+
+// release lets memtables and the cache have all of it.
 func (r *room) release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.use()
 	if r.free != nil {
 		r.free()
 		r.free = nil
