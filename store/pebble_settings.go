@@ -105,8 +105,8 @@ func settings(o PebbleOptions, e *events) *pebble.Options {
 		opts.Levels[i].Compression = func() *block.CompressionProfile { return block.NoCompression }
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10) // 1 % false positives
 	}
-	// Most keys that are read are there, and then mostly in the last level. Its filters were most of
-	// the cache, and to read one is to read a dozen blocks.
+	// Filters of the last level grow with the backlog, by 1.25 bytes for each key, and the cache does not:
+	// to read one for a key is to read up to a dozen blocks, and to do without is to read one.
 	opts.Levels[lowest].FilterPolicy = pebble.NoFilterPolicy
 	return opts
 }

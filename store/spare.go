@@ -86,8 +86,8 @@ func (r *room) hold(db *pebble.DB) {
 }
 
 // fill notes bytes that are written to the index. From a part of a memtable on there is a load, and the
-// cache needs room for the filters of the tables: without it each read of a key reads a filter from the
-// disk, and a node is so slow that it takes minutes to fill a memtable.
+// cache needs room for the filters of the tables: without it reads of keys read filters from the disk, and
+// the slower a node is for that, the later its memtable is full.
 func (r *room) fill(n int64) {
 	if r.resting.Load() && r.wrote.Add(n) > r.memTables/memTables/restPart {
 		r.mu.Lock()
